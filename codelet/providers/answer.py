@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.failure import stream_failure
-from codelet.providers.protocol import Chunk
+from codelet.providers.protocol import Chunk, TextChunk
 
 _EVENT_LIMIT = 16 << 20
 _SHORT_BODY = 65_536
@@ -22,6 +22,9 @@ _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
 _from_json = json.JSONDecoder().decode
+
+Events = AsyncGenerator[tuple[dict[str, Any], bool], None]
+"""The events of an answer, each with whether it is the last of those that have been read."""
 
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
@@ -34,9 +37,7 @@ MOST_TOKENS = 10**9
 """More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
 
 
-async def until_silent(
-    events: AsyncGenerator[dict[str, Any], None], finished: Callable[[], bool]
-) -> AsyncGenerator[dict[str, Any], None]:
+async def until_silent(events: Events, finished: Callable[[], bool]) -> Events:
     """The events; once `finished`, silence counts as DONE: some servers neither say it nor close the connection."""
     async for event in events:
         yield event
@@ -51,12 +52,12 @@ async def until_silent(
         except StopAsyncIteration:
             return
         except TimeoutError:
-            yield DONE
+            yield DONE, True
             return
         yield event
 
 
-async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, Any], None]:
+async def json_events(pieces: AsyncIterator[bytes]) -> Events:
     """The objects of a stream of server-sent events; `data: [DONE]` becomes `DONE` and ends it.
 
     Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
@@ -64,14 +65,61 @@ async def json_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[dict[str, 
     fields = _DataFields()
     try:
         async for piece in pieces:
-            for data in fields.feed(piece):
-                yield (event := _event(data))
+            events, failure = _events(fields.feed(piece))
+            for number, event in enumerate(events, 1):
+                yield event, number == len(events)
                 if event is DONE:
                     return
+            if failure is not None:
+                raise failure
         for data in fields.flush():
-            yield _event(data)
+            yield _event(data), True
     except _NoEventStream as other:
         raise await _no_stream(other.first, other.rest, pieces) from None
+
+
+def _events(fields: list[bytes]) -> tuple[list[dict[str, Any]], ProviderError | None]:
+    """The events in the data of several, up to one that is garbled, and what is wrong with that."""
+    events: list[dict[str, Any]] = []
+    try:
+        events.extend(map(_event, fields))  # those before a garbled one stay
+    except ProviderError as error:
+        return events, error
+    return events, None
+
+
+class JoinedText:
+    """Joins the pieces of text that came together: a fast answer has thousands, and each costs its way to the screen.
+
+    What is held is given out with the last event that has been read: no text waits for the server.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+
+    def take(
+        self, decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any], last: bool
+    ) -> Iterator[Chunk]:
+        """The chunks to give out at this event; raises ProviderError behind them."""
+        try:
+            chunks = decoded(decode, event)
+        except ProviderError:
+            yield from self.rest()
+            raise
+        for chunk in chunks:
+            if isinstance(chunk, TextChunk):
+                self._held.append(chunk.text)
+            else:
+                yield from self.rest()
+                yield chunk
+        if last:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Chunk]:
+        """What is held."""
+        if self._held:
+            text, self._held = "".join(self._held), []
+            yield TextChunk(text)
 
 
 class _NoEventStream(Exception):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.messages import Message
@@ -18,6 +18,9 @@ from codelet.providers.catalog import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
+
+if TYPE_CHECKING:
+    from codelet.providers.answer import Events
 
 _VERSION = "2023-06-01"
 _DEFAULT_MAX_OUTPUT = 8_192
@@ -130,7 +133,7 @@ class AnthropicProvider(NativeProvider):
         key = {"x-api-key": self._endpoint.key} if self._endpoint.key else {}
         return {"anthropic-version": _VERSION, **key}
 
-    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.anthropic_messages_decode import MessageDecoder
 
         return MessageDecoder().chunks(events)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, as_count, as_text, decoded, until_silent
+from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_text, until_silent
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
     Chunk,
@@ -39,21 +39,19 @@ class MessageDecoder:
         self._input: dict[str, int] = {}
         self._finish: FinishReason | None = None
 
-    async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         """The chunks, ended by the finish marker; raises ProviderError where it is missing.
 
         An end before anything came is an empty answer.
         """
-        empty = True
-        async for event in until_silent(events, lambda: self._finish is not None):
-            if event is DONE:
-                if self._finish is None:
-                    continue
-                yield FinishChunk(self._finish)
-                return
-            for chunk in decoded(self._decode, event):
+        empty, text = True, JoinedText()
+        async for event, last in until_silent(events, lambda: self._finish is not None):
+            for chunk in text.take(self._decode, event, last or event.get("type") == "message_stop"):
                 empty = False
                 yield chunk
+            if event is DONE and self._finish is not None:
+                yield FinishChunk(self._finish)
+                return
             if event.get("type") == "message_stop":
                 yield FinishChunk(self._finish or "stop")
                 return

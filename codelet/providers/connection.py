@@ -32,9 +32,10 @@ _HASHED = re.compile(r"[0-9a-f]{8}\.\d+").fullmatch
 _MANY_READS = 16
 _SMALL_READ = 16_384
 _QUICK_SECONDS = 0.005
-_GATHER_SECONDS = 0.015
+_GATHER_SECONDS = 0.03
 """So many reads, nearly all of which gave less than `_SMALL_READ` bytes within `_QUICK_SECONDS`, are a fast stream;
-then the socket is read once in `_GATHER_SECONDS`. No eye sees that, and only its first pieces are taken one by one.
+then the socket is read once in `_GATHER_SECONDS`. A screen shows what came in frames that are further apart, and only
+its first pieces are taken one by one.
 """
 
 
@@ -75,7 +76,7 @@ class Connection:
             await asyncio.sleep(_GATHER_SECONDS)
         begun = loop.time()
         self._listen(now=True)
-        data = await self.reader.read(READ_SIZE)
+        data = await self.reader.read(_SMALL_READ)
         if data:
             self._listen(now=False)
         quick = len(data) < _SMALL_READ and loop.time() - begun < _QUICK_SECONDS

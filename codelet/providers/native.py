@@ -20,6 +20,7 @@ from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, prompt_la
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
+    from codelet.providers.answer import Events
     from codelet.providers.asking import ServerFacts
     from codelet.providers.content.structured import AnswerField, AnswerFormat
     from codelet.providers.effort import AskedEffort
@@ -150,7 +151,7 @@ class NativeProvider(ABC):
         """One message's bytes; see `PrefixCache`."""
 
     @abstractmethod
-    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         """The chunks of an answer's events, ended by the finish marker."""
 
     def _adapted(self, error: ProviderError) -> bool:

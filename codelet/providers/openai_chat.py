@@ -17,6 +17,7 @@ from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import returned
 
 if TYPE_CHECKING:
+    from codelet.providers.answer import Events
     from codelet.providers.content.picture_forms import ResultPictures
 
 
@@ -109,7 +110,7 @@ class OpenAIChatProvider(OpenAIWire):
     def _path(self) -> str:
         return "/chat/completions"
 
-    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.openai_chat_decode import decoded_chunks
 
         return decoded_chunks(events)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded, until_silent
+from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_counts, as_text, until_silent
 from codelet.providers.failure import stream_failure
 from codelet.providers.native import compact_json
 from codelet.providers.protocol import (
@@ -48,26 +48,22 @@ _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", 
 _UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
 
 
-async def decoded_chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+async def decoded_chunks(events: Events) -> AsyncGenerator[Chunk, None]:
     """The chunks of an answer; raises ProviderError where its finish marker is missing.
 
     An end before anything came is an empty answer.
     """
     finish: FinishReason | None = None
     empty = True
+    text = JoinedText()
 
     def finished() -> bool:
         return finish is not None
 
-    async for event in until_silent(events, finished):
+    async for event, last in until_silent(events, finished):
         if event is DONE:
             finish = finish or "stop"
-            continue
-        if event.get("error"):
-            raise stream_failure(event["error"])
-        if event.get("object") == "error":
-            raise stream_failure(event)
-        for chunk in decoded(_decode, event):
+        for chunk in text.take(_decode, event, last):
             if isinstance(chunk, FinishChunk):
                 finish = chunk.reason
             else:
@@ -81,7 +77,11 @@ async def decoded_chunks(events: AsyncGenerator[dict[str, Any], None]) -> AsyncG
 
 
 def _decode(event: dict[str, Any]) -> list[Chunk]:
-    """The chunks of one event, its finish reason among them."""
+    """The chunks of one event, its finish reason among them. Raises ProviderError for one that tells of a failure."""
+    if event.get("error"):
+        raise stream_failure(event["error"])
+    if event.get("object") == "error":
+        raise stream_failure(event)
     chunks: list[Chunk] = []
     if event.get("usage"):
         chunks.append(UsageChunk(usage_of(event["usage"])))

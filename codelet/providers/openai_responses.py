@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
@@ -18,6 +18,9 @@ from codelet.providers.catalog import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import OpenAIWire, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
+
+if TYPE_CHECKING:
+    from codelet.providers.answer import Events
 
 ITEMS = "output_items"
 """The field of a message's `extra` with the items of its answer, in order.
@@ -180,7 +183,7 @@ class OpenAIResponsesProvider(OpenAIWire):
     def _path(self) -> str:
         return "/responses"
 
-    def _chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.openai_responses_decode import ResponseDecoder
 
         return ResponseDecoder(ITEMS).chunks(events)

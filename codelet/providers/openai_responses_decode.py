@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, as_count, as_counts, as_text, decoded
+from codelet.providers.answer import NO_MARKER, Events, JoinedText, as_count, as_counts, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
     Chunk,
@@ -44,12 +44,11 @@ class ResponseDecoder:
         self._returnable = True
         self._calls = False
 
-    async def chunks(self, events: AsyncGenerator[dict[str, Any], None]) -> AsyncGenerator[Chunk, None]:
+    async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         """The chunks, ended by the finish marker; raises ProviderError where it is missing."""
-        async for event in events:
-            if event is DONE:
-                continue
-            for chunk in decoded(self._decode, event):
+        text = JoinedText()
+        async for event, last in events:
+            for chunk in text.take(self._decode, event, last):
                 yield chunk
                 if isinstance(chunk, FinishChunk):
                     return

@@ -72,18 +72,21 @@ class Response:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
         time = asyncio.get_running_loop().time
         turned = time()
+        event: object = h11.NEED_DATA
         while True:
-            event = _taken_apart(self._connection)
             if event is h11.NEED_DATA:
                 event = await self._next_event()
             if isinstance(event, h11.Data):
-                yield bytes(event.data)
+                data, event = _with_what_is_there(self._connection, event)
+                yield data
                 if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
                     await asyncio.sleep(0)
                     turned = now
             elif isinstance(event, h11.EndOfMessage):
                 self._connection.rest()
                 return
+            elif isinstance(event, ProviderError):
+                raise event
             else:
                 raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
 
@@ -134,6 +137,20 @@ async def _next_event(connection: Connection, until: float, late: str) -> object
             raise ClosedEarly from None
         raise ProviderError("the connection was cut in the middle of the answer", retryable=True) from None
     return event
+
+
+def _with_what_is_there(connection: Connection, event: h11.Data) -> tuple[bytes, object]:
+    """The data with that of the chunks behind it that have been read, and what comes then: an event or an error.
+
+    Many servers send each event of an answer as a chunk of its own; those that came together are taken on together.
+    """
+    pieces = [event.data]
+    try:
+        while isinstance(following := _taken_apart(connection), h11.Data):
+            pieces.append(following.data)
+    except ProviderError as error:
+        return b"".join(pieces), error
+    return b"".join(pieces), following
 
 
 def _taken_apart(connection: Connection) -> object:

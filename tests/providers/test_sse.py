@@ -11,6 +11,8 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import DONE, json_events
+from codelet.providers.openai_chat_decode import decoded_chunks
+from codelet.providers.protocol import Chunk, FinishChunk, TextChunk
 
 STREAM = (
     ": a comment\n\n"
@@ -31,7 +33,7 @@ async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:
 
 
 async def events_of(data: bytes, size: int = 1 << 20) -> list[dict[str, Any]]:
-    return [event async for event in json_events(pieces_of(data, size))]
+    return [event async for event, _ in json_events(pieces_of(data, size))]
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -45,7 +47,7 @@ async def test_the_same_events_wherever_the_bytes_are_cut(line_end: str):
             yield data[:place]
             yield data[place:]
 
-        assert [event async for event in json_events(two())] == EVENTS, cut
+        assert [event async for event, _ in json_events(two())] == EVENTS, cut
 
 
 async def test_the_end_marker_is_told_from_an_empty_object():
@@ -118,3 +120,40 @@ async def test_a_long_line_costs_no_more_than_its_length():
     began = time.process_time()
     assert len((await events_of(data, 1_000))[0]["a"]) == 4_000_000
     assert time.process_time() - began < 2
+
+
+def _said(*words: str) -> bytes:
+    return b"".join(b'data: {"choices": [{"delta": {"content": "%s"}}]}\n\n' % word.encode() for word in words)
+
+
+@pytest.mark.parametrize(
+    "failure", [b"data: {nonsense\n\n", b'data: {"error": {"message": "overloaded"}}\n\n', b'data: {"choices": 7}\n\n']
+)
+async def test_text_that_came_together_is_one_piece_and_is_given_out_before_what_ends_it(failure: bytes):
+    async def pieces() -> AsyncIterator[bytes]:
+        yield _said("one ", "two ")
+        yield _said("three ")
+        yield _said("four ", "five ") + failure
+
+    found: list[Chunk] = []
+    with pytest.raises(ProviderError):
+        async for chunk in decoded_chunks(json_events(pieces())):
+            found.append(chunk)
+    assert found == [TextChunk("one two "), TextChunk("three "), TextChunk("four five ")]
+
+
+async def test_no_text_waits_for_the_server():
+    found: list[Chunk] = []
+    seen: list[list[Chunk]] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield _said("one ", "two ")
+        seen.append(list(found))
+        yield _said("three") + b'data: {"usage": null}\n\n: a sign of life\n\n'
+        seen.append(list(found))
+        yield b"data: [DONE]\n\n"
+
+    async for chunk in decoded_chunks(json_events(pieces())):
+        found.append(chunk)
+    assert seen == [[TextChunk("one two ")], [TextChunk("one two "), TextChunk("three")]]
+    assert found[2:] == [FinishChunk("stop")]

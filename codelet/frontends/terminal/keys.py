@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -19,6 +18,8 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 
+from codelet.record import Record
+
 FLUSH_SECONDS = 0.03
 
 Meaning = Literal[
@@ -27,8 +28,7 @@ Meaning = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Record):
     """One key by what it means here; `text` is what was typed or pasted."""
 
     meaning: Meaning

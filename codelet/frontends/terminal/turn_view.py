@@ -221,8 +221,12 @@ class TurnView:
 
 
 async def _let_others_run() -> None:
-    """Give the event loop a turn. A cancel meanwhile comes with the next wait, the turn's own."""
+    """Give the event loop its turns: one reads a key, the next draws its letter.
+
+    A cancel meanwhile comes with the next wait, the turn's own.
+    """
     try:
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
     except asyncio.CancelledError:
         task = asyncio.current_task()

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.amount import amount
+from tests.support.moments import asks_for_narrative
 from tests.support.script import Call, HttpError, Reply, Step
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
@@ -117,7 +118,7 @@ class Session:
         last = HttpError(400, "no such thing") if end == "error" else Reply(f"Seen {mark}.")
         self.steps = [Reply(calls=[Call(f"c{number}", "bash", {"command": waits})]), last]
         self.wait_for_prompt()
-        base = len(self._server.requests)
+        base = len(self.requests)
         self.terminal.line(f"begin {mark}")
         self.terminal.wait_for(f"go{number} ]")
         typing = Typing(self.terminal, self._chance, mark)
@@ -132,23 +133,21 @@ class Session:
         else:
             (self._repo / f"go{number}").touch()
             read, left = (steered, later) if end == "error" else (steered + later, [])
-            self._server.wait_for(base + 2)
+            self.terminal.until(lambda: len(self.requests) >= base + 2, "the last step")
         if end in ("answer", "compaction"):
-            self.terminal.until(
-                lambda: len(self._server.requests) == base + 2 + len(later), "the lines kept for the end"
-            )
+            self.terminal.until(lambda: len(self.requests) == base + 2 + len(later), "the lines kept for the end")
         left = [*left, typing.text] if typing.text else left
         self.wait_for_prompt()
         if left:
             self.terminal.until(lambda: f"› {left[0]}\n" in self.terminal.text, f"{left[0]!r} in the editor")
         self.steps = []
-        count = len(self._server.requests)
+        count = len(self.requests)
         self.terminal.line("" if left else f"{mark}nothing")
-        self.terminal.until(lambda: len(self._server.requests) == count + 1, "the last request")
+        self.terminal.until(lambda: len(self.requests) == count + 1, "the last request")
         self.terminal.wait_for("Fine.")
         told = (f"{end}: {typing.queued} {typing.later} {typing.text!r}", self.terminal.scrollback[-3_000:])
         wanted = [f"begin {mark}", *read, *(left or [f"{mark}nothing"])]
-        found = self.lines_of(self._server.requests[-1], mark)
+        found = self.lines_of(self.requests[-1], mark)
         if end == "compaction":
             assert "compacted: " in self.terminal.scrollback, told
             assert set(found) == set(wanted), told
@@ -160,7 +159,14 @@ class Session:
         self.terminal.until(lambda: "/scripted" in self.terminal.text.rpartition("\n")[2], "the prompt")
         self.terminal.settle(0.1)
 
+    @property
+    def requests(self) -> list[Recorded]:
+        """The conversation's requests: the narrator's, ahead of a compaction, may come at any time beside them."""
+        return [request for request in list(self._server.requests) if not asks_for_narrative(request)]
+
     def _answer(self, request: Recorded) -> Step:
+        if asks_for_narrative(request):
+            return Reply("Nothing to add.")
         return self.steps.pop(0) if self.steps else Reply("Fine.")
 
     @staticmethod

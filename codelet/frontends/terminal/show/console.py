@@ -87,6 +87,10 @@ def _ruler() -> Console:
 
 def wrap(text: Text, width: int) -> list[Text]:
     """Rows of at most `width` columns, broken between words; a word that is longer is broken anywhere."""
+    if "\n" not in text.plain and "\t" not in text.plain and text.cell_len <= width:
+        row = text.copy()
+        row.rstrip()
+        return [row]
     rows = list(text.wrap(_ruler(), max(width, 1), overflow="fold", tab_size=4))
     for row in rows:
         row.rstrip()

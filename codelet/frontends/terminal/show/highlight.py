@@ -41,7 +41,7 @@ _SPANNING = (Style.parse(_COMMENT), Style.parse(_STRING))
 
 
 class _Lexer(Protocol):
-    def get_tokens(self, text: str) -> Iterable[tuple[tuple[str, ...], str]]: ...
+    def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, tuple[str, ...], str]]: ...
 
 
 class Highlighter:
@@ -57,15 +57,13 @@ class Highlighter:
         """The next lines of the fence, coloured."""
         if self._lexer is None:
             return [Text(line) for line in source]
-        code = "\n".join([*self._context, *source]) + "\n"
+        lines = [*self._context, *source]
+        code = "\n".join(lines) + "\n"
         self.work += len(code)
-        coloured = _Coloured(len(self._context), len(source))
-        for kind, text in self._lexer.get_tokens(code):
-            coloured.add(text, _style_of(kind))
-        if coloured.size != len(code) or [row.plain for row in coloured.rows] != source:
-            return [Text(line) for line in source]  # the lexer changes what it reads, such as tabs
-        self._remember(source, coloured.inside)
-        return coloured.rows
+        rows, inside = _coloured(lines, _parts(self._lexer, code))
+        skipped = len(self._context)
+        self._remember(source, inside)
+        return rows[skipped:]
 
     def _remember(self, source: list[str], inside: set[int]) -> None:
         """Keep the lines that the next batch needs; `inside` holds lines that end in a string or comment.
@@ -86,51 +84,43 @@ class Highlighter:
         self._context = lines[start:]
 
 
-class _Coloured:
-    """Tokens set as rows: `rows` are the lines behind the first `skipped` ones, at most `count`.
+def _parts(lexer: _Lexer, code: str) -> list[tuple[int, int, Style]]:
+    """The parts of the code that have a style, in order; neighbours of one style are one part."""
+    parts: list[tuple[int, int, Style]] = []
+    begun, end, last = 0, 0, None
+    for start, kind, text in lexer.get_tokens_unprocessed(code):
+        style = _style_of(kind)
+        if style is None or start < end or not code.startswith(text, start):
+            continue  # a lexer that changes what it reads colours no more than it has right
+        if style is last and start == end:
+            end += len(text)
+            continue
+        if last is not None:
+            parts.append((begun, end, last))
+        begun, end, last = start, start + len(text), style
+    return parts if last is None else [*parts, (begun, end, last)]
 
-    `inside` holds the numbers of the lines whose end stands inside a string or a comment, `size` counts characters.
-    """
 
-    def __init__(self, skipped: int, count: int) -> None:
-        self.rows: list[Text] = []
-        self.inside: set[int] = set()
-        self.size = 0
-        self._skipped = skipped
-        self._end = skipped + count
-        self._line = 0
-        self._column = 0
-        self._parts: list[str] = []
-        self._spans: list[Span] = []
-
-    def add(self, text: str, style: Style | None) -> None:
-        """Take the next token."""
-        self.size += len(text)
-        if "\n" not in text:
-            self._put(text, style)
-            return
-        first, *others = text.split("\n")
-        self._put(first, style)
-        for part in others:
-            if style in _SPANNING:
-                self.inside.add(self._line)
-            self._end_line()
-            self._put(part, style)
-
-    def _put(self, text: str, style: Style | None) -> None:
-        if not text or self._line < self._skipped:
-            return
-        self._parts.append(text)
-        end = self._column + len(text)
-        if style is not None:
-            self._spans.append(Span(self._column, end, style))
-        self._column = end
-
-    def _end_line(self) -> None:
-        if self._skipped <= self._line < self._end:
-            self.rows.append(Text("".join(self._parts), spans=self._spans))
-        self._line += 1
-        self._parts, self._spans, self._column = [], [], 0
+def _coloured(lines: list[str], parts: list[tuple[int, int, Style]]) -> tuple[list[Text], set[int]]:
+    """The lines with their styles, and the numbers of those whose end stands inside a string or a comment."""
+    rows: list[Text] = []
+    inside: set[int] = set()
+    place, begin = 0, 0
+    for number, line in enumerate(lines):
+        end = begin + len(line)
+        spans: list[Span] = []
+        while place < len(parts) and parts[place][0] <= end:
+            start, stop, style = parts[place]
+            if start < end and stop > begin:
+                spans.append(Span(max(start, begin) - begin, min(stop, end) - begin, style))
+            if stop > end:  # the line's end is a part of it
+                if style in _SPANNING:
+                    inside.add(number)
+                break
+            place += 1
+        rows.append(Text(line, spans=spans))
+        begin = end + 1
+    return rows, inside
 
 
 def fence_info(info: str) -> str:
@@ -157,6 +147,6 @@ def _style_of(kind: tuple[str, ...]) -> Style | None:
 
 @lru_cache(maxsize=8)
 def _lexer(name: str) -> _Lexer | None:
-    from rich.syntax import Syntax
+    from codelet.frontends.terminal.show.joined_lexer import lexer_named  # pygments comes with it
 
-    return Syntax("", name).lexer if name else None
+    return lexer_named(name) if name else None

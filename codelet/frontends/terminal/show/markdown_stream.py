@@ -12,7 +12,7 @@ from codelet.frontends.terminal.show.console import hanging, wrap
 from codelet.frontends.terminal.show.highlight import Highlighter, fence_info
 from codelet.frontends.terminal.show.markdown import Grammar, markdown_rows, settled_rows
 from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, MarkdownPiece, PieceKind, Splitter
-from codelet.frontends.terminal.show.style import MARGIN, QUIET, Signs
+from codelet.frontends.terminal.show.style import MARGIN, QUIET, TAB_COLUMNS, Signs
 
 
 class MarkdownStream:
@@ -158,11 +158,8 @@ class MarkdownStream:
         before = self._code.work
         rows = self._code.lines(source)
         self.work += max(self._code.work - before, sum(map(len, source)))
-        indent = " " * (self._waiting_margin + MARGIN)
-        room = max(self.width - len(indent), MARGIN)
-        return [
-            Text.assemble(indent, part) if row.plain.strip() else Text() for row in rows for part in hanging(row, room)
-        ]
+        indent = self._waiting_margin + MARGIN
+        return [set_row for row in rows for set_row in _code_rows(row, indent, self.width)]
 
     def _rows(self, piece: MarkdownPiece, *, settled: bool = False) -> list[Text]:
         """The rows of a piece as it stands, or those of them that are final while it goes on."""
@@ -194,6 +191,18 @@ class MarkdownStream:
         if {"code", "table", "heading"} & {last, self._last}:
             return [Text()]
         return [Text()] if piece.gap else []
+
+
+def _code_rows(line: Text, indent: int, width: int) -> list[Text]:
+    """A line of code behind so many blanks; a longer one in several rows."""
+    if not line.plain.strip():
+        return [Text()]
+    if "\t" in line.plain:
+        line.expand_tabs(TAB_COLUMNS)
+    rows = hanging(line, max(width - indent, MARGIN))
+    for row in rows:
+        row.pad_left(indent)
+    return rows
 
 
 def _grammar(piece: MarkdownPiece) -> Grammar:

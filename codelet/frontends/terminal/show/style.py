@@ -6,8 +6,9 @@ style is the only carrier of a meaning, so that NO_COLOR loses nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import IO
+
+from codelet.record import Record
 
 QUIET = "dim"
 GOOD = "green"
@@ -22,12 +23,14 @@ REMOVED = "red"
 MARGIN = 2
 """Columns by which details stand below their line."""
 
+TAB_COLUMNS = 4
+"""From one tab stop to the next in code."""
+
 TEXT_COLUMNS = 100
-"""RunningCall text is not set wider than this: longer lines are hard to read."""
+"""Running text is not set wider than this: longer lines are hard to read."""
 
 
-@dataclass(frozen=True)
-class Signs:
+class Signs(Record, kw_only=True):
     """The signs that lines start with, and the frames of the spinner."""
 
     done: str = "✓"
