@@ -412,6 +412,21 @@ def test_a_list_that_is_taken_over_can_be_gone_back_in():
     assert conversation.latest is None
 
 
+def test_a_prompt_without_text_is_gone_back_to_as_an_empty_one():
+    conversation = Conversation()
+    conversation.adopt([user("one"), assistant("1"), {"role": "user", "content": None}])
+    assert (conversation.back(), len(conversation.body)) == ("", 2)
+
+
+def test_what_takes_a_place_in_the_body_is_found_behind_the_head():
+    conversation = Conversation()
+    conversation.append(user("one"), assistant("two"))
+    conversation.renew({"environment": "here", "claudeMd": "rules"}, {})
+    other = user("another")
+    assert conversation.messages[conversation.replace(0, other)] is other
+    assert [message["content"] for message in conversation.body] == ["another", "two"]
+
+
 def test_an_answer_that_was_cut_off_is_taken_out():
     told = Told()
     conversation = Conversation(told)

@@ -139,6 +139,14 @@ async def test_what_a_refusal_says_of_the_window_is_played_too(record: Record, m
     assert played.window == live.window == 8192
 
 
+async def test_what_the_server_says_of_the_model_reaches_the_session(record: Record, model_server: ModelServer):
+    model_server.said = {"/v1/models": {"data": [{"id": "scripted", "meta": {"n_ctx": 16384}}]}}
+    model_server.script = [Reply("done")]
+    session = record()
+    await turn(session)
+    assert session.window == 16_384
+
+
 async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_asked(
     record: Record, model_server: ModelServer
 ):

@@ -13,10 +13,10 @@ import pytest
 from codelet import events, prompt
 from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Extension, Source
 from codelet.loop.meter import Limits
 from codelet.loop.toolbox import Safeguards
-from codelet.messages import assistant
+from codelet.messages import assistant, user
 from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
@@ -209,6 +209,83 @@ async def test_what_an_answer_had_used_before_it_was_asked_for_again_is_counted(
     assert session.usage == SPENT.usage + SPENT.usage
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].usage == session.usage
     assert [message["content"] for message in session.messages if message["role"] == "assistant"] == ["whole"]
+
+
+async def test_a_request_that_is_sent_in_another_form_is_no_failure_of_the_model(tmp_path: Path):
+    other_form = [RetryChunk(attempt=2, attempts=2, wait=0.0, reason="another form", other_form=True)] * 3
+    standing_by = played([TextChunk("not asked"), STOP])
+    session = session_of(played([*other_form, TextChunk("done"), STOP]), tmp_path, fallbacks=[standing_by])
+    await turn(session)
+    assert (session.messages[-1]["content"], standing_by.requests) == ("done", [])
+    assert session.meter.retries == 3
+
+
+async def test_closing_waits_for_a_turn_that_nobody_holds_any_more(tmp_path: Path):
+    class Closed(Played):
+        settled: bool | None = None
+
+        async def close(self) -> None:
+            self.settled = session.interruption is not None
+
+    provider = Closed(plays=[[TextChunk("half"), TextChunk(" more"), STOP]])
+    session = session_of(provider, tmp_path)
+    async for event in session.send("go"):
+        if isinstance(event, events.Text):
+            break
+    await session.close()
+    assert provider.settled, "the turn is settled before the provider is closed"
+
+
+class Noticing(Source):
+    """A reminder that keeps what it is told of the turn."""
+
+    name = "noticing"
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def begin(self) -> None:
+        self.heard.append("begin")
+
+    async def text(self) -> str | None:
+        self.heard.append("text")
+        return "noticed"
+
+    def sent(self) -> None:
+        self.heard.append("sent")
+
+    def changed(self) -> None:
+        self.heard.append("changed")
+
+    async def stop(self) -> None:
+        self.heard.append("stop")
+
+
+async def test_a_reminder_hears_of_requests_of_what_changed_and_of_the_end(tmp_path: Path):
+    """One of two calls changed something; a step of calls that only read is none of its business."""
+    source = Noticing()
+    extension = Extension()
+    extension.reminders = [source]
+    changing = ToolCallChunk(index=1, id="d", name="defect", arguments="{}")
+    provider = played([CALL, changing, STOP], [CALL, STOP], [TextChunk("done"), STOP])
+    await turn(session_of(provider, tmp_path, extensions=[extension]))
+    heard = [word for word in source.heard if word != "text"]
+    assert heard == ["begin", "sent", "changed", "sent", "sent", "stop"]
+
+
+async def test_a_list_from_elsewhere_is_taken_over_without_what_was_before(tmp_path: Path):
+    class Cleared(Extension):
+        times = 0
+
+        def clear(self) -> None:
+            self.times += 1
+
+    extension = Cleared()
+    session = session_of(played([TextChunk("done"), STOP]), tmp_path, extensions=[extension])
+    await turn(session, "old")
+    session.adopt([user("new"), assistant("done")])
+    assert extension.times == 1
+    assert [message["content"] for message in session.messages] == ["new", "done"]
 
 
 async def test_without_a_report_nobody_knows_what_it_cost(tmp_path: Path):

@@ -11,7 +11,8 @@ import pytest
 from codelet.extensions.base import Guard, GuardedCall, Noted
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker
-from codelet.safety.verdict import Answer, Question, Verdict
+from codelet.safety.verdict import Answer, Question, Touch, Verdict
+from codelet.tools.tool import Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
 from tests.support.recorded import Start, step
@@ -194,6 +195,78 @@ async def test_a_person_sees_no_secret_and_the_call_keeps_it(tmp_path: Path) -> 
     assert "[masked SOME_KEY]" in question.shown
     assert question.arguments["content"] == "key = [masked SOME_KEY]\n"
     assert (tmp_path / "k.txt").read_text() == f"key = {secret}\n"
+
+
+async def test_what_is_offered_to_allow_holds_no_secret_and_is_allowed_as_it_is(tmp_path: Path) -> None:
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+    masker = Masker({"SOME_KEY": secret})
+    for command in (f"make {secret}", f"touch {secret}; make b"):
+        person = Person(ALWAYS)
+        box = toolbox(tmp_path, Policy(tmp_path), person.ask, masker=masker)
+        for _ in range(2):
+            await call(box, "bash", command=command)
+        (question,) = person.asked
+        assert secret not in repr(question)
+        offered = question.verdict.suggestion or question.verdict.exactly
+        assert offered is not None and "[masked SOME_KEY]" in offered
+        assert secret not in repr(list(box.approvals.history))
+
+
+async def test_a_preview_is_made_only_for_a_person_and_before_what_writes(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def tool_that(touch: Touch) -> Tool:
+        def preview(context: ToolContext, arguments: dict[str, object]) -> Preview:
+            shown.append(touch.kind)
+            return Preview(text="what it would do", asks="do it")
+
+        async def act(context: ToolContext, progress: Progress) -> ToolOutput:
+            """Act."""
+            return ToolOutput("done")
+
+        return tool(act, touches=lambda arguments: [touch], preview=preview)
+
+    for touch, mode, previews in (
+        (Touch("read", "a.txt"), "ask", 0),
+        (Touch("read", "/etc/passwd"), "ask", 1),
+        (Touch("write", "a.txt"), "ask", 1),
+        (Touch("write", "a.txt"), "auto-edit", 1),
+    ):
+        shown.clear()
+        person = Person(YES)
+        box = toolbox(tmp_path, Policy(tmp_path, mode), person.ask)
+        box.add(tool_that(touch))
+        assert (await call(box, "act"))[0] == "done"
+        assert len(shown) == previews
+        assert [(question.shown, question.asks) for question in person.asked] == (
+            [] if touch.what == "a.txt" and (mode, touch.kind) != ("ask", "write") else [("what it would do", "do it")]
+        )
+
+
+async def test_a_person_may_be_asked_about_what_is_no_call(tmp_path: Path) -> None:
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+    person = Person(YES, Answer(False, f"not {secret}"))
+    masker = Masker({"SOME_KEY": secret})
+    approvals = toolbox(tmp_path, Policy(tmp_path), person.ask, masker=masker).approvals
+    assert await approvals.put("facts", f"keep {secret}", f"- {secret}", "it was said")
+    assert not await approvals.put("facts", "keep it", "- all", "it was said")
+    first, _ = person.asked
+    assert (first.tool, first.asks, first.shown) == ("facts", "keep [masked SOME_KEY]", "- [masked SOME_KEY]")
+    assert (first.verdict.action, first.verdict.reason, first.timeout) == ("ask", "it was said", None)
+    assert [(one.about, one.outcome, one.reason) for one in approvals.history] == [
+        ("facts: keep [masked SOME_KEY]", "yes", ""), ("facts: keep it", "no", "not [masked SOME_KEY]")
+    ]  # fmt: skip
+
+    async def never(question: Question) -> Answer:
+        await asyncio.Event().wait()
+        return YES
+
+    late = toolbox(tmp_path, Policy(tmp_path), never, ask_timeout=0.1).approvals
+    assert not await late.put("facts", "keep it", "- all", "it was said")
+    assert late.history[-1].outcome == "no answer"
+    alone = toolbox(tmp_path, Policy(tmp_path)).approvals
+    assert not await alone.put("facts", "keep it", "- all", "it was said")
+    assert list(alone.history) == []
 
 
 async def test_approval_flow_takes_no_answer_in_time_for_a_no(tmp_path: Path) -> None:
