@@ -86,6 +86,11 @@ def test_what_a_schema_refers_to_stands_in_it_by_any_spelling():
     RequiredAnswer({"default": elsewhere, "const": elsewhere, "enum": [elsewhere], "examples": [elsewhere]}, "here")
 
 
+def test_a_schema_that_goes_in_a_circle_cannot_be_applied():
+    with pytest.raises(UsageError, match="here: it cannot be applied: "):
+        RequiredAnswer({"$ref": "#"}, "here").objection("1")
+
+
 def test_of_many_problems_the_first_five_are_told_and_each_in_short():
     required = RequiredAnswer({"items": {"type": "integer"}}, "here")
     told = (required.objection(json.dumps(["x" * 1_000] * 9)) or "").split("; ")

@@ -211,6 +211,18 @@ async def test_what_an_answer_had_used_before_it_was_asked_for_again_is_counted(
     assert [message["content"] for message in session.messages if message["role"] == "assistant"] == ["whole"]
 
 
+async def test_requests_are_counted_once_they_are_answered_and_so_is_the_wait(tmp_path: Path):
+    session = session_of(
+        played([CALL, STOP], [TextChunk("half"), ProviderError("no")], [TextChunk("x"), STOP]), tmp_path
+    )
+    await turn_until_error(session, "go")
+    assert session.meter.requests == 1
+    waited = session.meter.waited
+    assert waited > 0
+    await turn(session, None)
+    assert session.meter.requests == 2 and session.meter.waited > waited
+
+
 async def test_a_request_that_is_sent_in_another_form_is_no_failure_of_the_model(tmp_path: Path):
     other_form = [RetryChunk(attempt=2, attempts=2, wait=0.0, reason="another form", other_form=True)] * 3
     standing_by = played([TextChunk("not asked"), STOP])
