@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -394,6 +395,23 @@ def test_one_goes_back_prompt_by_prompt():
     conversation.clear()
     assert told.take() == [("the conversation was cleared", True)]
     assert (list(conversation.sent()), conversation.latest) == ([], None)
+
+
+def test_one_goes_back_several_prompts_at_once_and_knows_when_each_came():
+    conversation = Conversation()
+    begun = time.time()
+    for number in (1, 2, 3):
+        conversation.checkpoint(f"prompt {number}", number)
+        conversation.append(user(f"prompt {number}"), assistant("done"))
+    assert [(point.prompt, point.turn) for point in conversation.checkpoints] == [
+        ("prompt 1", 1), ("prompt 2", 2), ("prompt 3", 3)
+    ]  # fmt: skip
+    assert begun <= conversation.checkpoints[0].at <= conversation.checkpoints[2].at <= time.time()
+    assert [conversation.back(prompts) for prompts in (0, -1, 4)] == [None] * 3
+    assert len(conversation.body) == 6
+    assert conversation.back(2) == "prompt 2"
+    assert [message["content"] for message in conversation.body] == ["prompt 1", "done"]
+    assert [point.prompt for point in conversation.checkpoints] == ["prompt 1"]
 
 
 def test_a_list_that_is_taken_over_can_be_gone_back_in():

@@ -169,6 +169,21 @@ async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_
     assert played.messages[-1]["content"] == "three"
 
 
+async def test_an_answer_that_cannot_be_kept_fails_the_turn(record: Record, model_server: ModelServer, tmp_path: Path):
+    tape = tmp_path / "tape.json"
+    model_server.script = lambda request: Reply("ok")
+    session = record()
+    await turn(session)
+    whole = tape.read_bytes()
+    tape.write_bytes(whole + b"more")
+    _, error = await turn_until_error(session, "again")
+    assert str(error) == f"the recording {tape} was changed by somebody else"
+    assert tape.read_bytes() == whole + b"more"
+    tape.unlink()
+    _, error = await turn_until_error(session, "again")
+    assert str(error) == f"the recording {tape} cannot be written: No such file or directory"
+
+
 def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path: Path):
     path = str(tmp_path / "tape.json")
     begin_recording(path, "m", force=False)

@@ -15,6 +15,7 @@ from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
 from codelet.extensions.base import Extension, Source
 from codelet.loop.meter import Limits
+from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.messages import assistant, user
 from codelet.providers.protocol import (
@@ -28,7 +29,9 @@ from codelet.providers.protocol import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.safety import Policy
 from codelet.safety.secrets import Masker
+from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from codelet.usage import Usage
 from tests.context.scripted import ScriptedProvider, compactions, session_of, turn, turn_until_error
 
@@ -52,6 +55,11 @@ class Played(ScriptedProvider):
             if isinstance(item, Exception):
                 raise item
             yield item
+
+
+async def nothing(context: ToolContext, progress: Progress) -> ToolOutput:
+    """Do nothing."""
+    return ToolOutput("done")
 
 
 def played(*plays: Play) -> Played:
@@ -221,6 +229,17 @@ async def test_requests_are_counted_once_they_are_answered_and_so_is_the_wait(tm
     assert waited > 0
     await turn(session, None)
     assert session.meter.requests == 2 and session.meter.waited > waited
+
+
+async def test_without_tools_nothing_is_said_of_recalling_what_was_cut(tmp_path: Path):
+    for tools in ((), (tool(nothing),)):
+        provider = played([TextChunk("x"), STOP])
+        session = Session(provider, workspace=tmp_path, tools=tools, policy=Policy(tmp_path), bare=True, window=16_000)
+        await turn(session, "word " * 40_000)
+        assert session.cut
+        assert ("recall" in [each.name for each in session.tools]) == bool(tools)
+        assert ("recall" in str(session.messages[0]["content"])) == bool(tools)
+        await session.close()
 
 
 async def test_a_request_that_is_sent_in_another_form_is_no_failure_of_the_model(tmp_path: Path):

@@ -243,6 +243,19 @@ async def test_a_preview_is_made_only_for_a_person_and_before_what_writes(tmp_pa
         )
 
 
+async def test_what_a_tool_does_that_says_nothing_of_it_is_asked_with_its_arguments(tmp_path: Path) -> None:
+    async def act(context: ToolContext, progress: Progress, *, how: str) -> ToolOutput:
+        """Act."""
+        return ToolOutput("done")
+
+    person = Person(Answer(False))
+    box = toolbox(tmp_path, Policy(tmp_path), person.ask)
+    box.add(tool(act, touches=None))
+    await call(box, "act", how="gently")
+    (question,) = person.asked
+    assert (question.touches, question.shown, question.asks) == ((), "act how=gently", "")
+
+
 async def test_a_person_may_be_asked_about_what_is_no_call(tmp_path: Path) -> None:
     secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
     person = Person(YES, Answer(False, f"not {secret}"))
