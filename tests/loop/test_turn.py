@@ -13,7 +13,7 @@ import pytest
 from codelet import events, prompt
 from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
-from codelet.extensions.base import Extension, Source
+from codelet.extensions.base import Command, Extension, Source
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -31,7 +31,7 @@ from codelet.providers.protocol import (
 )
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker
-from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
+from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from codelet.usage import Usage
 from tests.context.scripted import ScriptedProvider, compactions, session_of, turn, turn_until_error
 
@@ -302,6 +302,44 @@ async def test_a_reminder_hears_of_requests_of_what_changed_and_of_the_end(tmp_p
     await turn(session_of(provider, tmp_path, extensions=[extension]))
     heard = [word for word in source.heard if word != "text"]
     assert heard == ["begin", "sent", "changed", "sent", "sent", "stop"]
+
+
+async def test_a_tool_that_an_extension_offers_later_stands_behind_the_others(tmp_path: Path):
+    class Late(Extension):
+        def offered(self) -> Sequence[Tool]:
+            return [tool(nothing)] if provider.requests else []
+
+    provider = played([CALL, STOP], [CALL, STOP], [TextChunk("done"), STOP])
+    session = session_of(provider, tmp_path, extensions=[Late()])
+    fixed = session.upkeep.fixed_size
+    await turn(session)
+    first, *later = ([each["function"]["name"] for each in request.tools] for request in provider.requests)
+    assert later == [[*first, "nothing"]] * 2
+    assert session.context_window.fixed == session.upkeep.fixed_size > fixed
+
+
+async def test_a_command_of_an_extension_shows_no_secret_and_fails_in_one_line(tmp_path: Path):
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+
+    async def say(session: Session, argument: str) -> str:
+        match argument:
+            case "wrong":
+                raise CodeletError("that is wrong")
+            case "broken":
+                raise RuntimeError(f"no {secret}")
+        return f"{argument} of {secret}"
+
+    extension = Extension()
+    extension.commands = [Command("say", "say it", say)]
+    guards = Safeguards(masker=Masker({"SOME_KEY": secret}))
+    session = session_of(played(), tmp_path, extensions=[extension], safeguards=guards)
+    assert await session.run_command("say", "  all ") == "all of [masked SOME_KEY]"
+    for argument, told in (("wrong", "that is wrong"), ("broken", "/say failed: RuntimeError: no [masked SOME_KEY]")):
+        with pytest.raises(CodeletError) as failed:
+            await session.run_command("say", argument)
+        assert str(failed.value) == told
+    with pytest.raises(KeyError):
+        await session.run_command("shout")
 
 
 async def test_a_list_from_elsewhere_is_taken_over_without_what_was_before(tmp_path: Path):

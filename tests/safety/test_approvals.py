@@ -11,7 +11,7 @@ import pytest
 from codelet.extensions.base import Guard, GuardedCall, Noted
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker
-from codelet.safety.verdict import Answer, Question, Touch, Verdict
+from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
 from codelet.tools.tool import Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
@@ -403,6 +403,23 @@ async def test_a_rule_or_a_guard_that_denies_it_leaves_nothing_to_ask(tmp_path: 
     by_guard = toolbox(tmp_path, Policy(tmp_path), person.ask, guards=[Denies()])
     assert "a guard says no" in (await call(by_guard, "bash", command="git push -f"))[1]
     assert person.asked == []
+
+
+@pytest.mark.parametrize(
+    ("action", "yes", "status", "asked"),
+    [("ask", False, "done", 1), ("ask", True, "done", 0), ("deny", False, "refused", 0), ("deny", True, "refused", 0)],
+)
+async def test_yes_answers_what_a_guard_asks_and_not_what_it_denies(
+    tmp_path: Path, action: VerdictAction, yes: bool, status: str, asked: int
+) -> None:
+    class Careful(Guard):
+        async def before(self, call: GuardedCall) -> Verdict | None:
+            return None if call.verdict is None else Verdict(action, "execute", "a guard wants it")
+
+    person = Person(YES)
+    box = toolbox(tmp_path, Policy(tmp_path, yes=yes), person.ask, guards=[Careful()])
+    assert (await call(box, "bash", command="ls"))[0] == status
+    assert [question.verdict.reason for question in person.asked] == ["a guard wants it"] * asked
 
 
 async def test_a_changed_rule_takes_the_place_of_the_one_that_was_offered(tmp_path: Path) -> None:
