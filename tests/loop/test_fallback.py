@@ -226,7 +226,17 @@ async def test_a_server_that_fails_and_wants_no_other_attempt_is_stood_in_for_al
         if not session.standby.changes:
             await turn_until_error(session)
     assert [change.model for change in session.standby.changes] == ["openai/second"]
-    assert len(other.requests) == 1
+    assert (len(model_server.requests), len(other.requests)) == (3, 1)
+
+
+async def test_a_limit_of_the_rate_that_a_wait_cures_is_a_failure_like_any_other(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [HttpError(429, "slow down")] * 2
+    session = opened(attempts=1)
+    for _ in range(2):
+        await turn_until_error(session)
+    assert (session.standby.changes, other.requests) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -75,8 +75,8 @@ def test_a_schema_that_is_too_deep_and_one_that_is_no_text_are_told(tmp_path: Pa
 
 def test_what_a_schema_refers_to_stands_in_it_by_any_spelling():
     """Steps may be escaped, and places of a list; parts that no judge looks at may say anything."""
-    parts = {"a/b": {"type": "integer"}, "c~d": {"type": "integer"}, "e f": {"type": "integer"}}
-    for reference in ("#/$defs/a~1b", "#/$defs/c~0d", "#/$defs/e%20f", "#/anyOf/1", "#"):
+    parts = {name: {"type": "integer"} for name in ("a/b", "c~d", "e f", "0")}
+    for reference in ("#/$defs/a~1b", "#/$defs/0", "#/$defs/c~0d", "#/$defs/e%20f", "#/anyOf/1", "#"):
         schema = {"$defs": parts, "anyOf": [{}, {}], "properties": {"x": {"$ref": reference}}}
         RequiredAnswer(schema, "here")
     for reference in ("#/$defs/a/b", "#/anyOf/2", "#/anyOf/x", "#/$defs/gone"):
