@@ -318,6 +318,16 @@ async def test_a_tool_that_an_extension_offers_later_stands_behind_the_others(tm
     assert session.context_window.fixed == session.upkeep.fixed_size > fixed
 
 
+async def test_a_request_beside_the_turn_has_the_same_head_and_nothing_of_the_list(tmp_path: Path):
+    provider = played([TextChunk("done"), STOP])
+    session = session_of(provider, tmp_path)
+    await turn(session)
+    asked = [user("sum it up")]
+    request = session.upkeep.request(asked, max_output=7)
+    assert (request.messages, request.tail, request.max_output, request.schema) == (asked, 0, 7, None)
+    assert (request.system, request.tools) == (provider.requests[0].system, provider.requests[0].tools)
+
+
 async def test_a_command_of_an_extension_shows_no_secret_and_fails_in_one_line(tmp_path: Path):
     secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
 
