@@ -83,6 +83,8 @@ async def test_what_was_recorded_plays_as_it_was_and_holds_no_key(
         "reasoning": 5,
         "cache_write_hour": 0,
     }
+    made = [call["arguments"] for call in kept["steps"][0]["tool_calls"]]
+    assert made == [{"path": "notes.txt"}, '{"a":'], "as an object where they are one"
     assert [each["request"].get("same", 0) > 0 for each in kept["steps"]] == [False, True, True]
     (repo / "new.txt").write_text("git status tells of it, which is not compared")
     played = record(play=True)

@@ -318,6 +318,15 @@ async def test_a_tool_that_an_extension_offers_later_stands_behind_the_others(tm
     assert session.context_window.fixed == session.upkeep.fixed_size > fixed
 
 
+async def test_a_long_prompt_that_fits_is_sent_whole(tmp_path: Path):
+    provider = played([TextChunk("done"), STOP])
+    session = session_of(provider, tmp_path, window=64_000)
+    long = "word " * 4_000
+    await turn(session, long)
+    assert provider.requests[0].messages[0]["content"] == long
+    assert session.cut == ()
+
+
 async def test_a_request_beside_the_turn_has_the_same_head_and_nothing_of_the_list(tmp_path: Path):
     provider = played([TextChunk("done"), STOP])
     session = session_of(provider, tmp_path)

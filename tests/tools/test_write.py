@@ -342,3 +342,17 @@ def test_an_interrupt_inside_leaves_nothing(workspace: Path) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert os.listdir(workspace) == ["x"]
+
+
+def test_a_program_that_runs_is_replaced_and_goes_on(workspace: Path) -> None:
+    """It cannot be opened for writing meanwhile, but another file may take its place."""
+    from codelet.tools.files import fingerprint
+    from codelet.tools.replace import replace
+
+    path = workspace / "program"
+    shutil.copy("/bin/cat", path)
+    with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        replace(path, b"#!/bin/sh\n", "program", fingerprint(path.stat()))
+        assert path.read_bytes() == b"#!/bin/sh\n"
+        assert os.access(path, os.X_OK), "its mode is kept"
+        assert running.communicate(b"still here") == (b"still here", None)
