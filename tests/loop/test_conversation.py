@@ -16,7 +16,7 @@ from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
 from codelet.context.reminders import NESTED, Placement, Zones
-from codelet.events import Reminder
+from codelet.events import Interrupted, Reminder
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
@@ -434,6 +434,15 @@ def test_a_prompt_without_text_is_gone_back_to_as_an_empty_one():
     conversation = Conversation()
     conversation.adopt([user("one"), assistant("1"), {"role": "user", "content": None}])
     assert (conversation.back(), len(conversation.body)) == ("", 2)
+
+
+def test_what_an_early_end_left_is_forgotten_with_the_list_that_it_is_about():
+    conversation = Conversation()
+    conversation.checkpoint("go")
+    for change in (conversation.back, conversation.clear, lambda: conversation.adopt([user("one"), assistant("1")])):
+        conversation.interruption = Interrupted(done=(), half_done=("a",), not_done=())
+        change()
+        assert conversation.interruption is None
 
 
 def test_what_takes_a_place_in_the_body_is_found_behind_the_head():

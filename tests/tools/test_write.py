@@ -268,8 +268,9 @@ def test_a_writer_that_comes_while_we_write_wins(workspace: Path, context: ToolC
     assert os.listdir(workspace) == ["a.txt"]
 
 
-def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
-    """Between the look and the opening another program puts a link in the file's place."""
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_path_that_turns_into_a_link_is_not_followed_and_a_pipe_not_waited_for(workspace: Path, kind: str) -> None:
+    """Between the look and the opening another program puts a link, or a pipe, in the file's place."""
     secret, path = workspace / "secret", workspace / "a.txt"
     secret.write_bytes(b"secret")
     path.write_bytes(b"public")
@@ -280,7 +281,10 @@ def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
         nonlocal swaps
         while not stop.is_set():
             swaps += 1
-            (workspace / "x").symlink_to("secret")
+            if kind == "link":
+                (workspace / "x").symlink_to("secret")
+            else:
+                os.mkfifo(workspace / "x")
             os.replace(workspace / "x", path)
             (workspace / "y").write_bytes(b"public")
             os.replace(workspace / "y", path)
