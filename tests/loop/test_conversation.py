@@ -399,14 +399,14 @@ def test_one_goes_back_prompt_by_prompt():
 
 def test_one_goes_back_several_prompts_at_once_and_knows_when_each_came():
     conversation = Conversation()
-    begun = time.time()
+    begun = time.time()  # clock: each prompt is noted with its time
     for number in (1, 2, 3):
         conversation.checkpoint(f"prompt {number}", number)
         conversation.append(user(f"prompt {number}"), assistant("done"))
     assert [(point.prompt, point.turn) for point in conversation.checkpoints] == [
         ("prompt 1", 1), ("prompt 2", 2), ("prompt 3", 3)
     ]  # fmt: skip
-    assert begun <= conversation.checkpoints[0].at <= conversation.checkpoints[2].at <= time.time()
+    assert begun <= conversation.checkpoints[0].at <= conversation.checkpoints[2].at <= time.time()  # clock: the same
     assert [conversation.back(prompts) for prompts in (0, -1, 4)] == [None] * 3
     assert len(conversation.body) == 6
     assert conversation.back(2) == "prompt 2"
