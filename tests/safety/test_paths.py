@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
+from codelet.safety.opener import open_file, status_of
 from codelet.safety.paths import LENGTH_CAP, Access, contained, judge_path, relative_name, why_unread
 
 
@@ -210,3 +212,16 @@ def test_what_is_not_read_unasked_is_outside_or_has_the_name_of_a_secret() -> No
     for path, root in (("/work/.env", "/work"), (".env", "/work"), (".env", "")):
         assert why_unread(path, root)
     assert why_unread("/.aws/project/a.txt", "/.aws/project") is None, "only what is below the workspace counts"
+
+
+def test_what_is_opened_at_a_place_leaves_nothing_open_and_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    (tmp_path / "link").symlink_to("a.txt")
+    before = os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd")
+    for _ in range(3):
+        os.close(open_file(tmp_path / "a.txt", os.O_RDONLY))
+        assert stat.S_ISLNK(status_of(tmp_path / "link").st_mode)
+        with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+            open_file(tmp_path / "link", os.O_RDONLY)
+    assert stat.S_ISDIR(status_of(Path("/")).st_mode)
+    assert len(os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd")) == len(before)
