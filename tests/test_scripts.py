@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.mutants.named import NAMED, named
-from scripts.mutants.operators import mutants
+from scripts.mutants.operators import Mutant, mutants
 from scripts.mutants.trial import Trial
 from scripts.near import near_all
 from tests.support.program import ROOT
@@ -120,9 +120,40 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line(tmp_path: Path) -> N
         assert dict(trial.tried([seen, unseen])) == {seen: False, unseen: True}
     with Trial(root, budget=5.0, kept=kept) as trial:
         assert trial.find_lines([seen]) == 0
-        (root / "codelet" / "sign.py").write_text(files["codelet/sign.py"] + "\n")
-    with Trial(root, budget=5.0, kept=kept) as trial:
-        assert trial.find_lines([seen]) == 1
+
+
+def test_only_changed_tests_are_run_again_and_lines_move_with_the_product(tmp_path: Path) -> None:
+    files = {
+        "codelet/__init__.py": "",
+        "codelet/sign.py": "def sign(n: int) -> int:\n    if n < 0:\n        return -1\n    return 1\n",
+        "tests/__init__.py": "",
+        "tests/test_sign.py": "from codelet.sign import sign\n\n\ndef test_plus() -> None:\n    assert sign(3) == 1\n",
+        "tests/test_minus.py": "from codelet.sign import sign\nfrom tests.minus import CASE\n\n\n"
+        "def test_minus() -> None:\n    assert sign(CASE)\n",
+        "tests/minus.py": "CASE = -1\n",
+        "pytest.ini": "[pytest]\n",
+    }
+    root = written(tmp_path / "project", files)
+    shutil.copytree(ROOT / "scripts", root / "scripts")
+    product = root / "codelet" / "sign.py"
+
+    def last_line() -> Mutant:
+        return [one for one in mutants(product) if one.what == "off by one"][-1]
+
+    def run_again() -> tuple[int, set[str]]:
+        with Trial(root, budget=5.0, kept=tmp_path / "lines") as trial:
+            number = trial.find_lines([last_line()])
+            return number, {test.name.rpartition("::")[2] for test in trial.suite(last_line())}
+
+    assert run_again() == (2, {"test_plus"})
+    product.write_text(f'"""Signs."""\n\n{files["codelet/sign.py"].replace("-1", "-2")}')
+    assert run_again() == (0, {"test_plus"})
+    (root / "tests" / "minus.py").write_text("CASE = 0\n")
+    assert run_again() == (1, {"test_plus", "test_minus"})
+    product.write_text(files["codelet/sign.py"].replace("return 1", "return 2"))
+    with Trial(root, budget=5.0, kept=tmp_path / "lines") as trial:
+        assert trial.find_lines([last_line()]) == 0
+        assert trial.survives(last_line()), "a test that fails anyway kills no mutant"
 
 
 def test_the_named_mutants_are_found_by_their_code() -> None:

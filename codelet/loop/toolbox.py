@@ -77,12 +77,11 @@ class Toolbox:
 
     async def ready(self, touches: Sequence[Touch]) -> ToolContext:
         """What a call that touches these is judged with. Raises ToolError where a sandbox is due and none works."""
-        policy = self.approvals.policy
+        policy, sandbox = self.approvals.policy, self.sandbox
         if any(touch.kind == "run" for touch in touches):
-            if self.sandbox is not None and self.sandbox.use == "on" and any(touch.unconfined for touch in touches):
+            if sandbox is not None and sandbox.use == "on" and any(touch.unconfined for touch in touches):
                 raise ToolError(prompt.NOT_UNCONFINED)
-            due = self.sandbox is not None and self.sandbox.demanded(policy.mode)
-            policy.sandboxed = due and self.sandbox is not None and await self.sandbox.works()
+            policy.sandboxed = sandbox is not None and sandbox.demanded(policy.mode) and await sandbox.works()
         return self.context
 
     def confined(self, context: ToolContext, verdict: Verdict) -> ToolContext:
@@ -151,7 +150,7 @@ class Toolbox:
 def _only_writes(tool: Tool) -> bool:
     """Whether all that a call of the tool touches is what it writes."""
     touches = tool.touched({"path": "any"})
-    return bool(touches) and all(touch.kind == "write" for touch in touches or ())
+    return {touch.kind for touch in touches or ()} == {"write"}
 
 
 def equip(

@@ -89,13 +89,10 @@ class TurnState:
         note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
         receipt = events.Interrupted(done=(), half_done=(), not_done=())
         self.spend_reported()
-        if self.reply is not None:
-            if not is_blank(self.reply.text):
-                self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
-            self.reply = None
+        if self.reply is not None and not is_blank(self.reply.text):
+            self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
         if self.calls is not None:
             receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
-            self.calls = None
         self.conversation.interruption = receipt
         return receipt
 

@@ -2,11 +2,11 @@
 
 Use: python -m scripts.mutants [--count N] [--seed S] [--named] [--lines FOLDER] FOLDER-OR-FILE…    (as codelet/loop)
 
-First the near tests are run once, to see which lines each of them runs; with `--lines` that is kept for the next time
-(as long as product and tests are the same). A mutant is killed when one of the tests that run its line fails, or they
-use far more time than without it. Survivors are told with their place and their change. The seed is printed; with it
-the same mutants are drawn from the same code. Tests that start codelet as a program are tried only where no other test
-runs the file: what a child runs is not seen.
+First the near tests are run once, to see which lines each of them runs; with `--lines` that is kept, and next time only
+files of tests that were changed are run again. A mutant is killed when one of the tests that run its line fails, or
+they use far more time than without it. Survivors are told with their place and their change. The seed is printed; with
+it the same mutants are drawn from the same code. Tests that start codelet as a program are tried only where no other
+test runs the file: what a child runs is not seen.
 """
 
 from __future__ import annotations

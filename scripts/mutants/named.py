@@ -81,6 +81,68 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("an error that no repetition cures is repeated", "if shown or not error.retryable or", "if shown or"),
     ("somebody else's change is overwritten", "foreign=_foreign(own, now) if not", 'foreign="" if not'),
     ("what was shown is repeated", "if shown or not error.retryable or", "if not error.retryable or"),
+    (
+        "an always for a name with a star covers other names",
+        'f"{tool}({escaped(name)})" if found',
+        'f"{tool}({name})" if found',
+    ),
+    (
+        "a result larger than its target is taken",
+        "made.report.after > made.report.target or faults(new)",
+        "faults(new)",
+    ),
+    (
+        "a result that is no valid list is taken",
+        "made.report.after > made.report.target or faults(new)",
+        "made.report.after > made.report.target",
+    ),
+    ("a result out of its order is no fault", "if wanted and wanted[0] == call_id:", "if call_id in wanted:"),
+    (
+        "a call without its result is no fault",
+        'found.extend(f"a call without a result: {call_id}" for call_id in wanted)\n    return found',
+        "return found",
+    ),
+    ("a second reminder of a type is no fault", "if kind is not None and kind in types:", "if False:"),
+    ("any number of old segments is kept", 'if r.kind == "segment"][-4:]', 'if r.kind == "segment"]'),
+    ("old segments are kept however large", "transcript.sizes[index] > room or index in", "index in"),
+    ("an overflow that is told with 422 is none", "(400, 413, 422, 500)", "(400, 413, 500)"),
+    (
+        "a refused connection is not tried again",
+        "retryable=True, patience=_PATIENCE_REFUSED",
+        "retryable=False, patience=_PATIENCE_REFUSED",
+    ),
+    ("half an answer stays after an overflow", "turn.steps -= 1\n        turn.reply = None", "turn.steps -= 1"),
+    ("an answer of blanks stands in the list", "if not calls and is_blank(reply.text):", "if not calls and False:"),
+    ("half a surrogate pair of a prompt goes out", "_as_input(valid_unicode(text))", "_as_input(text)"),
+    ("matches overlap", "text.find(old, at + len(old))", "text.find(old, at + 1)"),
+    ("a program that runs cannot be replaced", "if error.errno != errno.ETXTBSY:", "if True:"),
+    ("lines with several names never replace others", "selection.accompany(", "(lambda *_: None)("),
+    (
+        "nothing was read again later",
+        "    superseded = _superseded(messages)\n",
+        "    superseded: dict[int, str] = {}\n",
+    ),
+    (
+        "a reduction always stands, whatever a summary holds",
+        "return reduced if holds_as_much(reduced.messages, summary.messages, whole) else summary",
+        "return reduced",
+    ),
+    ("names keep their weight once they stand", "weights[name] = weights[name] * percent // 100", "pass"),
+    (
+        "what was gone back from can be taken up",
+        "        self.interruption = None\n        self.head, self.tail = parts.head",
+        "        self.head, self.tail = parts.head",
+    ),
+    (
+        "reading waits for a pipe in a file's place",
+        "fd = open_file(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)",
+        "fd = open_file(path, os.O_RDONLY | os.O_NOCTTY)",
+    ),
+    (
+        "what a server refused goes out again",
+        "            return False\n        self._cache = PrefixCache(self._encode)\n",
+        "            return False\n",
+    ),
 )
 
 

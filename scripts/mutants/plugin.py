@@ -81,13 +81,16 @@ def _lines(code: CodeType) -> set[int]:
     return {line for _, _, line in code.co_lines() if line}
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    sys.dont_write_bytecode = False  # until the tests begin: to compile the same again takes longer than most tests
     if out := os.environ.pop("MUTANTS_LINES", None):
         config.pluginmanager.register(_Lines(Path(out)))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    sys.dont_write_bytecode = True
     if chosen := os.environ.pop("MUTANTS_TESTS", None):
         found = {item.nodeid: item for item in items}
         items[:] = [found[name] for name in json.loads(Path(chosen).read_text(encoding="utf-8")) if name in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,26 @@ async def test_what_is_said_of_a_model_that_was_left_meanwhile_does_not_count(tm
     session.switch(second)
     assert (await session.upkeep.learnt(), session.window) == ([], DEFAULT_WINDOW)
     await session.close()
+
+
+async def test_with_the_session_the_server_is_asked_no_more(tmp_path: Path):
+    class Silent(Asked):
+        ended = False
+
+        async def ask(self) -> ServerFacts | None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.ended = True
+            return None
+
+    provider = Silent("openai/house-1")
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    session.ask_server()
+    await asyncio.sleep(0)
+    assert not provider.ended
+    await session.close()
+    assert provider.ended
 
 
 TOO_LONG = HttpError(400, "This model's maximum context length is 16384 tokens. However, you requested 20000 tokens.")

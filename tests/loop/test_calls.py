@@ -72,6 +72,21 @@ async def test_reading_calls_run_at_once(make_session: MakeSession, model_server
     assert [event.id for event in of_type(seen, events.ToolResult)] == ["look-a", "look-b", "look-c"]
 
 
+async def linger(context: ToolContext, progress: Progress, *, name: str, background: bool) -> ToolOutput:
+    """Look, perhaps in the background."""
+    return await look(context, progress, name=name)
+
+
+async def test_what_goes_on_in_the_background_has_begun_before_the_next_call(
+    make_session: MakeSession, model_server: ModelServer
+):
+    calls = [Call(f"c{name}", "linger", {"name": name, "background": True}) for name in "ab"]
+    beside = [Call(f"d{name}", "linger", {"name": name, "background": False}) for name in "cd"]
+    model_server.script = [Reply(calls=[*calls, *beside]), Reply("done")]
+    await turn(make_session(tools=[tool(linger)]))
+    assert LOG[:6] == ["begin a", "end a", "begin b", "end b", "begin c", "begin d"]
+
+
 async def test_real_reads_of_a_step_overlap(make_session: MakeSession, model_server: ModelServer, repo: Path):
     """With the tools of codelet: all calls are announced before the first result is there."""
     calls = [Call("r", "read", {"path": "app.py"}), Call("g", "grep", {"pattern": "hello"}), Call("f", "find", {})]
@@ -288,11 +303,14 @@ async def test_what_a_tool_said_before_it_was_stopped_is_kept_in_part(
     assert "0999" not in wait
     assert session.interruption == events.Interrupted(done=(), half_done=("t",), not_done=("l",))
     assert of_type(seen, events.TurnEnd)[0].reason == "interrupted"
-    assert 0 < len(of_type(seen, events.ToolProgress)) <= 201, "what nobody takes is not kept for ever"
+    assert 0 < len(of_type(seen, events.ToolProgress)) <= 200, "what nobody takes is not kept for ever"
 
 
-async def test_steps_of_unusable_calls_are_bounded(make_session: MakeSession, model_server: ModelServer):
-    model_server.script = lambda request: Reply(calls=[Call(f"x{request.number}", "look", "{bad")])
+@pytest.mark.parametrize(("name", "arguments"), [("look", "{bad"), ("look", {"name": 7}), ("telepathy", {})])
+async def test_steps_of_unusable_calls_are_bounded(
+    make_session: MakeSession, model_server: ModelServer, name: str, arguments: Any
+):
+    model_server.script = lambda request: Reply(calls=[Call(f"x{request.number}", name, arguments)])
     session = make_session(tools=TOOLS)
     seen, error = await turn_until_error(session)
     assert isinstance(error, LimitReached)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
 from codelet.context.reminders import NESTED, Placement, Zones
-from codelet.events import Reminder
+from codelet.events import Interrupted, Reminder
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
@@ -396,6 +397,23 @@ def test_one_goes_back_prompt_by_prompt():
     assert (list(conversation.sent()), conversation.latest) == ([], None)
 
 
+def test_one_goes_back_several_prompts_at_once_and_knows_when_each_came():
+    conversation = Conversation()
+    begun = time.time()  # clock: each prompt is noted with its time
+    for number in (1, 2, 3):
+        conversation.checkpoint(f"prompt {number}", number)
+        conversation.append(user(f"prompt {number}"), assistant("done"))
+    assert [(point.prompt, point.turn) for point in conversation.checkpoints] == [
+        ("prompt 1", 1), ("prompt 2", 2), ("prompt 3", 3)
+    ]  # fmt: skip
+    assert begun <= conversation.checkpoints[0].at <= conversation.checkpoints[2].at <= time.time()  # clock: the same
+    assert [conversation.back(prompts) for prompts in (0, -1, 4)] == [None] * 3
+    assert len(conversation.body) == 6
+    assert conversation.back(2) == "prompt 2"
+    assert [message["content"] for message in conversation.body] == ["prompt 1", "done"]
+    assert [point.prompt for point in conversation.checkpoints] == ["prompt 1"]
+
+
 def test_a_list_that_is_taken_over_can_be_gone_back_in():
     conversation = Conversation()
     messages = [user("one"), assistant("1"), user("two"), assistant("2")]
@@ -410,6 +428,30 @@ def test_a_list_that_is_taken_over_can_be_gone_back_in():
     assert conversation.back() == "one"
     conversation.adopt([], before=messages)
     assert conversation.latest is None
+
+
+def test_a_prompt_without_text_is_gone_back_to_as_an_empty_one():
+    conversation = Conversation()
+    conversation.adopt([user("one"), assistant("1"), {"role": "user", "content": None}])
+    assert (conversation.back(), len(conversation.body)) == ("", 2)
+
+
+def test_what_an_early_end_left_is_forgotten_with_the_list_that_it_is_about():
+    conversation = Conversation()
+    conversation.checkpoint("go")
+    for change in (conversation.back, conversation.clear, lambda: conversation.adopt([user("one"), assistant("1")])):
+        conversation.interruption = Interrupted(done=(), half_done=("a",), not_done=())
+        change()
+        assert conversation.interruption is None
+
+
+def test_what_takes_a_place_in_the_body_is_found_behind_the_head():
+    conversation = Conversation()
+    conversation.append(user("one"), assistant("two"))
+    conversation.renew({"environment": "here", "claudeMd": "rules"}, {})
+    other = user("another")
+    assert conversation.messages[conversation.replace(0, other)] is other
+    assert [message["content"] for message in conversation.body] == ["another", "two"]
 
 
 def test_an_answer_that_was_cut_off_is_taken_out():

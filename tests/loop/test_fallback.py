@@ -226,7 +226,17 @@ async def test_a_server_that_fails_and_wants_no_other_attempt_is_stood_in_for_al
         if not session.standby.changes:
             await turn_until_error(session)
     assert [change.model for change in session.standby.changes] == ["openai/second"]
-    assert len(other.requests) == 1
+    assert (len(model_server.requests), len(other.requests)) == (3, 1)
+
+
+async def test_a_limit_of_the_rate_that_a_wait_cures_is_a_failure_like_any_other(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [HttpError(429, "slow down")] * 2
+    session = opened(attempts=1)
+    for _ in range(2):
+        await turn_until_error(session)
+    assert (session.standby.changes, other.requests) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -270,6 +280,41 @@ async def test_an_answer_that_nobody_has_seen_is_told_by_another_and_what_it_use
     assert session.messages[-1]["content"] == "whole"
     assert (len(model_server.requests), len(other.requests)) == (3, 1)
     assert session.usage.total_input == of_type(seen, events.TurnEnd)[-1].usage.total_input == 200
+
+
+async def test_another_model_also_goes_on_where_the_last_attempt_fails(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script, other.script = [DOWN] * 3, [Reply("done")]
+    seen = await turn(opened(attempts=3))
+    assert (len(model_server.requests), len(other.requests)) == (3, 1)
+    assert of_type(seen, events.TurnEnd)[-1].steps == 1
+
+
+async def test_who_stands_by_is_closed_with_the_session_also_where_it_was_asked_otherwise(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    """A change of the effort puts another provider in its place: that one is closed then, and the old one is not."""
+
+    class Counted:
+        def __init__(self, provider: Provider) -> None:
+            self.provider, self.closed = provider, 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.provider, name)
+
+        async def close(self) -> None:
+            self.closed += 1
+            await self.provider.close()
+
+    model_server.script, other.script = [DOWN] * 3, [Reply("done")]
+    session = opened()
+    await turn(session)
+    before, quick = session.provider, Counted(provider_at(other, "openai/second"))
+    session.change_effort(quick)
+    await before.close()
+    await session.close()
+    assert quick.closed == 1
 
 
 FROM = ("anthropic", RESPONSES, "gemini", "openrouter")

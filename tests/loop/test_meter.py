@@ -60,6 +60,16 @@ def test_steps_and_time_are_bounded_by_name(tmp_path: Path) -> None:
     assert free.out_of_time == ""
 
 
+def test_what_is_left_of_the_time_is_what_was_not_taken_before(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, timeout=2.5)
+    assert meter.time_left == 2.5
+    meter.taken = 1.0
+    assert meter.time_left == 1.5
+    meter.taken = 9.0
+    assert meter.time_left == 0.1, "a turn that begins has a moment, to say that it is over"
+    assert meter_of(tmp_path).time_left is None
+
+
 def test_what_was_used_before_counts_against_no_limit(tmp_path: Path) -> None:
     meter = meter_of(tmp_path, max_tokens=10)
     meter.usage += used(50)
@@ -103,7 +113,7 @@ def test_a_request_that_would_cost_too_much_is_not_admitted(tmp_path: Path) -> N
     assert 2_000 < room < 2_667, "four cents are left for the input and the answer"
     assert meter.held_by == "--max-cost"
     meter.count(Usage(total_input=0, output=2_660))
-    with pytest.raises(SpendingLimit, match=r"over the limit of 1 dollars \(--max-cost\)"):
+    with pytest.raises(SpendingLimit, match=r"about \$1\.0\d+: over the limit of 1 dollars \(--max-cost\)"):
         meter.admit()
     meter.check()
     assert meter.charged < 1.0, "the limit has not been passed"

@@ -83,6 +83,8 @@ async def test_what_was_recorded_plays_as_it_was_and_holds_no_key(
         "reasoning": 5,
         "cache_write_hour": 0,
     }
+    made = [call["arguments"] for call in kept["steps"][0]["tool_calls"]]
+    assert made == [{"path": "notes.txt"}, '{"a":'], "as an object where they are one"
     assert [each["request"].get("same", 0) > 0 for each in kept["steps"]] == [False, True, True]
     (repo / "new.txt").write_text("git status tells of it, which is not compared")
     played = record(play=True)
@@ -139,6 +141,14 @@ async def test_what_a_refusal_says_of_the_window_is_played_too(record: Record, m
     assert played.window == live.window == 8192
 
 
+async def test_what_the_server_says_of_the_model_reaches_the_session(record: Record, model_server: ModelServer):
+    model_server.said = {"/v1/models": {"data": [{"id": "scripted", "meta": {"n_ctx": 16384}}]}}
+    model_server.script = [Reply("done")]
+    session = record()
+    await turn(session)
+    assert session.window == 16_384
+
+
 async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_asked(
     record: Record, model_server: ModelServer
 ):
@@ -159,6 +169,21 @@ async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_
         played.rewind()
         await turn(played, prompt)
     assert played.messages[-1]["content"] == "three"
+
+
+async def test_an_answer_that_cannot_be_kept_fails_the_turn(record: Record, model_server: ModelServer, tmp_path: Path):
+    tape = tmp_path / "tape.json"
+    model_server.script = lambda request: Reply("ok")
+    session = record()
+    await turn(session)
+    whole = tape.read_bytes()
+    tape.write_bytes(whole + b"more")
+    _, error = await turn_until_error(session, "again")
+    assert str(error) == f"the recording {tape} was changed by somebody else"
+    assert tape.read_bytes() == whole + b"more"
+    tape.unlink()
+    _, error = await turn_until_error(session, "again")
+    assert str(error) == f"the recording {tape} cannot be written: No such file or directory"
 
 
 def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path: Path):

@@ -316,6 +316,25 @@ def test_what_json_does_not_know_is_no_argument():
     assert parsed_arguments(reply.calls(set())[0]) == {"n": 1500.0}
 
 
+@pytest.mark.parametrize(
+    ("chunk", "begun"),
+    [
+        (TextChunk("x"), True),
+        (ReasoningChunk("x"), True),
+        (ReasoningChunk(block={"type": "thinking"}), True),
+        (ReasoningChunk(details=[{"type": "reasoning.text"}]), True),
+        (piece(0, call_id="a", name="read"), True),
+        (UsageChunk(Usage(total_input=1)), False),
+        (RetryChunk(attempt=2, attempts=5, wait=0.0, reason="cut"), False),
+    ],
+)
+def test_an_answer_has_begun_once_anything_of_it_has_come(chunk: Chunk, begun: bool):
+    reply = Reply()
+    assert not reply.has_begun
+    reply.add(chunk)
+    assert reply.has_begun is begun
+
+
 def test_an_answer_is_void_without_text_and_calls_unless_it_reached_its_limit():
     def void(*chunks: Chunk) -> bool:
         reply = Reply()

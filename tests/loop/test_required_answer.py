@@ -56,6 +56,50 @@ def test_a_bad_schema_file_is_told_with_the_place(text: str, place: str, tmp_pat
         required_answer(str(tmp_path / "none.json"))
 
 
+def test_a_schema_may_have_a_million_bytes(tmp_path: Path):
+    file = tmp_path / "schema.json"
+    file.write_text("{}".ljust(1_000_000))
+    assert required_answer(str(file)).objection("1") is None
+    file.write_text("{}".ljust(1_000_001))
+    with pytest.raises(UsageError, match="a schema has at most 1,000,000 bytes"):
+        required_answer(str(file))
+
+
+def test_a_schema_that_is_too_deep_and_one_that_is_no_text_are_told(tmp_path: Path):
+    file = tmp_path / "schema.json"
+    for data in (b"[" * 100_000, b'{"a": "\xff"}'):
+        file.write_bytes(data)
+        with pytest.raises(UsageError, match="the schema is no JSON: "):
+            required_answer(str(file))
+
+
+def test_what_a_schema_refers_to_stands_in_it_by_any_spelling():
+    """Steps may be escaped, and places of a list; parts that no judge looks at may say anything."""
+    parts = {name: {"type": "integer"} for name in ("a/b", "c~d", "e f", "0")}
+    for reference in ("#/$defs/a~1b", "#/$defs/0", "#/$defs/c~0d", "#/$defs/e%20f", "#/anyOf/1", "#"):
+        schema = {"$defs": parts, "anyOf": [{}, {}], "properties": {"x": {"$ref": reference}}}
+        RequiredAnswer(schema, "here")
+    for reference in ("#/$defs/a/b", "#/anyOf/2", "#/anyOf/x", "#/$defs/gone"):
+        with pytest.raises(UsageError, match=r"here: \$\.prefixItems\[1\]\.\$ref: .* leads to nothing in the schema"):
+            RequiredAnswer({"$defs": parts, "anyOf": [{}, {}], "prefixItems": [{}, {"$ref": reference}]}, "here")
+    elsewhere = {"$ref": "https://schemas.example/x"}
+    RequiredAnswer({"default": elsewhere, "const": elsewhere, "enum": [elsewhere], "examples": [elsewhere]}, "here")
+
+
+def test_a_schema_that_goes_in_a_circle_cannot_be_applied():
+    with pytest.raises(UsageError, match="here: it cannot be applied: "):
+        RequiredAnswer({"$ref": "#"}, "here").objection("1")
+
+
+def test_of_many_problems_the_first_five_are_told_and_each_in_short():
+    required = RequiredAnswer({"items": {"type": "integer"}}, "here")
+    told = (required.objection(json.dumps(["x" * 1_000] * 9)) or "").split("; ")
+    assert [one.partition(":")[0] for one in told] == [f"$[{number}]" for number in range(5)]
+    assert all(one.endswith("…") and len(one) == len("$[0]: ") + 301 for one in told)
+    assert required.objection("[1]") is None and required.value == [1]
+    assert required.objection("[x") is not None and required.text is None, "what was met before counts no more"
+
+
 @pytest.mark.parametrize(
     ("answer", "met"),
     [

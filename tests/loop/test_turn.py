@@ -13,10 +13,11 @@ import pytest
 from codelet import events, prompt
 from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Command, Extension, Source
 from codelet.loop.meter import Limits
+from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.messages import assistant
+from codelet.messages import assistant, user
 from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
@@ -28,7 +29,9 @@ from codelet.providers.protocol import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.safety import Policy
 from codelet.safety.secrets import Masker
+from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from codelet.usage import Usage
 from tests.context.scripted import ScriptedProvider, compactions, session_of, turn, turn_until_error
 
@@ -52,6 +55,11 @@ class Played(ScriptedProvider):
             if isinstance(item, Exception):
                 raise item
             yield item
+
+
+async def nothing(context: ToolContext, progress: Progress) -> ToolOutput:
+    """Do nothing."""
+    return ToolOutput("done")
 
 
 def played(*plays: Play) -> Played:
@@ -209,6 +217,163 @@ async def test_what_an_answer_had_used_before_it_was_asked_for_again_is_counted(
     assert session.usage == SPENT.usage + SPENT.usage
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].usage == session.usage
     assert [message["content"] for message in session.messages if message["role"] == "assistant"] == ["whole"]
+
+
+async def test_requests_are_counted_once_they_are_answered_and_so_is_the_wait(tmp_path: Path):
+    session = session_of(
+        played([CALL, STOP], [TextChunk("half"), ProviderError("no")], [TextChunk("x"), STOP]), tmp_path
+    )
+    await turn_until_error(session, "go")
+    assert session.meter.requests == 1
+    waited = session.meter.waited
+    assert waited > 0
+    await turn(session, None)
+    assert session.meter.requests == 2 and session.meter.waited > waited
+
+
+async def test_without_tools_nothing_is_said_of_recalling_what_was_cut(tmp_path: Path):
+    for tools in ((), (tool(nothing),)):
+        provider = played([TextChunk("x"), STOP])
+        session = Session(provider, workspace=tmp_path, tools=tools, policy=Policy(tmp_path), bare=True, window=16_000)
+        await turn(session, "word " * 40_000)
+        assert session.cut
+        assert ("recall" in [each.name for each in session.tools]) == bool(tools)
+        assert ("recall" in str(session.messages[0]["content"])) == bool(tools)
+        await session.close()
+
+
+async def test_a_request_that_is_sent_in_another_form_is_no_failure_of_the_model(tmp_path: Path):
+    other_form = [RetryChunk(attempt=2, attempts=2, wait=0.0, reason="another form", other_form=True)] * 3
+    standing_by = played([TextChunk("not asked"), STOP])
+    session = session_of(played([*other_form, TextChunk("done"), STOP]), tmp_path, fallbacks=[standing_by])
+    await turn(session)
+    assert (session.messages[-1]["content"], standing_by.requests) == ("done", [])
+    assert session.meter.retries == 3
+
+
+async def test_closing_waits_for_a_turn_that_nobody_holds_any_more(tmp_path: Path):
+    class Closed(Played):
+        settled: bool | None = None
+
+        async def close(self) -> None:
+            self.settled = session.interruption is not None
+
+    provider = Closed(plays=[[TextChunk("half"), TextChunk(" more"), STOP]])
+    session = session_of(provider, tmp_path)
+    async for event in session.send("go"):
+        if isinstance(event, events.Text):
+            break
+    await session.close()
+    assert provider.settled, "the turn is settled before the provider is closed"
+
+
+class Noticing(Source):
+    """A reminder that keeps what it is told of the turn."""
+
+    name = "noticing"
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    async def begin(self) -> None:
+        self.heard.append("begin")
+
+    async def text(self) -> str | None:
+        self.heard.append("text")
+        return "noticed"
+
+    def sent(self) -> None:
+        self.heard.append("sent")
+
+    def changed(self) -> None:
+        self.heard.append("changed")
+
+    async def stop(self) -> None:
+        self.heard.append("stop")
+
+
+async def test_a_reminder_hears_of_requests_of_what_changed_and_of_the_end(tmp_path: Path):
+    """One of two calls changed something; a step of calls that only read is none of its business."""
+    source = Noticing()
+    extension = Extension()
+    extension.reminders = [source]
+    changing = ToolCallChunk(index=1, id="d", name="defect", arguments="{}")
+    provider = played([CALL, changing, STOP], [CALL, STOP], [TextChunk("done"), STOP])
+    await turn(session_of(provider, tmp_path, extensions=[extension]))
+    heard = [word for word in source.heard if word != "text"]
+    assert heard == ["begin", "sent", "changed", "sent", "sent", "stop"]
+
+
+async def test_a_tool_that_an_extension_offers_later_stands_behind_the_others(tmp_path: Path):
+    class Late(Extension):
+        def offered(self) -> Sequence[Tool]:
+            return [tool(nothing)] if provider.requests else []
+
+    provider = played([CALL, STOP], [CALL, STOP], [TextChunk("done"), STOP])
+    session = session_of(provider, tmp_path, extensions=[Late()])
+    fixed = session.upkeep.fixed_size
+    await turn(session)
+    first, *later = ([each["function"]["name"] for each in request.tools] for request in provider.requests)
+    assert later == [[*first, "nothing"]] * 2
+    assert session.context_window.fixed == session.upkeep.fixed_size > fixed
+
+
+async def test_a_long_prompt_that_fits_is_sent_whole(tmp_path: Path):
+    provider = played([TextChunk("done"), STOP])
+    session = session_of(provider, tmp_path, window=64_000)
+    long = "word " * 4_000
+    await turn(session, long)
+    assert provider.requests[0].messages[0]["content"] == long
+    assert session.cut == ()
+
+
+async def test_a_request_beside_the_turn_has_the_same_head_and_nothing_of_the_list(tmp_path: Path):
+    provider = played([TextChunk("done"), STOP])
+    session = session_of(provider, tmp_path)
+    await turn(session)
+    asked = [user("sum it up")]
+    request = session.upkeep.request(asked, max_output=7)
+    assert (request.messages, request.tail, request.max_output, request.schema) == (asked, 0, 7, None)
+    assert (request.system, request.tools) == (provider.requests[0].system, provider.requests[0].tools)
+
+
+async def test_a_command_of_an_extension_shows_no_secret_and_fails_in_one_line(tmp_path: Path):
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+
+    async def say(session: Session, argument: str) -> str:
+        match argument:
+            case "wrong":
+                raise CodeletError("that is wrong")
+            case "broken":
+                raise RuntimeError(f"no {secret}")
+        return f"{argument} of {secret}"
+
+    extension = Extension()
+    extension.commands = [Command("say", "say it", say)]
+    guards = Safeguards(masker=Masker({"SOME_KEY": secret}))
+    session = session_of(played(), tmp_path, extensions=[extension], safeguards=guards)
+    assert await session.run_command("say", "  all ") == "all of [masked SOME_KEY]"
+    for argument, told in (("wrong", "that is wrong"), ("broken", "/say failed: RuntimeError: no [masked SOME_KEY]")):
+        with pytest.raises(CodeletError) as failed:
+            await session.run_command("say", argument)
+        assert str(failed.value) == told
+    with pytest.raises(KeyError):
+        await session.run_command("shout")
+
+
+async def test_a_list_from_elsewhere_is_taken_over_without_what_was_before(tmp_path: Path):
+    class Cleared(Extension):
+        times = 0
+
+        def clear(self) -> None:
+            self.times += 1
+
+    extension = Cleared()
+    session = session_of(played([TextChunk("done"), STOP]), tmp_path, extensions=[extension])
+    await turn(session, "old")
+    session.adopt([user("new"), assistant("done")])
+    assert extension.times == 1
+    assert [message["content"] for message in session.messages] == ["new", "done"]
 
 
 async def test_without_a_report_nobody_knows_what_it_cost(tmp_path: Path):

@@ -11,7 +11,8 @@ import pytest
 from codelet.extensions.base import Guard, GuardedCall, Noted
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker
-from codelet.safety.verdict import Answer, Question, Verdict
+from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
+from codelet.tools.tool import Preview, Progress, Tool, ToolContext, ToolOutput, tool
 from tests.e2e.conftest import Codelet
 from tests.safety.conftest import call, toolbox
 from tests.support.recorded import Start, step
@@ -196,6 +197,91 @@ async def test_a_person_sees_no_secret_and_the_call_keeps_it(tmp_path: Path) -> 
     assert (tmp_path / "k.txt").read_text() == f"key = {secret}\n"
 
 
+async def test_what_is_offered_to_allow_holds_no_secret_and_is_allowed_as_it_is(tmp_path: Path) -> None:
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+    masker = Masker({"SOME_KEY": secret})
+    for command in (f"make {secret}", f"touch {secret}; make b"):
+        person = Person(ALWAYS)
+        box = toolbox(tmp_path, Policy(tmp_path), person.ask, masker=masker)
+        for _ in range(2):
+            await call(box, "bash", command=command)
+        (question,) = person.asked
+        assert secret not in repr(question)
+        offered = question.verdict.suggestion or question.verdict.exactly
+        assert offered is not None and "[masked SOME_KEY]" in offered
+        assert secret not in repr(list(box.approvals.history))
+
+
+async def test_a_preview_is_made_only_for_a_person_and_before_what_writes(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def tool_that(touch: Touch) -> Tool:
+        def preview(context: ToolContext, arguments: dict[str, object]) -> Preview:
+            shown.append(touch.kind)
+            return Preview(text="what it would do", asks="do it")
+
+        async def act(context: ToolContext, progress: Progress) -> ToolOutput:
+            """Act."""
+            return ToolOutput("done")
+
+        return tool(act, touches=lambda arguments: [touch], preview=preview)
+
+    for touch, mode, previews in (
+        (Touch("read", "a.txt"), "ask", 0),
+        (Touch("read", "/etc/passwd"), "ask", 1),
+        (Touch("write", "a.txt"), "ask", 1),
+        (Touch("write", "a.txt"), "auto-edit", 1),
+    ):
+        shown.clear()
+        person = Person(YES)
+        box = toolbox(tmp_path, Policy(tmp_path, mode), person.ask)
+        box.add(tool_that(touch))
+        assert (await call(box, "act"))[0] == "done"
+        assert len(shown) == previews
+        assert [(question.shown, question.asks) for question in person.asked] == (
+            [] if touch.what == "a.txt" and (mode, touch.kind) != ("ask", "write") else [("what it would do", "do it")]
+        )
+
+
+async def test_what_a_tool_does_that_says_nothing_of_it_is_asked_with_its_arguments(tmp_path: Path) -> None:
+    async def act(context: ToolContext, progress: Progress, *, how: str) -> ToolOutput:
+        """Act."""
+        return ToolOutput("done")
+
+    person = Person(Answer(False))
+    box = toolbox(tmp_path, Policy(tmp_path), person.ask)
+    box.add(tool(act, touches=None))
+    await call(box, "act", how="gently")
+    (question,) = person.asked
+    assert (question.touches, question.shown, question.asks) == ((), "act how=gently", "")
+
+
+async def test_a_person_may_be_asked_about_what_is_no_call(tmp_path: Path) -> None:
+    secret = "Zk4x9QweR7tY2uIoP5aS8dF1"
+    person = Person(YES, Answer(False, f"not {secret}"))
+    masker = Masker({"SOME_KEY": secret})
+    approvals = toolbox(tmp_path, Policy(tmp_path), person.ask, masker=masker).approvals
+    assert await approvals.put("facts", f"keep {secret}", f"- {secret}", "it was said")
+    assert not await approvals.put("facts", "keep it", "- all", "it was said")
+    first, _ = person.asked
+    assert (first.tool, first.asks, first.shown) == ("facts", "keep [masked SOME_KEY]", "- [masked SOME_KEY]")
+    assert (first.verdict.action, first.verdict.reason, first.timeout) == ("ask", "it was said", None)
+    assert [(one.about, one.outcome, one.reason) for one in approvals.history] == [
+        ("facts: keep [masked SOME_KEY]", "yes", ""), ("facts: keep it", "no", "not [masked SOME_KEY]")
+    ]  # fmt: skip
+
+    async def never(question: Question) -> Answer:
+        await asyncio.Event().wait()
+        return YES
+
+    late = toolbox(tmp_path, Policy(tmp_path), never, ask_timeout=0.1).approvals
+    assert not await late.put("facts", "keep it", "- all", "it was said")
+    assert late.history[-1].outcome == "no answer"
+    alone = toolbox(tmp_path, Policy(tmp_path)).approvals
+    assert not await alone.put("facts", "keep it", "- all", "it was said")
+    assert list(alone.history) == []
+
+
 async def test_approval_flow_takes_no_answer_in_time_for_a_no(tmp_path: Path) -> None:
     async def never(question: Question) -> Answer:
         assert question.timeout == 0.2
@@ -317,6 +403,23 @@ async def test_a_rule_or_a_guard_that_denies_it_leaves_nothing_to_ask(tmp_path: 
     by_guard = toolbox(tmp_path, Policy(tmp_path), person.ask, guards=[Denies()])
     assert "a guard says no" in (await call(by_guard, "bash", command="git push -f"))[1]
     assert person.asked == []
+
+
+@pytest.mark.parametrize(
+    ("action", "yes", "status", "asked"),
+    [("ask", False, "done", 1), ("ask", True, "done", 0), ("deny", False, "refused", 0), ("deny", True, "refused", 0)],
+)
+async def test_yes_answers_what_a_guard_asks_and_not_what_it_denies(
+    tmp_path: Path, action: VerdictAction, yes: bool, status: str, asked: int
+) -> None:
+    class Careful(Guard):
+        async def before(self, call: GuardedCall) -> Verdict | None:
+            return None if call.verdict is None else Verdict(action, "execute", "a guard wants it")
+
+    person = Person(YES)
+    box = toolbox(tmp_path, Policy(tmp_path, yes=yes), person.ask, guards=[Careful()])
+    assert (await call(box, "bash", command="ls"))[0] == status
+    assert [question.verdict.reason for question in person.asked] == ["a guard wants it"] * asked
 
 
 async def test_a_changed_rule_takes_the_place_of_the_one_that_was_offered(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from codelet.safety.paths import judge_path
+from codelet.safety.opener import open_file, status_of
+from codelet.safety.paths import LENGTH_CAP, Access, contained, judge_path, relative_name, why_unread
 
 
 @pytest.mark.parametrize(
@@ -149,3 +151,77 @@ def test_another_name_of_a_file_asks_before_a_write_a_folder_does_not(tmp_path: 
     assert judge_path("one.txt", "read", tmp_path).action == "allow"
     (tmp_path / "folder" / "inner").mkdir(parents=True)
     assert judge_path("folder", "write", tmp_path).action == "allow"
+
+
+@pytest.mark.parametrize(
+    ("path", "access", "reason", "sensitive"),
+    [
+        ("a.txt", "read", "reads in the workspace", False),
+        ("a.txt", "write", "writes in the workspace", False),
+        (".env", "list", "reads in the workspace", False),
+        (".env", "read", ".env ", True),
+        (".env", "write", ".env ", True),
+        ("AGENTS.md", "write", "AGENTS.md ", True),
+        (".git/config", "write", ".git/config ", False),
+        ("/etc/passwd", "list", "/etc/passwd is outside the workspace", False),
+        ("/etc/passwd", "write", "/etc/passwd is outside the workspace", False),
+    ],
+)
+def test_a_verdict_names_the_place_and_says_whether_its_name_is_sensitive(
+    workspace: Path, path: str, access: Access, reason: str, sensitive: bool
+) -> None:
+    found = judge_path(path, access, workspace)
+    assert found.place == Path(os.path.realpath(workspace / path))
+    assert (found.reason.startswith(reason), found.sensitive) == (True, sensitive), found.reason
+
+
+def test_a_path_starts_where_the_command_stands_and_at_home_by_a_tilde(workspace: Path) -> None:
+    (workspace / "sub").mkdir(exist_ok=True)
+    inner = judge_path("b.txt", "read", workspace, str(workspace / "sub"))
+    assert inner.place == Path(os.path.realpath(workspace)) / "sub" / "b.txt"
+    home = judge_path("~/notes", "read", workspace)
+    assert home.place == Path(os.path.realpath(Path.home() / "notes"))
+    for text, shell in (("~/notes", True), ("~nobody-of-this-name/notes", False)):
+        plain = judge_path(text, "read", workspace, shell=shell)
+        assert plain.place == Path(os.path.realpath(workspace)) / text, "it is the name of a folder"
+
+
+def test_the_longest_path_is_looked_at(tmp_path: Path) -> None:
+    longest = "x/../" * 100 + "y"
+    assert judge_path("./" * 20 + "y", "read", tmp_path).action == "allow"
+    text = "." + "/" * 100 + "x" * (LENGTH_CAP - 101)
+    assert "too long" not in judge_path(text, "read", tmp_path).reason.replace(os.strerror(errno.ENAMETOOLONG), "")
+    assert judge_path(longest, "read", tmp_path).action == "deny", "more than 128 slashes"
+    assert judge_path("/dev/null", "read", tmp_path).reason == "/dev/null is no regular file or folder"
+    (tmp_path / "file").write_text("x")
+    assert judge_path("file/below", "read", tmp_path).action == "allow", "it is not there, and says so when it is read"
+
+
+def test_containment_is_by_component(tmp_path: Path) -> None:
+    assert contained("/a/b", "/a/b") and contained("/a/b/c", "/a/b") and contained("/a", "/")
+    assert not contained("/a/bc", "/a/b") and not contained("/a", "/a/b")
+    assert relative_name(tmp_path / "x" / "y", tmp_path) == "x/y"
+    assert relative_name(tmp_path, tmp_path) == "."
+    assert relative_name("/elsewhere", tmp_path) == "/elsewhere"
+
+
+def test_what_is_not_read_unasked_is_outside_or_has_the_name_of_a_secret() -> None:
+    assert why_unread("/work/a.txt", "/work") is None
+    assert why_unread("/other/a.txt", "/work") == "is outside the workspace"
+    assert why_unread("a.txt", "/work") is None and why_unread("a.txt") is None
+    for path, root in (("/work/.env", "/work"), (".env", "/work"), (".env", "")):
+        assert why_unread(path, root)
+    assert why_unread("/.aws/project/a.txt", "/.aws/project") is None, "only what is below the workspace counts"
+
+
+def test_what_is_opened_at_a_place_leaves_nothing_open_and_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x\n")
+    (tmp_path / "link").symlink_to("a.txt")
+    before = os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd")
+    for _ in range(3):
+        os.close(open_file(tmp_path / "a.txt", os.O_RDONLY))
+        assert stat.S_ISLNK(status_of(tmp_path / "link").st_mode)
+        with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+            open_file(tmp_path / "link", os.O_RDONLY)
+    assert stat.S_ISDIR(status_of(Path("/")).st_mode)
+    assert len(os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd")) == len(before)

@@ -54,6 +54,16 @@ async def test_all(file: Put, call: Call) -> None:
     assert output.text == "edited a.txt: 3 replacements"
 
 
+async def test_matches_do_not_overlap(file: Put, call: Call) -> None:
+    """Three letters hold a pair of them once, five twice: what was replaced is not matched again."""
+    path = await file(b"aaa")
+    await call("edit", path="a.txt", edits=[{"old": "aa", "new": "b"}])
+    assert path.read_bytes() == b"ba"
+    path = await file(b"aaaaa")
+    await call("edit", path="a.txt", edits=[{"old": "aa", "new": "b", "all": True}])
+    assert path.read_bytes() == b"bba"
+
+
 async def test_all_or_none(file: Put, refused: Refused) -> None:
     path = await file(b"one\ntwo\n")
     text = await refused("edit", path="a.txt", edits=[{"old": "one", "new": "1"}, {"old": "three", "new": "3"}])

@@ -268,8 +268,9 @@ def test_a_writer_that_comes_while_we_write_wins(workspace: Path, context: ToolC
     assert os.listdir(workspace) == ["a.txt"]
 
 
-def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
-    """Between the look and the opening another program puts a link in the file's place."""
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_path_that_turns_into_a_link_is_not_followed_and_a_pipe_not_waited_for(workspace: Path, kind: str) -> None:
+    """Between the look and the opening another program puts a link, or a pipe, in the file's place."""
     secret, path = workspace / "secret", workspace / "a.txt"
     secret.write_bytes(b"secret")
     path.write_bytes(b"public")
@@ -280,7 +281,10 @@ def test_a_path_that_turns_into_a_link_is_not_followed(workspace: Path) -> None:
         nonlocal swaps
         while not stop.is_set():
             swaps += 1
-            (workspace / "x").symlink_to("secret")
+            if kind == "link":
+                (workspace / "x").symlink_to("secret")
+            else:
+                os.mkfifo(workspace / "x")
             os.replace(workspace / "x", path)
             (workspace / "y").write_bytes(b"public")
             os.replace(workspace / "y", path)
@@ -342,3 +346,17 @@ def test_an_interrupt_inside_leaves_nothing(workspace: Path) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert os.listdir(workspace) == ["x"]
+
+
+def test_a_program_that_runs_is_replaced_and_goes_on(workspace: Path) -> None:
+    """It cannot be opened for writing meanwhile, but another file may take its place."""
+    from codelet.tools.files import fingerprint
+    from codelet.tools.replace import replace
+
+    path = workspace / "program"
+    shutil.copy("/bin/cat", path)
+    with subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        replace(path, b"#!/bin/sh\n", "program", fingerprint(path.stat()))
+        assert path.read_bytes() == b"#!/bin/sh\n"
+        assert os.access(path, os.X_OK), "its mode is kept"
+        assert running.communicate(b"still here") == (b"still here", None)

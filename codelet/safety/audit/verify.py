@@ -41,7 +41,7 @@ def verify(path: Path) -> AuditReport:
     check = _Check()
     lines = content.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
-        check.problems += check.line(number, line, lines[number] if number < len(lines) else b"")
+        check.problems += check.line(number, line, lines[number])
     if lines[-1]:
         check.problems.append(AuditProblem(len(lines), "the last line is cut off"))
     return AuditReport(check.records, tuple(check.problems), check.previous, tuple(check.open))
