@@ -34,7 +34,7 @@ FILES_PERCENT = 10
 COMPANY_PERCENT = 2
 # What the lines may take that close a turn, and up to which share other outcomes may follow them.
 CLOSING_PERCENT = 15
-OUTCOME_PERCENT, OUTCOME_MOST = 13, 20
+OUTCOME_PERCENT = 13
 ERRORS_PERCENT = 5
 # The share of a narrative, and the least that it gets in characters.
 NARRATIVE_PERCENT = 15
@@ -125,8 +125,7 @@ def _chosen(found: Collected, shown: set[int], budget: int, first: Ranked, room:
     selection = Selection(collector.candidates, collector.headers, [source.head for source in collector.sources])
     most = budget * 40 // 100
     ends = selection.put(first.closing, min(room * CLOSING_PERCENT // 100, most))
-    share = _outcome_percent(room, sum(map(len, collector.candidates.text)))
-    ends += selection.put(first.others, max(0, min(room * share // 100, most) - selection.spent))
+    ends += selection.put(first.others, max(0, min(room * OUTCOME_PERCENT // 100, most) - selection.spent))
     told_errors = sorted(collector.errors.values(), key=collector.candidates.position.__getitem__, reverse=True)
     ends += selection.put(told_errors, budget * ERRORS_PERCENT // 100)
     spent = selection.spent
@@ -152,11 +151,6 @@ def _chosen(found: Collected, shown: set[int], budget: int, first: Ranked, room:
         lines, [shape >= NUMBER_WEIGHT for shape in collector.lexicon.shape], budget + spent - selection.spent
     )
     return selection.chosen
-
-
-def _outcome_percent(room: int, there: int) -> int:
-    """The share of outcomes: the less of what there is fits, the more a sentence tells against the names in lines."""
-    return max(OUTCOME_PERCENT, min(OUTCOME_MOST, 27 - 28 * room // max(1, there)))
 
 
 def _names(transcript: Transcript, plan: CompactionPlan, found: Collected) -> tuple[set[int], dict[int, set[int]]]:
