@@ -68,8 +68,7 @@ SHORT_TALK = 100
 EARLIER_PERCENT = 15
 # The current prompt is the last to be cut: up to this share of the room it stays whole.
 PROMPT_PERCENT = 50
-# That of one that is little else than a list of names, which says less by its length.
-LISTING_PERCENT = 15
+# One that is little else than a printed list says less by its length: it has the share of the newest units.
 
 
 @dataclass(frozen=True)
@@ -215,8 +214,8 @@ def _keep_newest(
         return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if transcript.readings[s.start].kind == "user"), None)
     listed = last_user is not None and is_listing(transcript.readings[last_user.start].text)
-    share = LISTING_PERCENT if listed else PROMPT_PERCENT
-    spent = _keep_prompt(transcript, plan, last_user, max(limit, plan.available * share // 100))
+    whole = 0 if listed else plan.available * PROMPT_PERCENT // 100
+    spent = _keep_prompt(transcript, plan, last_user, max(limit, whole))
     limit = max(limit - spent, (plan.available - spent) * settings.tail_percent // 100)
     if tight and not transcript.readings[spans[-1].start].actions:
         return

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from codelet.context.compaction import compact
 from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
+from codelet.context.tokens import estimate_message
 
 PATH = "/home/somebody/projects/shop/src/cart.py"
 OTHER = "/home/somebody/projects/shop/tests/cart.py"
@@ -54,3 +56,13 @@ def test_what_nothing_above_explains_stays_as_it_is():
     text = '<compacted turns="1-1">\n[t1 edit …/cart.py]\nx = 1\n[t1 bash cd … && ls]\nsrc'
     assert [entry.label for entry in parse_segment(text).entries] == ["edit …/cart.py", "bash cd … && ls"]
     assert render(parse_segment(text), note=False) == text
+
+
+@pytest.mark.parametrize(("separator", "whole"), [("-", False), (" ", True)], ids=["a list of names", "sentences"])
+def test_a_last_prompt_that_is_a_printed_list_takes_less_of_the_room(separator: str, whole: bool):
+    listed = "\n".join(separator.join(["look", "at", "the", "file", f"number{n}"]) for n in range(160))
+    earlier = [{"role": "user" if n % 2 == 0 else "assistant", "content": f"part {n} of it. " * 60} for n in range(60)]
+    made = compact([*earlier, {"role": "user", "content": listed}], 2_400).messages
+    [last] = [message for message in made if message["content"].startswith(f"look{separator}at")]
+    assert (last["content"] == listed) == whole
+    assert whole or estimate_message(last) <= 2_400 * 20 // 100
