@@ -68,7 +68,8 @@ class Entry:
 
     def result(self, text: str, most: int | None = None) -> str:
         """A tool result as it goes into the list: within the working share, 256 KiB, and `most` characters."""
-        if len(text) <= _SMALLEST_CAP:
+        half = _CHARACTERS_PER_TOKEN * self._compactor.share_of("working") // 2
+        if len(text) <= max(_SMALLEST_CAP, min(half, LARGEST_TEXT)) and most is None:
             return text
         cap = self._room()
         if most is not None:
@@ -250,8 +251,13 @@ class Entry:
         return self._compactor.archive.put(readings[-1].turn if readings else 1, message) or ""
 
     def _room(self) -> int:
-        """Characters that a tool result may have."""
-        return max(_SMALLEST_CAP, min(LARGEST_TEXT, _CHARACTERS_PER_TOKEN * self._compactor.share_of("working")))
+        """Characters that a tool result may have: what its turn has left of the working share, or half of that share.
+
+        A turn that goes on beyond its share is compacted like any other; its results must still be of use.
+        """
+        [working] = [share for share in self._compactor.shares() if share.name == "working"]
+        tokens = max(working.limit // 2, working.limit - working.used)
+        return max(_SMALLEST_CAP, min(LARGEST_TEXT, _CHARACTERS_PER_TOKEN * tokens))
 
 
 def _as_input(text: str) -> Input:

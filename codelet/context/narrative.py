@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codelet.context.tokens import estimate_text
@@ -38,6 +39,12 @@ _PATH = re.compile(
 _NAME = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)\b")
 _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d\b")
 _QUOTE = re.compile(r"`([^`\n]{3,200})`|\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”")
+# What is told in another form than it occurred in: a call without its arguments, words that a stroke joins.
+_CALL = re.compile(r"[\w.]*\w\(\)")
+_ELLIPSIS = re.compile(r"…|\.\.\.")
+_WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
+_FOLDER = re.compile(r"([\w.-]+)/(?=[\w.])")
+_MARKS = str.maketrans({"*": None, "`": None, "’": "'", "“": '"', "”": '"'})
 _RUN = re.compile(r"\b(tests?|suite|build|lint|checks?|typecheck)\b", re.IGNORECASE)
 _PASSED = re.compile(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|successful(?:ly)?)\b", re.IGNORECASE)
 _FAILED = re.compile(r"\b(?:fail(?:s|ed|ing)?|red|broken)\b", re.IGNORECASE)
@@ -121,12 +128,54 @@ class NarrativeCheck:
             return "too long for one point"
         for pattern in (_PATH, _NAME, _NUMBER):
             for found in pattern.findall(line):
-                if found not in self._joined:
+                if found not in self._joined and not self._otherwise(found):
                     return f"{found} never occurred"
         for groups in _QUOTE.findall(line):
-            if " ".join("".join(groups).split()) not in self._flat:
+            if not self._was_said(" ".join("".join(groups).split())):
                 return "quotes what nobody said"
         return self._false_status(line)
+
+    def _otherwise(self, name: str) -> bool:
+        """Whether a name occurred without `./`, a number without commas, or each of the words that a stroke joins."""
+        if name.startswith("./"):
+            return name[2:] in self._joined
+        if name[0].isdigit():
+            return name.replace(",", "") in self._numbers if "," in name else name in self._numbers
+        parts = name.split("/")
+        if len(parts) == 1 or not all(map(_WORD.fullmatch, parts)):
+            return False
+        # `edit/retry` is no path if both are words that occurred and neither is a folder.
+        return self._words.issuperset(part.lower() for part in parts) and self._folders.isdisjoint(parts)
+
+    def _was_said(self, quote: str) -> bool:
+        """Whether a quote occurred, but for marks, capitals and what an ellipsis leaves out; `name()` is a name."""
+        if quote in self._flat:
+            return True
+        if _CALL.fullmatch(quote):
+            return quote[:-2] in self._joined
+        place = 0
+        for part in _ELLIPSIS.split(_plain(quote)):
+            if part := part.strip(" .,;:!?"):
+                place = self._plain.find(part, place) + len(part)
+                if place < len(part):
+                    return False
+        return place > 0
+
+    @cached_property
+    def _plain(self) -> str:
+        return _plain(self._flat)
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        return frozenset(found.replace(",", "") for found in _NUMBER.findall(self._joined))
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(map(str.lower, _WORD.findall(self._joined)))
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        return frozenset(_FOLDER.findall(self._joined))
 
     def _false_status(self, line: str) -> str:
         run = _RUN.search(line)
@@ -142,6 +191,11 @@ class NarrativeCheck:
         if failed and not passed and self._runs.get(what):
             return f"the last run of the {what} passed"
         return ""
+
+
+def _plain(text: str) -> str:
+    """A text without the marks of Markdown, in small letters."""
+    return text.translate(_MARKS).lower()
 
 
 def accepted(answer: object, source: Sequence[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 Use: python scripts/bench/context.py --data DIR [--history REPOSITORY]
      [--only handover,rounds,recall,needles,speed,kit,cost] [--cuts N] [--out FILE.json]
+     [--narratives DIR --only narratives]
 Reads pi, SWE-agent and LangChain transcripts and Chat Completions lists. Baselines that need a package (langchain,
 compaction-conformance-kit) are skipped with a message where it is absent. Exit status 1: a compaction of about 150,000
 tokens took longer than is promised.
@@ -27,6 +28,7 @@ from context import (
     history,
     kit,
     langchain_baselines,
+    narratives,
     needles,
     readers,
     recall,
@@ -199,6 +201,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--cuts", type=int, default=20, help="of each session for recall; a quarter of that for the hand-over"
     )
+    parser.add_argument("--narratives", type=Path, help="a folder of narratives, for `--only narratives`")
     parser.add_argument("--out", type=Path, help="write all rows as JSON to this file")
     return parser.parse_args()
 
@@ -225,6 +228,7 @@ def main() -> int:
         "needles": lambda: measure_needles(transcripts, policies),
         "speed": lambda: speed.measure(longest),
         "kit": measure_kit,
+        "narratives": lambda: narratives.measure(transcripts, args.narratives or Path(), SHARES),
         "cost": lambda: measure_cost(transcripts, policies),
     }
     everything: dict[str, Table] = {}

@@ -150,3 +150,29 @@ def test_each_line_is_held_against_the_source_and_the_runs(line: str, kept: bool
     check = NarrativeCheck(source, runs={"tests": False, "build": True})
     assert (check.accepted(line) == (line,)) == kept
     assert bool(check.struck) == (not kept)
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("Done: edit/retry loops are gone", True),
+        ("Done: src/retry is gone", False),
+        ("Done: edit/vanish loops are gone", False),
+        ("Value that holds now: 4,150 rows", True),
+        ("Value that holds now: 4,151 rows", False),
+        ("Done: ./run_all.sh is there", True),
+        ("Cause found: `load_rows()` is called twice", True),
+        ("Cause found: `drop_rows()` is called twice", False),
+        ("Goal: the user said “Retry is never … to be trusted.”", True),
+        ("Goal: the user said “Retry is always … to be trusted.”", False),
+        ("Goal: the user said “trusted … Retry is never”", False),
+        ("Goal: the user said “edit is **slow**”", True),
+    ],
+)
+def test_what_is_only_spelt_otherwise_is_not_struck(line: str, kept: bool):
+    source = [
+        "`load_rows(path)` in src/rows.py is called twice for 4150 rows by run_all.sh; edit is slow.",
+        "*Retry* is never, whatever they say, to be trusted!",
+        "more of what was said " * 40,
+    ]
+    assert (NarrativeCheck(source).accepted(line) == (line.strip(),)) == kept

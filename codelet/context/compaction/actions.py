@@ -28,6 +28,8 @@ _LOOKS = frozenset({"view", "read", "open"})
 _PATCHES = re.compile(r"\b(?:apply_patch|git apply|patch)\b")
 _QUOTED_PATH = re.compile(r"`[\w@~.+-]*[/.][\w@~./+-]*`")
 _TELLS_FILE = re.compile(r"(?:The file|File created successfully at:) ([^\s`'\"]*/[^\s`'\"]+)")
+# The folder that a command goes to first; its heading has room for the rest of the command beside it.
+_IN_FOLDER = re.compile(r"\s*cd (/[^\s;&|\"'$`\]]{1,120})[ \t]*(&&|;|\n)\s*(?=\S)")
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
 
@@ -157,7 +159,11 @@ def is_writer(name: str) -> bool:
 
 def label_of(action: Action) -> str:
     """A short line that names the call: its name and the head of its subject."""
-    subject = " ".join(action.subject[: 2 * LABEL_LENGTH].split())
+    folder = _IN_FOLDER.match(action.subject)
+    start = folder.end() if folder else 0
+    subject = " ".join(action.subject[start : start + 2 * LABEL_LENGTH].split())
     if len(subject) > LABEL_LENGTH:
         subject = subject[: LABEL_LENGTH - 1] + "…"
+    if folder:
+        subject = f"cd {folder[1]}{' && ' if '&' in folder[2] else '; '}{subject}"
     return f"{action.name} {subject}".strip().replace("]", ")")

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from codelet import messages
 from codelet.context.compaction.candidates import LineCollector
+from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.segments import (
     REQUESTS,
     SAID,
@@ -113,14 +114,18 @@ class SegmentLengths:
     def _headings(self, number: int, opened: Iterable[int]) -> int:
         """Characters of the headings of some sources: neighbours of one turn and label share one."""
         sources = self.collector.sources
-        placed = [(_order(place, USER), "") for place, _ in self.blocks[number].said]
+        placed = [(_order(place, USER), (0, 0, "")) for place, _ in self.blocks[number].said]
         placed += [
-            (_order(source.place, source.label), heading(source.turn, source.label, source.step))
+            (_order(source.place, source.label), (source.turn, source.step, source.label))
             for source in map(sources.__getitem__, opened)
         ]
         placed.sort(key=itemgetter(0))
-        texts = [text for _, text in placed]
-        return sum(len(text) + 1 for last, text in pairwise(["", *texts]) if text and text != last)
+        written, length = WrittenOut(), 0
+        for last, one in pairwise([(0, 0, ""), *map(itemgetter(1), placed)]):
+            turn, step, label = one
+            if turn and one != last:
+                length += len(heading(turn, written.short(label), step)) + 1
+        return length
 
 
 def segment_lengths(

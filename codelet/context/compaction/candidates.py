@@ -16,6 +16,7 @@ from operator import not_
 
 from codelet.context.compaction.coverage import Candidates, log2_milli
 from codelet.context.compaction.file_changes import StaleLines
+from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.segments import heading
 from codelet.context.compaction.signals import ERROR_WORDS, RULE_WORDS, has_measure, is_error_line, reports_error
@@ -73,6 +74,7 @@ class LineCollector:
         self._seen: dict[str, int] = {}
         self.stale = StaleLines(self.candidates.text, self.candidates.source, self._seen.get)
         self._length = max(1, length)
+        self._written = WrittenOut()
         self._lines = 0
         self._unread: list[str] = []
         # How much each candidate was said, and from that each name.
@@ -97,7 +99,7 @@ class LineCollector:
     ) -> int:
         """Add a source; `as_line` makes its heading a candidate of its own (a call says much in one line)."""
         number = len(self.sources)
-        text = heading(turn, label, step)
+        text = heading(turn, self._written.short(label), step)
         head = -1
         if as_line:
             head = len(self.candidates.text)

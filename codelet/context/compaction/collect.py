@@ -15,6 +15,7 @@ from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.plan import CompactionPlan, Transcript
 from codelet.context.compaction.score import Score
 from codelet.context.compaction.segments import FROM_USER, REQUESTS
+from codelet.context.compaction.signals import is_listing
 from codelet.context.compaction.user_text import EarlierPrompt
 from codelet.messages import text_of
 
@@ -71,7 +72,7 @@ def _take_cut(found: Collected, index: int, readings: Sequence[ParsedMessage], s
     label = FROM_USER if reading.answers is None else label_of(reading.answers)
     source = found.collector.source((index, 1), reading.turn, label, step=reading.step)
     if reading.kind == "user":
-        found.collector.add(source, _still_there(found.collector, rest), "user")
+        found.collector.add(source, _still_there(found.collector, rest), _who_said(rest))
     else:
         _take_result(found.collector, source, reading, rest)
 
@@ -88,6 +89,11 @@ def _remove(collector: LineCollector, removed: Sequence[tuple[str, Sequence[str]
     stays = kept.split("\n") if removed else ()
     for file, lines in removed:
         collector.stale.remove(file, lines, stays)
+
+
+def _who_said(text: str) -> str:
+    """Who speaks in what was cut from a prompt: a program, where it is a list that one printed."""
+    return "other" if is_listing(text) else "user"
 
 
 def _still_there(collector: LineCollector, text: str) -> str:
@@ -202,7 +208,7 @@ def add_cut_words(found: Collected, cut: list[tuple[int, str]]) -> None:
     for position, text in cut:
         index, number = found.places[position]
         source = found.collector.source((index, number), found.said[position].turn, FROM_USER)
-        found.collector.add(source, _still_there(found.collector, text), "user")
+        found.collector.add(source, _still_there(found.collector, text), _who_said(text))
     found.collector.read()
 
 

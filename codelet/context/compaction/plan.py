@@ -17,6 +17,7 @@ from codelet.context.compaction.history import History, write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
 from codelet.context.compaction.score import TurnAnchor, find_anchors
+from codelet.context.compaction.signals import is_listing
 from codelet.context.tokens import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage
@@ -67,6 +68,7 @@ SHORT_TALK = 100
 EARLIER_PERCENT = 15
 # The current prompt is the last to be cut: up to this share of the room it stays whole.
 PROMPT_PERCENT = 50
+# One that is little else than a printed list says less by its length: it has the share of the newest units.
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,9 @@ def _keep_newest(
     if tight and _answered(transcript, spans):
         return  # nothing is asked at the moment: the last prompt competes with the others
     last_user = next((s for s in reversed(spans) if transcript.readings[s.start].kind == "user"), None)
-    spent = _keep_prompt(transcript, plan, last_user, max(limit, plan.available * PROMPT_PERCENT // 100))
+    listed = last_user is not None and is_listing(transcript.readings[last_user.start].text)
+    whole = 0 if listed else plan.available * PROMPT_PERCENT // 100
+    spent = _keep_prompt(transcript, plan, last_user, max(limit, whole))
     limit = max(limit - spent, (plan.available - spent) * settings.tail_percent // 100)
     if tight and not transcript.readings[spans[-1].start].actions:
         return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from codelet.context.compaction.headings import WrittenOut
 from codelet.messages import SEGMENT_OPENING
 
 NOTE = (
@@ -116,8 +117,9 @@ def render(segment: ParsedSegment, *, note: bool) -> str:
     if note:
         parts.append(NOTE)
     parts.extend(f"{key}: {text}" for key, text in segment.ledger)
+    written = WrittenOut()
     for entry in segment.entries:
-        head = heading(entry.turn, entry.label, entry.step)
+        head = heading(entry.turn, written.short(entry.label), entry.step)
         if entry.label == REQUESTS and entry is segment.entries[0]:
             parts.extend(map(_no_key, map(guarded, entry.lines)))
         elif entry.is_user or (not entry.label and entry.lines):
@@ -136,10 +138,11 @@ def parse_segment(text: str) -> ParsedSegment:
     first, last = (int(head.group(1)), int(head.group(2))) if head else (0, 0)
     segment = ParsedSegment(first, max(first, last))
     lines = text[head.end() if head else 0 :].split("\n")
+    written = WrittenOut()
     for line in lines:
         found = _ENTRY.match(line) if line.startswith("[t") else None
         if found:
-            label = found.group(3) or ""
+            label = written.whole(found.group(3) or "")
             entry = SegmentEntry(int(found.group(1)), label, step=int(found.group(2) or 0))
             if found.group(4) is not None:
                 entry.lines.append(found.group(4))

@@ -200,6 +200,13 @@ def states_decision(text: str) -> bool:
     return _DECISION.search(text) is not None
 
 
+def is_listing(text: str) -> bool:
+    """Whether a text is little else than a list that a program printed: 40 lines of one word each, or more."""
+    lines = [line.strip() for line in text.split("\n")]
+    single = [line for line in lines if line and " " not in line and "\t" not in line]
+    return len(single) >= 40 and 10 * sum(map(len, single)) >= 8 * sum(map(len, lines))
+
+
 def moves_on(text: str) -> bool:
     """Whether a user's text closes what was before it ("ok, now …", "next")."""
     return _CHECKPOINT.search(text[:200]) is not None

@@ -1,0 +1,81 @@
+"""The four categories of the budget, each alone: none passes its share, and what cannot fit is told."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+
+import pytest
+
+from codelet import events
+from codelet.context.tokens.budget import CompactionOptions
+from codelet.errors import UsageError
+from codelet.loop.session import Session
+from tests.context.conftest import Open
+from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
+
+WINDOW, BUDGET = 32_000, 24_000
+
+
+def opened(open_session: Open, shares: tuple[int, ...]) -> tuple[Session, ScriptedProvider]:
+    return open_session(window=WINDOW, compaction=CompactionOptions(shares=shares))
+
+
+def used(session: Session) -> dict[str, tuple[int, int]]:
+    return {share.name: (share.used, share.limit) for share in session.compactor.shares()}
+
+
+async def compacted(session: Session, words: str) -> list[events.Compaction]:
+    async with aclosing(session.compact(words)) as stream:
+        return compactions([event async for event in stream])
+
+
+async def test_history_alone_what_it_cannot_take_of_the_users_words_is_told(open_session: Open):
+    session, _ = opened(open_session, (5, 40, 2, 53))
+    for number in range(24):
+        rules = " ".join(
+            f"Never touch src/part{number}_{n}/mod.py, nor port {9000 + 10 * number + n}." for n in range(6)
+        )
+        await turn(session, f"prompt {number}: {rules}")
+    [*_, done] = await compacted(session, "mind the ports")
+    tokens, limit = used(session)["history"]
+    assert 0 < tokens <= limit == BUDGET * 2 // 100
+    report = session.compactor.report
+    assert report is not None and report.user_mode != "verbatim" and done.lost
+
+
+async def test_context_alone_what_it_cannot_take_of_results_is_told(open_session: Open):
+    session, provider = opened(open_session, (5, 4, 35, 56))
+    await fill(session, provider, 24, lines=40)
+    [*_, done] = await compacted(session, "mind the ports")
+    tokens, limit = used(session)["context"]
+    assert 0 < tokens <= limit == BUDGET * 4 // 100
+    assert done.lost
+
+
+async def test_context_alone_a_pin_beyond_it_is_refused(open_session: Open):
+    session, provider = opened(open_session, (5, 4, 35, 56))
+    await fill(session, provider, 2, lines=200)
+    [result, *_] = [place for place, message in enumerate(session.messages) if message["role"] == "tool"]
+    with pytest.raises(UsageError, match="kept context may take 960"):
+        session.compactor.pin(result)
+
+
+async def test_working_alone_a_result_beyond_it_is_cut_and_told(open_session: Open):
+    session, provider = opened(open_session, (5, 70, 15, 10))
+    provider.answers.extend([Answer("x", [("look", {"lines": 1_000})]), Answer()])
+    seen = await turn(session, "look at all of it")
+    tokens, limit = used(session)["working"]
+    answer = session.context_window.estimate(session.messages[-1])
+    assert tokens - answer <= limit == BUDGET // 10
+    assert "lines" in str(session.messages[-2]["content"]) and "left out" in str(session.messages[-2]["content"])
+    assert "was cut to its head and tail" in str(seen)
+
+
+async def test_core_alone_what_it_takes_beyond_its_share_is_seen(open_session: Open):
+    session, provider = open_session(window=WINDOW, bare=False, compaction=CompactionOptions(shares=(1, 34, 15, 50)))
+    await fill(session, provider, 24, lines=40)
+    await compacted(session, "mind the ports")
+    sizes = used(session)
+    assert sizes["core"][0] > sizes["core"][1] == BUDGET // 100
+    for name in ("context", "history"):
+        assert sizes[name][0] <= sizes[name][1], name
