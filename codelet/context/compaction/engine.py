@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from codelet.context.compaction.parsing import Normalised, normalise, parse_messages
@@ -57,18 +58,44 @@ def compact(
     itemised, if the target cannot be met, and ValueError for a target that is not a positive integer.
     """
     target = checked_tokens(target, "target")
-    measure = estimate or estimate_message
-    normal = normalise(messages, in_flight=in_flight)
-    sizes = [measure(message) for message in normal.messages]
-    before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure, normal, sizes)
-    if sum(sizes) <= target:
-        report = CompactionReport(0, target, before, sum(sizes))
-        return Compacted(_as_given(normal.messages, normal, messages), report)
-    transcript = Transcript(normal.messages, parse_messages(normal.messages), sizes, measure)
-    place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
-    held = [place_of[i] for i in pinned if i in place_of]
-    made = _filled(transcript, held, narrative, settings or CompactionSettings(), target)
-    return Compacted(_as_given(made.summary.messages, normal, messages), _report(transcript, made, normal, before))
+    return Prepared(messages, estimate, in_flight=in_flight).compacted(target, settings, pinned, narrative)
+
+
+class Prepared:
+    """A list after stages 1 and 2, which no target changes: made smaller several times, it is read once."""
+
+    def __init__(
+        self, messages: Sequence[AnyMessage], estimate: Estimate | None = None, *, in_flight: bool = False
+    ) -> None:
+        self.given = messages
+        self.measure = measure = estimate or estimate_message
+        self._normal = normal = normalise(messages, in_flight=in_flight)
+        self._sizes = sizes = [measure(message) for message in normal.messages]
+        same = len(normal.messages) == len(messages)
+        self._before = sum(sizes) if same else _size(messages, measure, normal, sizes)
+
+    @cached_property
+    def _transcript(self) -> Transcript:
+        messages = self._normal.messages
+        return Transcript(messages, parse_messages(messages), self._sizes, self.measure)
+
+    def compacted(
+        self,
+        target: int,
+        settings: CompactionSettings | None = None,
+        pinned: Collection[int] = (),
+        narrative: Sequence[str] = (),
+    ) -> Compacted:
+        """Stages 3 to 8, as `compact` does them."""
+        normal = self._normal
+        if sum(self._sizes) <= target:
+            report = CompactionReport(0, target, self._before, sum(self._sizes))
+            return Compacted(_as_given(normal.messages, normal, self.given), report)
+        place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
+        held = [place_of[i] for i in pinned if i in place_of]
+        made = _filled(self._transcript, held, narrative, settings or CompactionSettings(), target)
+        report = _report(self._transcript, made, normal, self._before)
+        return Compacted(_as_given(made.summary.messages, normal, self.given), report)
 
 
 class _Attempt(NamedTuple):

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from codelet.context.compaction.history import History, write_failed
+from codelet.context.compaction.history import History, open_errors, write_failed
+from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
-from codelet.context.compaction.score import TurnAnchor, find_anchors
+from codelet.context.compaction.score import TurnAnchor, find_anchors, scores
 from codelet.context.tokens import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage
@@ -59,12 +60,16 @@ class CompactionSettings:
     feedback: Mapping[int, int] = field(default_factory=dict)
 
 
+_READ = 20_000
 _SEGMENT_FLOOR = 24
 _PROMPT_FLOOR = 48
 TIGHT = 400
 SHORT_TALK = 100
 # Earlier segments up to this share of the target stay as they are; else their lines compete anew.
 EARLIER_PERCENT = 15
+# Of a list that is far larger than the target so much is read line by line, in tokens: so many times the target, and
+# never less than that. Of other turns the agent's last words are read, of one turn for so many tokens of the target.
+READ_TIMES, READ_LEAST, ENDING_EACH = 8, 400_000, 48
 # The current prompt is the last to be cut: up to this share of the room it stays whole.
 PROMPT_PERCENT = 50
 
@@ -89,7 +94,10 @@ def units(messages: Sequence[AnyMessage]) -> list[Span]:
 
 @dataclass
 class CompactionPlan:
-    """`kept` maps an index to the message that will stand there; all other messages are old."""
+    """`kept` maps an index to the message that will stand there; all other messages are old.
+
+    Of the old ones at `unread` no line is a candidate; at `endings` stand the last words of some of their turns.
+    """
 
     target: int
     kept: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -99,6 +107,8 @@ class CompactionPlan:
     tier: int = 2
     talk: bool = False
     warnings: list[str] = field(default_factory=list)
+    unread: set[int] = field(default_factory=set)
+    endings: set[int] = field(default_factory=set)
 
     def keep(self, messages: Sequence[dict[str, Any]], span: Span, why: str) -> None:
         """Keep a span as it is."""
@@ -146,6 +156,17 @@ class Transcript:
         """Its anchors."""
         return find_anchors(self.readings, self.history.executions)
 
+    def rated(self, feedback: Mapping[int, int]) -> dict[int, int]:
+        """The score of each turn, its words told from what the user said in it alone: that is cheap in a long list."""
+        lexicon = Lexicon()
+        names: dict[int, set[int]] = {}
+        for reading in self.readings:
+            if reading.kind == "user":
+                names.setdefault(reading.turn, set()).update(lexicon.read(reading.text[:_READ]))
+        errors = [fault.turn for fault in open_errors(list(enumerate(self.readings)), self.history)]
+        found = scores(self.readings, names, lexicon, self.anchors, errors, feedback)
+        return {turn: score.total for turn, score in found.items()}
+
 
 def make_plan(
     transcript: Transcript, target: int, settings: CompactionSettings, pinned: Collection[int]
@@ -172,7 +193,44 @@ def make_plan(
         raise IrreducibleContext(target, floor)
     _keep_earlier_segments(transcript, plan, target)
     _keep_newest(transcript, plan, open_spans, settings)
+    _leave_unread(transcript, plan, settings)
     return plan
+
+
+def _leave_unread(transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings) -> None:
+    """Choose what of a list that is far larger than the target is read line by line.
+
+    Half of the room for that goes to the newest units, the rest to those of the turns with the highest scores. The
+    user's words, the ledger and the edits come from all of them.
+    """
+    room = max(READ_TIMES * plan.target, READ_LEAST)
+    readings = transcript.readings
+    old = [
+        span
+        for span in units(transcript.messages)
+        if span.start not in plan.kept and readings[span.start].kind not in ("user", "segment")
+    ]
+    weights = {span.start: _weight(transcript, span) for span in old}
+    if sum(weights.values()) <= room:
+        return
+    rated = transcript.rated(settings.feedback) if settings.rated else {}
+    left, half, place = room, room // 2, len(old)
+    while place and left > half:
+        place -= 1
+        left -= weights[old[place].start]
+    for span in sorted(old[:place], key=lambda s: (rated.get(readings[s.start].turn, 0), s.start), reverse=True):
+        if left > 0:
+            left -= weights[span.start]
+        else:
+            plan.unread.update(range(span.start, span.stop))
+    last = {readings[i].turn: i for i in sorted(plan.unread) if readings[i].kind == "assistant" and readings[i].text}
+    best = sorted(last, key=lambda turn: (rated.get(turn, 0), turn), reverse=True)
+    plan.endings.update(last[turn] for turn in best[: plan.target // ENDING_EACH])
+    share = (sum(weights.values()) - room) * 100 // sum(weights.values())
+    plan.warnings.append(
+        f"The list is so much larger than what may stay that {share}% of it was not read line by line: of that part "
+        "only the user's words, the ledger and the last words of turns are kept."
+    )
 
 
 def _keep_earlier_segments(transcript: Transcript, plan: CompactionPlan, target: int) -> None:
