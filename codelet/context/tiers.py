@@ -259,11 +259,15 @@ def _said(message: Message) -> Message:
 def _within_shares(prepared: Prepared, target: int, constraints: Constraints) -> Compacted:
     """Compact a conversation to at most `target` tokens. Raises IrreducibleContext.
 
-    If a category passes its share, segments are written again for as much less; what is kept beside them stays as it
-    is. A warning names what is too large even so, as pinned messages may be.
+    Each share is given once, as a limit. Where a category passes it even so, as the newest turns may, segments are
+    written again for as much less; what is kept beside them stays as it is. A warning names what is too large at last,
+    as pinned messages may be.
     """
+    shares = Shares.of(constraints.limit, constraints.shares)
     settings = usual = CompactionSettings(
-        newest_percent=max(constraints.newest_percent or 0, CompactionSettings().newest_percent)
+        newest_percent=max(constraints.newest_percent or 0, CompactionSettings().newest_percent),
+        history=shares.share("history"),
+        context=shares.share("context"),
     )
     measure = prepared.measure
     made = _once(prepared, target, constraints, settings)
@@ -272,16 +276,21 @@ def _within_shares(prepared: Prepared, target: int, constraints: Constraints) ->
         over = _over(made, measure, constraints)
         if not over or made.report.tier < 2:
             break
-        size = min(size, made.report.after) - sum(over.values())
-        if "history" in over and number > 1:  # the user's words are at their least for this size
-            size = size * (number + 4) // (number + 6)
+        if number == 0:  # characters told the tokens only about
+            settings = replace(
+                settings, **{name: max(0, shares.share(name) - 2 * tokens) for name, tokens in over.items()}
+            )
+        else:
+            size = min(size, made.report.after) - sum(over.values())
+        if "history" in over and number > 2:  # the user's words are at their least for this size
+            size = size * (number + 3) // (number + 5)
         if size <= 0:
             break
         settings = replace(
             settings,  # of the smaller target a larger part: the newest turns are kept as before
             newest_percent=min(95, usual.newest_percent * target // size),
             tail_percent=min(90, CompactionSettings().tail_percent * target // size),
-            user_percent=settings.user_percent * 2 // 3 if "history" in over else settings.user_percent,
+            user_percent=settings.user_percent * 2 // 3 if number and "history" in over else settings.user_percent,
         )
         try:
             made = _once(prepared, size, constraints, settings)

@@ -119,7 +119,7 @@ def _filled(
         return _Attempt(plan, summarise(transcript, plan, wanted, target, narrative))
 
     first = plan, summary = attempt(settings)
-    if 100 * (target - summary.size) < _UNUSED_PERCENT * target:
+    if summary.capped or 100 * (target - summary.size) < _UNUSED_PERCENT * target:
         return first
     # What the segments take now is theirs, the user's words in them included; the rest is for the newest.
     share = 100 * (plan.available - summary.written) // max(1, plan.available) - 1

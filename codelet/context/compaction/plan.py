@@ -45,8 +45,10 @@ class CompactionSettings:
     `keep_last` turns stay verbatim while they take at most `newest_percent`; else the newest units up to
     `tail_percent`. `user_percent` goes to the user's words, `ledger_percent` to the ledger, the rest to lines chosen
     by coverage. A turn whose score is below `minimum_score` gives no lines. `feedback[turn]` is what the user said
-    of a turn, -5 to 5. `fill` cuts the results of the newest unit that does not fit rather than leave it out. Without
-    `rated` no outcome and no score bears on what stays: that is what they are measured against.
+    of a turn, -5 to 5. `history` is the most, in tokens, that segments may say beside the lines that they quote,
+    `context` the most for these lines and what is kept of earlier turns; None is no limit. `fill` cuts the results of
+    the newest unit that does not fit rather than leave it out. Without `rated` no outcome and no score bears on what
+    stays: that is what they are measured against.
     """
 
     keep_last: int = 3
@@ -55,6 +57,8 @@ class CompactionSettings:
     user_percent: int = 20
     ledger_percent: int = 4
     minimum_score: int = 0
+    history: int | None = None
+    context: int | None = None
     fill: bool = False
     rated: bool = True
     feedback: Mapping[int, int] = field(default_factory=dict)
