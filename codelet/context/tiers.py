@@ -172,7 +172,7 @@ class Tiers:
             cast("list[dict[str, Any]]", body),
             self._window.estimate,
             keep_turns=self._options.keep_last,
-            least=1 if by_hand else budget.least_batch,
+            least=max(enough, 1 if by_hand else budget.least_batch),
             enough=enough,
             spared=[*self._pinned(snapshot), *self._earlier(body)],
             first_id=self._archive.next_number if self._archive is not None else 1,
@@ -180,7 +180,7 @@ class Tiers:
         if made is None:
             return None
         saved = made.report.before - made.report.after
-        return made if saved >= enough and saves_enough(size, size - saved) else None
+        return made if saves_enough(size, size - saved) else None
 
     def _summarised(
         self, snapshot: Parts, targets: Targets, instruction: str = "", narrative: Sequence[str] = ()
@@ -231,7 +231,7 @@ class Tiers:
         if known is not None and same and all(map(is_, known[0], body)):
             return known[2]
         given = [*body, user(instruction)] if instruction else body
-        self._read = body, instruction, Prepared(given, self._window.estimate)
+        self._read = body, instruction, Prepared(given, self._window.estimate, of_length=self._window.estimate_length)
         return self._read[2]
 
     def _pinned(self, snapshot: Parts) -> list[int]:
@@ -278,7 +278,9 @@ def _within_shares(prepared: Prepared, target: int, constraints: Constraints) ->
             break
         if number == 0:  # characters told the tokens only about
             settings = replace(
-                settings, **{name: max(0, shares.share(name) - 2 * tokens) for name, tokens in over.items()}
+                settings,
+                history=max(0, shares.share("history") - 2 * over.get("history", 0)),
+                context=max(0, shares.share("context") - 2 * over.get("context", 0)),
             )
         else:
             size = min(size, made.report.after) - sum(over.values())

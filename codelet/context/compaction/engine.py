@@ -15,7 +15,7 @@ Its stages, in the order in which they run; `summarise` holds 4 to 7 together:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -31,7 +31,7 @@ from codelet.context.compaction.plan import (
 from codelet.context.compaction.report import Compacted, CompactionReport, Fate, TurnFate, find_loss
 from codelet.context.compaction.score import Score
 from codelet.context.compaction.summarise import Summary, summarise
-from codelet.context.tokens import Estimate, estimate_message
+from codelet.context.tokens import Estimate, estimate_length, estimate_message
 from codelet.context.tokens.budget import checked_tokens
 from codelet.messages import AnyMessage
 
@@ -62,13 +62,22 @@ def compact(
 
 
 class Prepared:
-    """A list after stages 1 and 2, which no target changes: made smaller several times, it is read once."""
+    """A list after stages 1 and 2, which no target changes: made smaller several times, it is read once.
+
+    `of_length` is the `estimate` of a message that has so many characters, if there is such a thing.
+    """
 
     def __init__(
-        self, messages: Sequence[AnyMessage], estimate: Estimate | None = None, *, in_flight: bool = False
+        self,
+        messages: Sequence[AnyMessage],
+        estimate: Estimate | None = None,
+        *,
+        in_flight: bool = False,
+        of_length: Callable[[int], int] | None = None,
     ) -> None:
         self.given = messages
         self.measure = measure = estimate or estimate_message
+        self._of_length = estimate_length if measure is estimate_message else of_length
         self._normal = normal = normalise(messages, in_flight=in_flight)
         self._sizes = sizes = [measure(message) for message in normal.messages]
         same = len(normal.messages) == len(messages)
@@ -77,7 +86,7 @@ class Prepared:
     @cached_property
     def _transcript(self) -> Transcript:
         messages = self._normal.messages
-        return Transcript(messages, parse_messages(messages), self._sizes, self.measure)
+        return Transcript(messages, parse_messages(messages), self._sizes, self.measure, self._of_length)
 
     def compacted(
         self,

@@ -8,7 +8,7 @@ reported.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -124,12 +124,16 @@ class CompactionPlan:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What is being compacted: a normalised list, its messages as parsed, and their sizes in tokens."""
+    """What is being compacted: a normalised list, its messages as parsed, and their sizes in tokens.
+
+    `of_length` tells the size of a message by its characters, where that is all that `measure` looks at.
+    """
 
     messages: list[dict[str, Any]]
     readings: list[ParsedMessage]
     sizes: list[int]
     measure: Estimate
+    of_length: Callable[[int], int] | None = None
 
     @cached_property
     def history(self) -> History:

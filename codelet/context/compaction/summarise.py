@@ -19,7 +19,7 @@ from codelet.context.compaction.score import Score, TurnAnchor, anchored, newest
 from codelet.context.compaction.segments import last_step
 from codelet.context.compaction.signals import decides
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
-from codelet.context.tokens import characters, estimate_length, estimate_message
+from codelet.context.tokens import characters, estimate_message
 from codelet.messages import images_of, newest_prompt, text_of
 
 NOTE_FROM = 6_000
@@ -350,15 +350,12 @@ def _sizes(
     transcript: Transcript, found: Collected, chosen: list[int], fixed: int, *, note: bool
 ) -> Callable[[int], int]:
     """Return a function from a number of chosen lines to the size of the list that holds them."""
-    known = (
-        segment_lengths(found.blocks, found.collector, chosen, note=note)
-        if transcript.measure is estimate_message
-        else None
-    )
+    of_length = transcript.of_length
+    known = segment_lengths(found.blocks, found.collector, chosen, note=note) if of_length is not None else None
 
     def size_of(used: int) -> int:
-        if known is not None:
-            return fixed + sum(map(estimate_length, known.of(used)))
+        if known is not None and of_length is not None:
+            return fixed + sum(map(of_length, known.of(used)))
         made = _segments(found, chosen[:used], note=note)
         return fixed + sum(transcript.measure(message) for message in made if message is not None)
 
