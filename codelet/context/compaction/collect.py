@@ -99,7 +99,7 @@ def _take_little(
         collector.add(collector.source((index, 0), reading.turn, "", step=reading.step), text, "assistant")
     _edits_in(found, reading, results)
     for action in reading.actions:
-        if not write_failed(results.get(action.call_id, "")):
+        if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
             if action.whole:
                 collector.stale.rewrite(action.subject, [line for text in action.values for line in text.split("\n")])
             for file in action.deleted:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from codelet.context.compaction.history import History, open_errors, write_failed
+from codelet.context.compaction.history import History, write_failed
 from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
@@ -165,14 +165,13 @@ class Transcript:
         return find_anchors(self.readings, self.history.executions)
 
     def rated(self, feedback: Mapping[int, int]) -> dict[int, int]:
-        """The score of each turn, its words told from what the user said in it alone: that is cheap in a long list."""
+        """The score of each turn, by what the user said in it alone and without open errors: cheap in a long list."""
         lexicon = Lexicon()
         names: dict[int, set[int]] = {}
         for reading in self.readings:
             if reading.kind == "user":
                 names.setdefault(reading.turn, set()).update(lexicon.read(reading.text[:_READ]))
-        errors = [fault.turn for fault in open_errors(list(enumerate(self.readings)), self.history)]
-        found = scores(self.readings, names, lexicon, self.anchors, errors, feedback)
+        found = scores(self.readings, names, lexicon, self.anchors, feedback=feedback)
         return {turn: score.total for turn, score in found.items()}
 
 
