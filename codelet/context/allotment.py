@@ -101,8 +101,8 @@ def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
 
 
 def _quoted(segment: Message) -> int:
-    """Characters of the lines that a segment quotes from what tools and the model said."""
-    from codelet.context.compaction.segments import parse_segment
+    """Characters of the lines that a segment quotes from what tools and the model said, with the headings of these."""
+    from codelet.context.compaction.segments import heading, parse_segment
 
-    entries = parse_segment(segment["content"] or "").entries
-    return sum(len(line) + 1 for e in entries if not e.is_words for line in e.lines)
+    entries = [entry for entry in parse_segment(segment["content"] or "").entries if not entry.is_words]
+    return sum(len(heading(e.turn, e.label, e.step)) + 1 + sum(len(line) + 1 for line in e.lines) for e in entries)

@@ -136,10 +136,10 @@ class Compactor:
         warm = not self._window.cold
         pays = pays_after(before, min(before, self._window.budget.target)) if warm else 0
         yield events.Compaction(phase="starting", reason=reason, before=before, after=before, pays_after=pays)
-        snapshot = self._conversation.snapshot()
+        snapshot, tiers = self._conversation.snapshot(), self.tiers
         try:
-            made = await asyncio.to_thread(self.tiers.compacted, snapshot, reason, instruction, size)
-            made = await self._narrated(made, snapshot, reason, instruction, size)
+            made = await asyncio.to_thread(tiers.compacted, snapshot, reason, instruction, size)
+            made = await self._narrated(tiers, made, snapshot, reason, instruction, size)
         except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
@@ -162,7 +162,7 @@ class Compactor:
             yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
 
     async def _narrated(
-        self, made: Compacted, snapshot: Parts, reason: Reason, instruction: str, size: Size | None
+        self, tiers: Tiers, made: Compacted, snapshot: Parts, reason: Reason, instruction: str, size: Size | None
     ) -> Compacted:
         """The same with a narrative at its head, if a model tells one; none is asked about a list that was too long."""
         from codelet.context.narrative import narrative_room, with_struck
@@ -172,9 +172,7 @@ class Compactor:
             return made
         lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
         if lines:
-            made = await asyncio.to_thread(
-                self.tiers.summarised, snapshot, instruction, lines, reason=reason, size=size
-            )
+            made = await asyncio.to_thread(tiers.summarised, snapshot, instruction, lines, reason=reason, size=size)
         return with_struck(made, narrator.struck, failed=not lines)
 
     def approach(self) -> None:

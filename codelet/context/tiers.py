@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,7 @@ from codelet.context.allotment import (
 )
 from codelet.context.asked import Size, manual_request
 from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
+from codelet.context.compaction.engine import Prepared
 from codelet.context.compaction.parsing import faults
 from codelet.context.compaction.reduction import holds_as_much, reduction
 from codelet.context.pins import Pins
@@ -90,6 +92,8 @@ class Tiers:
         self._pins = pins
         self._archive = archive
         self._held = held
+        # The list that was read last, with the instruction behind it.
+        self._read: tuple[Sequence[Message], str, Prepared] | None = None
 
     def compacted(self, snapshot: Parts, reason: Reason, instruction: str = "", size: Size | None = None) -> Compacted:
         """Return the conversation in `snapshot`, smaller. Raises IrreducibleContext and, by hand, NothingToCompact.
@@ -162,11 +166,13 @@ class Tiers:
             enough = sum(map(self._window.estimate, body)) - targets.sizes[0]
         else:
             enough = size - reduced_size(budget, self._options.at)
+        if not by_hand and sum(map(self._window.estimate, map(_said, body))) > size - enough:
+            return None  # what is said alone takes more than would be enough
         made = reduction(
             cast("list[dict[str, Any]]", body),
             self._window.estimate,
             keep_turns=self._options.keep_last,
-            least=1 if by_hand else budget.least_batch,
+            least=max(enough, 1 if by_hand else budget.least_batch),
             enough=enough,
             spared=[*self._pinned(snapshot), *self._earlier(body)],
             first_id=self._archive.next_number if self._archive is not None else 1,
@@ -174,7 +180,7 @@ class Tiers:
         if made is None:
             return None
         saved = made.report.before - made.report.after
-        return made if saved >= enough and saves_enough(size, size - saved) else None
+        return made if saves_enough(size, size - saved) else None
 
     def _summarised(
         self, snapshot: Parts, targets: Targets, instruction: str = "", narrative: Sequence[str] = ()
@@ -212,10 +218,21 @@ class Tiers:
 
     def _smaller(self, body: Sequence[Message], before: int, target: int, constraints: Constraints) -> Compacted:
         whole = self.originals(body)
-        made = _within_shares(whole, target, self._window.estimate, constraints)
+        made = _within_shares(self._prepared(whole, constraints.instruction), target, constraints)
         if made.report.after < before or whole == body:
             return made
-        return _within_shares(body, target, self._window.estimate, constraints)  # it fits: nothing is to come back
+        # It fits: nothing is to come back.
+        return _within_shares(self._prepared(body, constraints.instruction), target, constraints)
+
+    def _prepared(self, body: Sequence[Message], instruction: str) -> Prepared:
+        """The conversation, read; an instruction counts as its newest prompt. The same one is not read twice."""
+        known = self._read
+        same = known is not None and known[1] == instruction and len(known[0]) == len(body)
+        if known is not None and same and all(map(is_, known[0], body)):
+            return known[2]
+        given = [*body, user(instruction)] if instruction else body
+        self._read = body, instruction, Prepared(given, self._window.estimate, of_length=self._window.estimate_length)
+        return self._read[2]
 
     def _pinned(self, snapshot: Parts) -> list[int]:
         return [place for place, message in enumerate(snapshot.body) if message in self._pins]
@@ -234,34 +251,51 @@ class Tiers:
         return [earlier.get(place, message) for place, message in enumerate(body)]
 
 
-def _within_shares(body: Sequence[Message], target: int, measure: Estimate, constraints: Constraints) -> Compacted:
+def _said(message: Message) -> Message:
+    """A message as no reduction can make it smaller: what somebody said, and of a result nothing."""
+    return {"role": message["role"], "content": message["content"] if message["role"] != "tool" else ""}
+
+
+def _within_shares(prepared: Prepared, target: int, constraints: Constraints) -> Compacted:
     """Compact a conversation to at most `target` tokens. Raises IrreducibleContext.
 
-    If a category passes its share, segments are written again for as much less; what is kept beside them stays as it
-    is. A warning names what is too large even so, as pinned messages may be.
+    Each share is given once, as a limit. Where a category passes it even so, as the newest turns may, segments are
+    written again for as much less; what is kept beside them stays as it is. A warning names what is too large at last,
+    as pinned messages may be.
     """
+    shares = Shares.of(constraints.limit, constraints.shares)
     settings = usual = CompactionSettings(
-        newest_percent=max(constraints.newest_percent or 0, CompactionSettings().newest_percent)
+        newest_percent=max(constraints.newest_percent or 0, CompactionSettings().newest_percent),
+        history=shares.share("history"),
+        context=shares.share("context"),
     )
-    made = _once(body, target, measure, constraints, settings)
+    measure = prepared.measure
+    made = _once(prepared, target, constraints, settings)
     size = target
     for number in range(_PASSES):
         over = _over(made, measure, constraints)
         if not over or made.report.tier < 2:
             break
-        size = min(size, made.report.after) - sum(over.values())
-        if "history" in over and number > 1:  # the user's words are at their least for this size
-            size = size * (number + 4) // (number + 6)
+        if number == 0:  # characters told the tokens only about
+            settings = replace(
+                settings,
+                history=max(0, shares.share("history") - 2 * over.get("history", 0)),
+                context=max(0, shares.share("context") - 2 * over.get("context", 0)),
+            )
+        else:
+            size = min(size, made.report.after) - sum(over.values())
+        if "history" in over and number > 2:  # the user's words are at their least for this size
+            size = size * (number + 3) // (number + 5)
         if size <= 0:
             break
         settings = replace(
             settings,  # of the smaller target a larger part: the newest turns are kept as before
             newest_percent=min(95, usual.newest_percent * target // size),
             tail_percent=min(90, CompactionSettings().tail_percent * target // size),
-            user_percent=settings.user_percent * 2 // 3 if "history" in over else settings.user_percent,
+            user_percent=settings.user_percent * 2 // 3 if number and "history" in over else settings.user_percent,
         )
         try:
-            made = _once(body, size, measure, constraints, settings)
+            made = _once(prepared, size, constraints, settings)
         except IrreducibleContext:
             break
     over = _over(made, measure, constraints) if made.report.tier >= 2 else {}
@@ -275,18 +309,14 @@ def _over(made: Compacted, measure: Estimate, constraints: Constraints) -> dict[
     return beyond(Shares.of(constraints.limit, constraints.shares), {name: sizes[name] for name in _LIMITED})
 
 
-def _once(
-    body: Sequence[Message], target: int, measure: Estimate, constraints: Constraints, settings: CompactionSettings
-) -> Compacted:
+def _once(prepared: Prepared, target: int, constraints: Constraints, settings: CompactionSettings) -> Compacted:
     """Compact once; the user's instruction, if there is one, counts as the newest prompt and is no part of it."""
-    extra = [user(constraints.instruction)] if constraints.instruction else []
-    made = compact(
-        [*body, *extra],
+    extra = 1 if constraints.instruction else 0
+    made = prepared.compacted(
         target,
-        estimate=measure,
         settings=replace(
             settings,
-            keep_last=constraints.keep_last + len(extra),
+            keep_last=constraints.keep_last + extra,
             minimum_score=constraints.minimum_score,
             feedback=constraints.votes,
         ),
@@ -297,9 +327,9 @@ def _once(
         return made
     report = replace(
         made.report,
-        after=made.report.after - measure(made.messages[-1]),
+        after=made.report.after - prepared.measure(made.messages[-1]),
         turns=made.report.turns[:-1],
-        removed=tuple(place for place in made.report.removed if place < len(body)),
+        removed=tuple(place for place in made.report.removed if place < len(prepared.given) - 1),
         user_messages=max(0, made.report.user_messages - 1),
     )
     return Compacted(made.messages[:-1], report)

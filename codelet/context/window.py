@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Protocol
 
-from codelet.context.tokens import Estimator, estimate_message
+from codelet.context.tokens import Estimator, estimate_length, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
 from codelet.messages import AnyMessage, Message, reminder_type
 from codelet.record import Record
@@ -84,6 +84,10 @@ class ContextWindow:
     def estimate(self, message: AnyMessage) -> int:
         """The size of a message in tokens, calibrated."""
         return self._estimator.message(message)
+
+    def estimate_length(self, length: int) -> int:
+        """The size of a message of so many characters in tokens, calibrated."""
+        return self._estimator.scaled(estimate_length(length))
 
     def characters(self, tokens: int) -> int:
         """About how many characters so many tokens have, calibrated."""

@@ -20,6 +20,8 @@ from codelet.context.compaction.user_text import EarlierPrompt
 from codelet.messages import text_of
 
 Position = tuple[int, int]
+# So much of a turn's last words is read where a turn is not read line by line.
+_ENDING = 1_200
 # A line that the answer to an edit shows as taken out.
 _MINUS = re.compile(r"\s*(?:\d+\s+)?-(?!-)")
 
@@ -52,7 +54,10 @@ def collect(transcript: Transcript, plan: CompactionPlan) -> Collected:
             found.blocks.append(block)
         block.stop = index + 1
         block.last = max(block.last, reading.turn, block.first)
-        _take(found, index, reading, sources, block, results)
+        if index in plan.unread:
+            _take_little(found, index, reading, results, ends=index in plan.endings)
+        else:
+            _take(found, index, reading, sources, block, results)
         if reading.kind == "result":
             found.collector.stale.happened(transcript.history.effects.get(index, ()))
     found.collector.read()
@@ -83,6 +88,23 @@ def _edits_in(found: Collected, reading: ParsedMessage, results: Mapping[str, st
         if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
             for edit in action.edits:
                 _remove(found.collector, edit.removed, edit.text)
+
+
+def _take_little(
+    found: Collected, index: int, reading: ParsedMessage, results: Mapping[str, str], *, ends: bool
+) -> None:
+    """Collect of a message that is not read line by line the agent's last words in a turn, and what it took out."""
+    collector = found.collector
+    if ends:
+        text = _as_it_is_now(collector, reading.text[:_ENDING].rpartition("\n")[0] or reading.text[:_ENDING])
+        collector.add(collector.source((index, 0), reading.turn, "", step=reading.step), text, "assistant")
+    _edits_in(found, reading, results)
+    for action in reading.actions:
+        if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
+            if action.whole:
+                collector.stale.rewrite(action.subject, [line for text in action.values for line in text.split("\n")])
+            for file in action.deleted:
+                collector.stale.rewrite(file)
 
 
 def _remove(collector: LineCollector, removed: Sequence[tuple[str, Sequence[str]]], kept: str = "") -> None:

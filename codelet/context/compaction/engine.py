@@ -15,8 +15,9 @@ Its stages, in the order in which they run; `summarise` holds 4 to 7 together:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from codelet.context.compaction.parsing import Normalised, normalise, parse_messages
@@ -30,7 +31,7 @@ from codelet.context.compaction.plan import (
 from codelet.context.compaction.report import Compacted, CompactionReport, Fate, TurnFate, find_loss
 from codelet.context.compaction.score import Score
 from codelet.context.compaction.summarise import Summary, summarise
-from codelet.context.tokens import Estimate, estimate_message
+from codelet.context.tokens import Estimate, estimate_length, estimate_message
 from codelet.context.tokens.budget import checked_tokens
 from codelet.messages import AnyMessage
 
@@ -57,18 +58,53 @@ def compact(
     itemised, if the target cannot be met, and ValueError for a target that is not a positive integer.
     """
     target = checked_tokens(target, "target")
-    measure = estimate or estimate_message
-    normal = normalise(messages, in_flight=in_flight)
-    sizes = [measure(message) for message in normal.messages]
-    before = sum(sizes) if len(normal.messages) == len(messages) else _size(messages, measure, normal, sizes)
-    if sum(sizes) <= target:
-        report = CompactionReport(0, target, before, sum(sizes))
-        return Compacted(_as_given(normal.messages, normal, messages), report)
-    transcript = Transcript(normal.messages, parse_messages(normal.messages), sizes, measure)
-    place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
-    held = [place_of[i] for i in pinned if i in place_of]
-    made = _filled(transcript, held, narrative, settings or CompactionSettings(), target)
-    return Compacted(_as_given(made.summary.messages, normal, messages), _report(transcript, made, normal, before))
+    return Prepared(messages, estimate, in_flight=in_flight).compacted(target, settings, pinned, narrative)
+
+
+class Prepared:
+    """A list after stages 1 and 2, which no target changes: made smaller several times, it is read once.
+
+    `of_length` is the `estimate` of a message that has so many characters, if there is such a thing.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[AnyMessage],
+        estimate: Estimate | None = None,
+        *,
+        in_flight: bool = False,
+        of_length: Callable[[int], int] | None = None,
+    ) -> None:
+        self.given = messages
+        self.measure = measure = estimate or estimate_message
+        self._of_length = estimate_length if measure is estimate_message else of_length
+        self._normal = normal = normalise(messages, in_flight=in_flight)
+        self._sizes = sizes = [measure(message) for message in normal.messages]
+        same = len(normal.messages) == len(messages)
+        self._before = sum(sizes) if same else _size(messages, measure, normal, sizes)
+
+    @cached_property
+    def _transcript(self) -> Transcript:
+        messages = self._normal.messages
+        return Transcript(messages, parse_messages(messages), self._sizes, self.measure, self._of_length)
+
+    def compacted(
+        self,
+        target: int,
+        settings: CompactionSettings | None = None,
+        pinned: Collection[int] = (),
+        narrative: Sequence[str] = (),
+    ) -> Compacted:
+        """Stages 3 to 8, as `compact` does them."""
+        normal = self._normal
+        if sum(self._sizes) <= target:
+            report = CompactionReport(0, target, self._before, sum(self._sizes))
+            return Compacted(_as_given(normal.messages, normal, self.given), report)
+        place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
+        held = [place_of[i] for i in pinned if i in place_of]
+        made = _filled(self._transcript, held, narrative, settings or CompactionSettings(), target)
+        report = _report(self._transcript, made, normal, self._before)
+        return Compacted(_as_given(made.summary.messages, normal, self.given), report)
 
 
 class _Attempt(NamedTuple):
@@ -92,7 +128,7 @@ def _filled(
         return _Attempt(plan, summarise(transcript, plan, wanted, target, narrative))
 
     first = plan, summary = attempt(settings)
-    if 100 * (target - summary.size) < _UNUSED_PERCENT * target:
+    if summary.capped or 100 * (target - summary.size) < _UNUSED_PERCENT * target:
         return first
     # What the segments take now is theirs, the user's words in them included; the rest is for the newest.
     share = 100 * (plan.available - summary.written) // max(1, plan.available) - 1

@@ -240,6 +240,27 @@ class History:
         return executions(self._readings, self.ended)
 
     @cached_property
+    def _by_text(self) -> dict[str, list[int]]:
+        """The numbers of the executions of each text that are no run of a runner, and under "" of those that are."""
+        found: dict[str, list[int]] = {}
+        for number, execution in enumerate(self.executions):
+            found.setdefault(execution.text if execution.run is None else "", []).append(number)
+        return found
+
+    def bearing_on(self, texts: Collection[str]) -> list[Execution]:
+        """The executions, in order, that may cover one of some commands: those of the same text, and all runs if one of
+        the commands is a run.
+        """
+        numbers = {number for text in texts for number in self._by_text.get(text, ())}
+        if any(text in self._runs or run_in(text) is not None for text in texts):
+            numbers.update(self._by_text.get("", ()))
+        return [self.executions[number] for number in sorted(numbers)]
+
+    @cached_property
+    def _runs(self) -> set[str]:
+        return {self.executions[number].text for number in self._by_text.get("", ())}
+
+    @cached_property
     def effects(self) -> dict[int, list[FileEffect]]:
         """For each result of a command, by index, what it did to files; nothing for those that did nothing."""
         found = ((index, effects(ended, self._readings[index].text)) for index, ended in self.ended.items())
@@ -331,7 +352,7 @@ def errors_seen(
             named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
             first = before.first or before.turn if before is not None else reading.turn
             found[short] = OpenError(reading.turn, short, named, index, first=first)
-    return [fault.after(history.executions) for fault in found.values()]
+    return [fault.after(history.bearing_on(fault.origins)) for fault in found.values()]
 
 
 def open_errors(

@@ -8,15 +8,16 @@ reported.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from codelet.context.compaction.history import History, write_failed
+from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
-from codelet.context.compaction.score import TurnAnchor, find_anchors
+from codelet.context.compaction.score import TurnAnchor, find_anchors, scores
 from codelet.context.compaction.signals import is_listing
 from codelet.context.tokens import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
@@ -45,8 +46,10 @@ class CompactionSettings:
     `keep_last` turns stay verbatim while they take at most `newest_percent`; else the newest units up to
     `tail_percent`. `user_percent` goes to the user's words, `ledger_percent` to the ledger, the rest to lines chosen
     by coverage. A turn whose score is below `minimum_score` gives no lines. `feedback[turn]` is what the user said
-    of a turn, -5 to 5. `fill` cuts the results of the newest unit that does not fit rather than leave it out. Without
-    `rated` no outcome and no score bears on what stays: that is what they are measured against.
+    of a turn, -5 to 5. `history` is the most, in tokens, that segments may say beside the lines that they quote,
+    `context` the most for these lines and what is kept of earlier turns; None is no limit. `fill` cuts the results of
+    the newest unit that does not fit rather than leave it out. Without `rated` no outcome and no score bears on what
+    stays: that is what they are measured against.
     """
 
     keep_last: int = 3
@@ -55,17 +58,23 @@ class CompactionSettings:
     user_percent: int = 20
     ledger_percent: int = 4
     minimum_score: int = 0
+    history: int | None = None
+    context: int | None = None
     fill: bool = False
     rated: bool = True
     feedback: Mapping[int, int] = field(default_factory=dict)
 
 
+_READ = 20_000
 _SEGMENT_FLOOR = 24
 _PROMPT_FLOOR = 48
 TIGHT = 400
 SHORT_TALK = 100
 # Earlier segments up to this share of the target stay as they are; else their lines compete anew.
 EARLIER_PERCENT = 15
+# Of a list that is far larger than the target so much is read line by line, in tokens: so many times the target, and
+# never less than that. Of other turns the agent's last words are read, of one turn for so many tokens of the target.
+READ_TIMES, READ_LEAST, ENDING_EACH = 8, 400_000, 48
 # The current prompt is the last to be cut: up to this share of the room it stays whole.
 PROMPT_PERCENT = 50
 # One that is little else than a printed list says less by its length: it has the share of the newest units.
@@ -91,7 +100,10 @@ def units(messages: Sequence[AnyMessage]) -> list[Span]:
 
 @dataclass
 class CompactionPlan:
-    """`kept` maps an index to the message that will stand there; all other messages are old."""
+    """`kept` maps an index to the message that will stand there; all other messages are old.
+
+    Of the old ones at `unread` no line is a candidate; at `endings` stand the last words of some of their turns.
+    """
 
     target: int
     kept: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -101,6 +113,8 @@ class CompactionPlan:
     tier: int = 2
     talk: bool = False
     warnings: list[str] = field(default_factory=list)
+    unread: set[int] = field(default_factory=set)
+    endings: set[int] = field(default_factory=set)
 
     def keep(self, messages: Sequence[dict[str, Any]], span: Span, why: str) -> None:
         """Keep a span as it is."""
@@ -112,12 +126,16 @@ class CompactionPlan:
 
 @dataclass(frozen=True)
 class Transcript:
-    """What is being compacted: a normalised list, its messages as parsed, and their sizes in tokens."""
+    """What is being compacted: a normalised list, its messages as parsed, and their sizes in tokens.
+
+    `of_length` tells the size of a message by its characters, where that is all that `measure` looks at.
+    """
 
     messages: list[dict[str, Any]]
     readings: list[ParsedMessage]
     sizes: list[int]
     measure: Estimate
+    of_length: Callable[[int], int] | None = None
 
     @cached_property
     def history(self) -> History:
@@ -148,6 +166,16 @@ class Transcript:
         """Its anchors."""
         return find_anchors(self.readings, self.history.executions)
 
+    def rated(self, feedback: Mapping[int, int]) -> dict[int, int]:
+        """The score of each turn, by what the user said in it alone and without open errors: cheap in a long list."""
+        lexicon = Lexicon()
+        names: dict[int, set[int]] = {}
+        for reading in self.readings:
+            if reading.kind == "user":
+                names.setdefault(reading.turn, set()).update(lexicon.read(reading.text[:_READ]))
+        found = scores(self.readings, names, lexicon, self.anchors, feedback=feedback)
+        return {turn: score.total for turn, score in found.items()}
+
 
 def make_plan(
     transcript: Transcript, target: int, settings: CompactionSettings, pinned: Collection[int]
@@ -174,7 +202,44 @@ def make_plan(
         raise IrreducibleContext(target, floor)
     _keep_earlier_segments(transcript, plan, target)
     _keep_newest(transcript, plan, open_spans, settings)
+    _leave_unread(transcript, plan, settings)
     return plan
+
+
+def _leave_unread(transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings) -> None:
+    """Choose what of a list that is far larger than the target is read line by line.
+
+    Half of the room for that goes to the newest units, the rest to those of the turns with the highest scores. The
+    user's words, the ledger and the edits come from all of them.
+    """
+    room = max(READ_TIMES * plan.target, READ_LEAST)
+    readings = transcript.readings
+    old = [
+        span
+        for span in units(transcript.messages)
+        if span.start not in plan.kept and readings[span.start].kind not in ("user", "segment")
+    ]
+    weights = {span.start: _weight(transcript, span) for span in old}
+    if sum(weights.values()) <= room:
+        return
+    rated = transcript.rated(settings.feedback) if settings.rated else {}
+    left, half, place = room, room // 2, len(old)
+    while place and left > half:
+        place -= 1
+        left -= weights[old[place].start]
+    for span in sorted(old[:place], key=lambda s: (rated.get(readings[s.start].turn, 0), s.start), reverse=True):
+        if left > 0:
+            left -= weights[span.start]
+        else:
+            plan.unread.update(range(span.start, span.stop))
+    last = {readings[i].turn: i for i in sorted(plan.unread) if readings[i].kind == "assistant" and readings[i].text}
+    best = sorted(last, key=lambda turn: (rated.get(turn, 0), turn), reverse=True)
+    plan.endings.update(last[turn] for turn in best[: plan.target // ENDING_EACH])
+    share = (sum(weights.values()) - room) * 100 // sum(weights.values())
+    plan.warnings.append(
+        f"The list is so much larger than what may stay that {share}% of it was not read line by line: of that part "
+        "only the user's words, the ledger and the last words of turns are kept."
+    )
 
 
 def _keep_earlier_segments(transcript: Transcript, plan: CompactionPlan, target: int) -> None:

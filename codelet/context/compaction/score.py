@@ -55,16 +55,17 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
     """The anchors of a list, in order of their turns; at most one of a kind in a turn."""
     found: dict[tuple[int, str], TurnAnchor] = {}
     wrote = {reading.turn for reading in readings for action in reading.actions if action.kind == "write"}
-    failing: list[str] = []
+    failing: dict[str, None] = {}
     for run in executions:
         if run.run is None or run.passed is None:
             continue
         if not run.passed:
-            failing.append(run.text)
+            failing[run.text] = None
             continue
         mended = [text for text in failing if run.covers(text)]
         kind = _kind_of(run, run.turn in wrote, bool(mended))
-        failing = [text for text in failing if text not in mended]
+        for text in mended:
+            del failing[text]
         if kind is not None:
             text = f"{run.text[:80]}: {run.line[:100]}" if run.line else run.text[:80]
             found[run.turn, kind] = TurnAnchor(run.turn, kind, " ".join(text.split()), by_run=True)
@@ -78,8 +79,9 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
             _from_user(reading, found)
         elif reading.kind == "assistant" and reading.text.strip():
             closing[reading.turn] = reading
+    last = max(closing, default=0)
     for turn, reading in closing.items():
-        if not reading.actions or turn == max(closing):
+        if not reading.actions or turn == last:
             _from_agent(reading, turn in wrote or turn in committed, found)
     return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))
 

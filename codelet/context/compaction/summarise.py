@@ -19,8 +19,8 @@ from codelet.context.compaction.score import Score, TurnAnchor, anchored, newest
 from codelet.context.compaction.segments import last_step
 from codelet.context.compaction.signals import decides
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
-from codelet.context.tokens import characters, estimate_length, estimate_message
-from codelet.messages import images_of, text_of
+from codelet.context.tokens import characters, estimate_message
+from codelet.messages import images_of, newest_prompt, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
@@ -47,7 +47,7 @@ _PICTURES_NAMED = 20
 class Summary:
     """The new list that was made for a plan, and what the report needs to know of it.
 
-    Its new segments take `written` tokens and `characters`.
+    Its new segments take `written` tokens and `characters`; `capped` says that a limit left lines out, not the target.
     """
 
     messages: list[dict[str, Any]]
@@ -62,6 +62,7 @@ class Summary:
     scores: dict[int, Score]
     present: set[int]
     told: list[TurnOutcome]
+    capped: bool
 
     def untold(self) -> list[str]:
         """The agent's sentences that told a cause or a decision and are nowhere any more, the newest first."""
@@ -84,7 +85,8 @@ def summarise(
     if settings.rated:
         rated = scores(transcript.readings, names, collector.lexicon, anchors, errors, settings.feedback)
     room = _room(transcript, plan, found, target)
-    words = _words(transcript, plan, found, found.said, room, settings, target)
+    beside = sum(len("narrative") + len(text) + 3 for text in narrative)
+    words = _words(transcript, plan, found, found.said, room, settings, target, beside)
     add_cut_words(found, words.cut)
     left = room - words.size()
     if found.blocks and room >= LEDGER_FROM:
@@ -96,6 +98,8 @@ def summarise(
         last.ledger = told + ledger.lines(ledger_room, collector.stale.gone, goal=not below) + _steps(transcript, last)
         found.blocks[-1].ledger += _pictures(transcript, plan)
         left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
+    allowed = _for_context(transcript, plan, settings)
+    left, capped = (left, False) if allowed is None or left <= allowed else (allowed, True)
     collector.mark()
     factors(found, rated, settings.minimum_score, left)
     shown = {n for e in words.entries for n in collector.lexicon.read("\n".join(e.lines))}
@@ -115,7 +119,7 @@ def summarise(
     written = size - sum(transcript.measure(message) for message in plan.kept.values())
     length = sum(map(characters, messages)) - sum(map(characters, plan.kept.values()))
     return Summary(
-        messages, size, written, length, segments, found, words, chosen[:used], anchors, rated, present, ends
+        messages, size, written, length, segments, found, words, chosen[:used], anchors, rated, present, ends, capped
     )
 
 
@@ -183,6 +187,23 @@ def _names(transcript: Transcript, plan: CompactionPlan, found: Collected) -> tu
     return present, names
 
 
+def _characters(transcript: Transcript, tokens: int) -> int:
+    """About how many characters of text so many tokens have."""
+    if transcript.measure is estimate_message:
+        return 4 * tokens
+    texts = sum(transcript.sizes) - len(transcript.sizes) * transcript.measure({"role": "user", "content": ""})
+    return tokens * sum(map(characters, transcript.messages)) // max(1, texts)
+
+
+def _for_context(transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings) -> int | None:
+    """Characters that lines may take beside what is kept of earlier turns; None without a limit."""
+    if settings.context is None:
+        return None
+    earlier = [i for i in plan.kept if i < newest_prompt(transcript.messages)]
+    kept = [i for i in earlier if transcript.readings[i].kind not in ("system", "reminder", "segment")]
+    return max(0, _characters(transcript, settings.context - sum(transcript.measure(plan.kept[i]) for i in kept)))
+
+
 def _room(transcript: Transcript, plan: CompactionPlan, found: Collected, target: int) -> int:
     """Characters for all segments together. If that is little, only segments with the user's words are counted on."""
     fixed = target - sum(transcript.measure(message) for message in plan.kept.values())
@@ -191,12 +212,7 @@ def _room(transcript: Transcript, plan: CompactionPlan, found: Collected, target
     room = 0
     for blocks in (found.blocks, with_words):
         left = fixed - len(blocks) * frame
-        if transcript.measure is estimate_message:
-            room = 4 * left
-        else:
-            texts = sum(transcript.sizes) - len(transcript.sizes) * frame
-            room = left * sum(map(characters, transcript.messages)) // max(1, texts)
-        room = max(0, room - sum(block.overhead() for block in blocks))
+        room = max(0, _characters(transcript, left) - sum(block.overhead() for block in blocks))
         if room > SMALL_ROOM or not with_words:
             break
     return room
@@ -210,12 +226,20 @@ def _words(
     room: int,
     settings: CompactionSettings,
     target: int,
+    beside: int,
 ) -> FittedPrompts:
-    """Fit the user's words into their blocks, fewer of them while the bare segments are too large."""
+    """Fit the user's words into their blocks, fewer of them while the bare segments are too large.
+
+    `beside` are the characters of a narrative, which stands in the share of history too.
+    """
     fixed = sum(transcript.measure(message) for message in plan.kept.values())
     verbatim, least = (TALK_PERCENT, 100) if plan.talk else (settings.user_percent, LEAST_PERCENT)
+    most = room
+    if settings.history is not None:  # the ledger stands there as well
+        share = _characters(transcript, settings.history)
+        most = max(share // 2, share * 97 // 100 - room * settings.ledger_percent // 100 - beside)
     while True:
-        words = fit_prompts(said, room * verbatim // 100, room * least // 100)
+        words = fit_prompts(said, min(most, room * verbatim // 100), min(most, room * least // 100))
         _place_words(found, words)
         made = _segments(found, [], note=False)
         over = fixed + sum(transcript.measure(message) for message in made if message is not None) - target
@@ -326,15 +350,12 @@ def _sizes(
     transcript: Transcript, found: Collected, chosen: list[int], fixed: int, *, note: bool
 ) -> Callable[[int], int]:
     """Return a function from a number of chosen lines to the size of the list that holds them."""
-    known = (
-        segment_lengths(found.blocks, found.collector, chosen, note=note)
-        if transcript.measure is estimate_message
-        else None
-    )
+    of_length = transcript.of_length
+    known = segment_lengths(found.blocks, found.collector, chosen, note=note) if of_length is not None else None
 
     def size_of(used: int) -> int:
-        if known is not None:
-            return fixed + sum(map(estimate_length, known.of(used)))
+        if known is not None and of_length is not None:
+            return fixed + sum(map(of_length, known.of(used)))
         made = _segments(found, chosen[:used], note=note)
         return fixed + sum(transcript.measure(message) for message in made if message is not None)
 

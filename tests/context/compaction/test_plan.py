@@ -6,7 +6,7 @@ import pytest
 
 from codelet.context.compaction import CompactionSettings, IrreducibleContext, compact
 from codelet.context.compaction.parsing import normalise, parse_messages
-from codelet.context.compaction.plan import CompactionPlan, Transcript, make_plan, units
+from codelet.context.compaction.plan import READ_LEAST, CompactionPlan, Transcript, make_plan, units
 from codelet.context.tokens import estimate_message
 from tests.context.compaction.lists import Message, calling, reminder, result, says, size, user
 
@@ -225,3 +225,26 @@ def test_a_plan_is_no_larger_for_ids_that_no_cut_makes_shorter():
     messages = [user("Read."), calling(("x" * 700, "read", {"path": "a"})), result("x" * 700, "row\n" * 900)]
     found = planned([*turns(*(400,) * 8), *messages], 1_000)
     assert found.reduced == set() and 33 not in found.kept and found.warnings == []
+
+
+def far_larger(tokens: int) -> list[Message]:
+    """Turns with a large result each, that many tokens; every turn says words of its own in all its parts."""
+    found: list[Message] = []
+    for number in range(tokens // 8_000):
+        text = f"seen_{number} = 1\n" + "the same line\n" * 2_270
+        found += [user(f"Look at wanted_{number}, please."), calling((f"c{number}", "bash", {"command": "look"}))]
+        found += [result(f"c{number}", text), says(f"The cause was found: ended_{number} is read too late.")]
+    return found
+
+
+def test_of_a_far_larger_list_only_a_part_is_read_and_that_is_told() -> None:
+    whole = far_larger(READ_LEAST * 3 // 2)
+    made = compact(whole, 6_000)
+    text = "\n".join(message["content"] or "" for message in made.messages)
+    count = len(whole) // 4
+    assert all(f"wanted_{number}" in text for number in range(count))
+    assert [warning for warning in made.report.warnings if "not read line by line" in warning]
+    assert "seen_0 " not in text and f"seen_{count - 1} " in text
+    assert "ended_0 " in text, "the last words of a turn that is not read"
+    small = compact(far_larger(READ_LEAST // 2), 6_000)
+    assert not [warning for warning in small.report.warnings if "line by line" in warning]
