@@ -189,7 +189,7 @@ VENDORS = (
 )
 
 _THINKS = ("deepseek", "kimi")
-_AT_OPENAI = re.compile(r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)")
+_AT_OPENAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)"
 _SIGNS = r"gemini-(?![12]\b)"
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
@@ -285,7 +285,8 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     chats = vendor.prefix in ("openai", "azure", "") and asked_wire(model) != "responses"
     silent = chats and model_facts(model).tools_without_reasoning
     own_server = not vendor.cloud and on_this_machine(api_base or "") and not model_facts(model).known
-    signs = vendor.prefix in ("gemini", "vertex_ai", "openai", "") and re.search(_SIGNS, name) is not None
+    maybe = vendor.prefix in ("gemini", "vertex_ai", "openai", "") and "gemini-" in name
+    signs = maybe and re.search(_SIGNS, name) is not None
     return quirks.replace(
         alternating=_alternates(model, api_base, own),
         max_output_option="max_tokens" if own_server else quirks.max_output_option,  # every server knows that one
@@ -364,7 +365,8 @@ def speaks_responses(model: str, endpoint: Endpoint) -> bool:
         from codelet.providers.addresses.clouds import has_responses
 
         return has_responses(prefix, real_name(model).partition("/")[2])
-    return _AT_OPENAI.match(endpoint.base.lower()) is not None
+    base = endpoint.base.lower()
+    return "api.openai.com" in base and re.match(_AT_OPENAI, base) is not None  # compiled for that address alone
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
