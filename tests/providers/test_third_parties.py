@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,7 +157,7 @@ def proxy(model_server: ModelServer, tmp_path: Path) -> Iterator[str]:
     config = tmp_path / "proxy.yaml"
     config.write_text(PROXY.format(base=model_server.openai), encoding="utf-8")
     port = closed_port()
-    with running(program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1"):
+    with running(program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1") as child:
         base = f"http://127.0.0.1:{port}"
 
         def answers() -> bool:
@@ -166,7 +167,9 @@ def proxy(model_server: ModelServer, tmp_path: Path) -> Iterator[str]:
             except OSError:
                 return False
 
-        until(answers, "the proxy")
+        while not answers():  # its imports take minutes of a busy machine
+            assert child.poll() is None, "the proxy has ended"
+            time.sleep(0.1)
         yield base
 
 
