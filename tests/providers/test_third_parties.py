@@ -169,7 +169,7 @@ def proxy(model_server: ModelServer, tmp_path: Path) -> Iterator[str]:
 
         while not answers():  # its imports take minutes of a busy machine
             assert child.poll() is None, "the proxy has ended"
-            time.sleep(0.1)
+            time.sleep(0.1)  # clock: between two looks
         yield base
 
 
