@@ -119,10 +119,11 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     _end_at_interrupt()
     _begin_git(arguments, ending)
     from codelet.errors import UsageError
-    from codelet.frontends.arguments import parse_command_line, print_help
 
-    options = parse_command_line(arguments)
+    options = _options(arguments)
     if options.command == "help":
+        from codelet.frontends.arguments import print_help
+
         print_help(options.about)
         return 0
     if options.version:
@@ -149,7 +150,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
         if settings.json_schema is not None:
             raise UsageError("--json-schema is for one answer: give a prompt with -p")
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt, debug=options.debug)
-    from codelet.frontends.arguments import FROM_PIPE
+    from codelet.frontends.plain_arguments import FROM_PIPE
     from codelet.frontends.printing import run_one_shot
 
     return run_one_shot(
@@ -158,6 +159,18 @@ def _run(arguments: list[str], ending: _Ending) -> int:
         output_format=options.output_format or "text",
         quiet=options.quiet,
     )
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    """The command line, read by argparse only where it is not plain: see `plain_arguments`."""
+    from codelet.frontends.plain_arguments import read_plain
+
+    plain = read_plain(arguments)
+    if plain is not None:
+        return plain
+    from codelet.frontends.arguments import parse_command_line
+
+    return parse_command_line(arguments)
 
 
 def _begin_git(arguments: list[str], ending: _Ending) -> None:

@@ -10,7 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from codelet.errors import UsageError
+from codelet.frontends.arguments import parse_command_line
+from codelet.frontends.plain_arguments import read_plain
+from codelet.settings import SETTINGS
 from tests.support.program import CODELET, ROOT, Finished, environment, run, start, stop
 from tests.support.proxy import Proxy
 from tests.support.script import Call, HttpError, Reply, Stop
@@ -436,3 +442,47 @@ def test_continue_begins_a_session_and_goes_on_with_it(codelet: Codelet, tmp_pat
     said = codelet.server.requests[-1].body.decode()
     assert "the first" in said
     assert "the second" in said
+
+
+_WORDS = [
+    *(flag for each in SETTINGS.values() if each.group is not None for flag in (each.flag, each.short) if flag),
+    *("-p", "--prompt", "-q", "--quiet", "--trust", "--debug", "--output-format", "--continue", "--version", "--help"),
+    *("-", "--", "-pq", "--model=x", "-mx", "review", "models", "--nosuch", ""),
+]
+_VALUES = sorted({choice for each in SETTINGS.values() for choice in each.choices} | {*FORMATS, "x", "a b", "-x", "12"})
+
+
+@given(st.lists(st.sampled_from(_WORDS) | st.sampled_from(_VALUES), max_size=7))
+@pytest.mark.parametrize("first", [[], ["-p", "say hello"]])
+def test_a_plain_command_line_reads_as_argparse_reads_it(first: list[str], more: list[str]):
+    plain = read_plain([*first, *more])
+    if plain is not None:
+        assert vars(plain) == vars(parse_command_line([*first, *more]))
+
+
+def test_the_usual_command_lines_are_plain_and_what_is_wrong_is_left_to_argparse():
+    usual = [
+        "-m",
+        "openai/x",
+        "--api-base",
+        "http://h/v1",
+        "--output-format",
+        "json",
+        "--max-cost",
+        "1",
+        "-q",
+        "-p",
+        "go",
+    ]
+    plain = read_plain(usual)
+    assert plain is not None
+    assert (plain.model, plain.output_format, plain.quiet, plain.prompt) == ("openai/x", "json", True, "go")
+    for wrong in (
+        ["-p"],
+        ["-p", "go", "--nosuch", "x"],
+        ["-p", "go", "--output-format", "yaml"],
+        ["-p", "a", "-p", "b"],
+    ):
+        assert read_plain(wrong) is None
+    with pytest.raises(UsageError, match="nosuch"):
+        parse_command_line(["-p", "go", "--nosuch", "x"])

@@ -20,7 +20,7 @@ from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 if TYPE_CHECKING:
     from codelet.context.compaction.archive import Archive, Archived, ShownRange
 
-_RANGE = re.compile(r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*", re.IGNORECASE)
+_RANGE = r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*"
 _LARGEST = 10**12
 
 Offered = Literal["always", "when needed", "never"]
@@ -131,7 +131,7 @@ def _bounds(name: str, text: str, least: int) -> tuple[int, int]:
     """The first and the last number of a range such as `201-600`, `201-` or `201`; all of it where there is none."""
     if not text.strip():
         return least, _LARGEST
-    found = _RANGE.fullmatch(text)
+    found = re.fullmatch(_RANGE, text, re.IGNORECASE)
     if found is None:
         raise ToolError(f"recall: {name} must be a range such as 201-600 or 201-, not {text[:40]!r}")
     first = max(least, int(found[1]))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from codelet.errors import UsageError
+from codelet.frontends.plain_arguments import FROM_PIPE, OUTPUT_FORMATS
 from codelet.setting_kinds import Setting
 from codelet.settings import GROUPS, KEEPING, ONE_SHOT, PERMISSIONS, SETTINGS
 
@@ -19,9 +20,6 @@ _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
 6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
 
-
-FROM_PIPE = "-"
-"""What `--prompt` is where the prompt is what comes through the pipe."""
 
 _ALONE = {setting.flag: f"{setting.flag}={setting.alone}" for setting in SETTINGS.values() if setting.alone}
 """Flags that mean something by themselves, and take no word after them."""
@@ -218,7 +216,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         if group is ONE_SHOT:
             heading.add_argument(
                 "--output-format",
-                choices=("text", "json", "stream-json"),
+                choices=OUTPUT_FORMATS,
                 help="text (default), one JSON object, or one event a line",
             )
         elif group is KEEPING:

@@ -189,7 +189,7 @@ VENDORS = (
 )
 
 _THINKS = ("deepseek", "kimi")
-_AT_OPENAI = re.compile(r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)")
+_AT_OPENAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)"
 _SIGNS = r"gemini-(?![12]\b)"
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
@@ -285,13 +285,13 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     chats = vendor.prefix in ("openai", "azure", "") and asked_wire(model) != "responses"
     silent = chats and model_facts(model).tools_without_reasoning
     own_server = not vendor.cloud and on_this_machine(api_base or "") and not model_facts(model).known
-    signs = vendor.prefix in ("gemini", "vertex_ai", "openai", "") and re.search(_SIGNS, name) is not None
+    signs = vendor.prefix in ("gemini", "vertex_ai", "openai", "") and "gemini-" in name and re.search(_SIGNS, name)
     return quirks.replace(
         alternating=_alternates(model, api_base, own),
         max_output_option="max_tokens" if own_server else quirks.max_output_option,  # every server knows that one
         effort="none" if silent else quirks.effort,
         reasoning=quirks.reasoning or (thinks and service and not quirks.strict),
-        signatures=quirks.signatures or signs,
+        signatures=quirks.signatures or bool(signs),
     )
 
 
@@ -364,7 +364,7 @@ def speaks_responses(model: str, endpoint: Endpoint) -> bool:
         from codelet.providers.addresses.clouds import has_responses
 
         return has_responses(prefix, real_name(model).partition("/")[2])
-    return _AT_OPENAI.match(endpoint.base.lower()) is not None
+    return "openai" in (base := endpoint.base.lower()) and re.match(_AT_OPENAI, base) is not None
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -27,7 +27,7 @@ READ_SIZE = 65_536
 """Bytes that are read, or copied, at once."""
 _STREAM_LIMIT = 65_536
 _NAMED = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_HASHED = re.compile(r"[0-9a-f]{8}\.\d+").fullmatch
+_HASHED = r"[0-9a-f]{8}\.\d+"
 
 _MANY_READS = 16
 _SMALL_READ = 16_384
@@ -285,7 +285,7 @@ def context_of_folder() -> ssl.SSLContext | None:
     if folder is None or any(map(os.environ.get, _NAMED)):
         return None
     try:
-        hashed = any(map(_HASHED, os.listdir(folder)))
+        hashed = any(map(re.compile(_HASHED).fullmatch, os.listdir(folder)))
     except OSError:
         return None
     return ssl.create_default_context(capath=folder) if hashed else None

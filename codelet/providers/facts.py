@@ -7,6 +7,7 @@ that is asked for is decoded.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,6 @@ class Prices(Record, kw_only=True):
 
 
 _MAKERS = ("anthropic", "openai", "gemini", "deepseek", "xai", "mistral", "moonshot")
-_LOOPBACK = r"127(\.\d{1,3}){1,3}"
 
 
 class ModelFacts(Record):
@@ -114,17 +114,13 @@ class ModelFacts(Record):
 
 def on_this_machine(address: str) -> bool:
     """Whether an address is this machine's own."""
-    import re
-
     try:
         host = (urlsplit(address).hostname or "").rstrip(".")
     except ValueError:
         return False  # the wire says what is wrong with it
-    return (
-        host in ("localhost", "::1", "0.0.0.0")
-        or host.endswith(".localhost")
-        or re.fullmatch(_LOOPBACK, host) is not None
-    )
+    first, *rest = host.split(".")
+    loopback = first == "127" and 1 <= len(rest) <= 3 and all(part.isdecimal() and len(part) <= 3 for part in rest)
+    return loopback or host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost")
 
 
 def facts_of(model: str, *, local: bool) -> ModelFacts:
@@ -142,9 +138,9 @@ def model_facts(model: str) -> ModelFacts:
     model = real_name(model)
     vendor = model.partition("/")[0]
     names = dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2]))
-    # A look for a name that is not there walks through the whole map; all of these end alike, so one look tells it.
-    for name in names if _position(json.dumps(model.rpartition("/")[2])[1:].encode() + b": {") >= 0 else ():
-        entry = _entry(name) if name else None
+    places = _places([name for name in names if name])
+    for name in names:
+        entry = _entry(places[name]) if name in places else None
         if entry is not None:
             facts = entry_facts(entry)
             own = name == model or entry.get("litellm_provider") == vendor
@@ -167,7 +163,7 @@ def asked_wire(model: str) -> str | None:
 
 def is_listed(text: str) -> bool:
     """Whether the map holds this model name, or a provider of this name."""
-    return _place(text) >= 0 or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
+    return text in _places([text]) or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
 
 
 def map_text() -> bytes | None:
@@ -189,26 +185,31 @@ def is_provider(name: str) -> bool:
     return bool(found) and re.search(rf'^    \w+ = "{re.escape(name)}" *(#.*)?$', listed, re.MULTILINE) is not None
 
 
-def _entry(name: str) -> dict[str, Any] | None:
-    start = _place(name)
-    if start < 0:
-        return None
+def _entry(start: int) -> dict[str, Any] | None:
     with _open_map() as data:
         text = data[start : start + 16_384].decode("utf-8", "replace")
     entry, _ = json.JSONDecoder().raw_decode(text)
     return entry if isinstance(entry, dict) else None
 
 
-def _place(name: str) -> int:
-    """Where the entry of that name begins, behind its key; below 0 without one. One key is not indented like others."""
-    if _map_path() is None:
-        return -1
-    key = json.dumps(name).encode() + b": {"
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Where the entries of these names, of which each ends as the last one, begin behind their keys. One walk through
+    the map, from its end, as far as the first name: it takes milliseconds, and each start makes it.
+    """
+    if _map_path() is None or not names:
+        return {}
+    keys = {json.dumps(name).encode(): name for name in names}
+    end = json.dumps(names[-1])[1:].encode() + b": {"
+    found: dict[str, int] = {}
     with _open_map() as data:
-        found = data.rfind(key)
-        while found >= 0 and data[data.rfind(b"\n", 0, found) + 1 : found] not in (b"    ", b""):
-            found = data.rfind(key, 0, found)  # the map names a few twice; in JSON the last one counts
-    return found + len(key) - 1 if found >= 0 else -1
+        at = data.rfind(end)
+        while at >= 0 and names[0] not in found:
+            line = data[data.rfind(b"\n", 0, at) + 1 : at + len(end) - 3]
+            name = keys.get(line.removeprefix(b"    "))  # one key is not indented like the others
+            if name is not None:
+                found.setdefault(name, at + len(end) - 1)  # the map names a few twice; in JSON the last one counts
+            at = data.rfind(end, 0, at)
+    return found
 
 
 def _position(needle: bytes) -> int:

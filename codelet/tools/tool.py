@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import (
@@ -41,6 +41,8 @@ _OUTPUTS_KEPT = 64
 """Texts of searches and commands that are kept to look names up in."""
 
 _SCALARS: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_WRITTEN: dict[Any, type] = {"str | None": str} | {kind.__name__: kind for kind in _SCALARS}
+"""Types of arguments as `from __future__ import annotations` leaves them: as text."""
 
 
 class ToolOutput(Record):
@@ -262,7 +264,7 @@ def tool(
     if function is None:
         return partial(tool, touches=touches, title=title, preview=preview)
     taken, run = _taken(function)
-    name, hints = function.__name__, get_type_hints(function)
+    name, hints = function.__name__, _hints(function, taken)
     properties: dict[str, Any] = {}
     text, described = _split_docstring(inspect.getdoc(function) or "", list(taken))
     for argument in taken:
@@ -299,6 +301,13 @@ def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitabl
         return output
 
     return {each.name: each.default is not inspect.Parameter.empty for each in parameters.values()}, run
+
+
+def _hints(function: _Function, taken: Iterable[str]) -> Mapping[str, Any]:
+    """The types of the arguments. Common ones are not compiled: every start would pay for it."""
+    written = function.__annotations__
+    common = {argument: _WRITTEN[written[argument]] for argument in taken if written.get(argument) in _WRITTEN}
+    return common if common.keys() == set(taken) else get_type_hints(function)
 
 
 def _check_own(name: str, parameters: dict[str, Any], arguments: Arguments) -> Arguments:

@@ -158,7 +158,7 @@ def main() -> int:
         ]
     print(f"{' '.join(codelet_command())}, {options.runs} runs, {options.wire}")
     rows = [
-        Row(f'processor time to the first request, against python -c "{REFERENCE}"', "ms", first, imports, 2.0),
+        Row(f'processor time to the first request, against python -c "{REFERENCE}"', "ms", first, imports, 1.3),
         *more,
         Row("--version, against python -c pass", "ms", version, nothing, 2.5),
         Row("--help, against python -c pass", "ms", usage, nothing, 5.0),

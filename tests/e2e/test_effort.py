@@ -56,6 +56,14 @@ def test_another_word_is_said_once_beside_a_result_that_stays_as_it_is(codelet: 
     assert as_json[0]["result"] == as_json[1]["result"] == "done"
 
 
+def test_a_note_in_a_pipe_is_told_to_its_end_where_the_way_out_stands(codelet: Codelet):
+    codelet.server.script = [Reply("done")]
+    model = ["--api-base", codelet.server.openai, "--model", "openai/chat/gpt-5.6"]
+    told = codelet(*model, "-p", "go", "--effort", "high").err
+    assert told.rstrip().endswith("over openai/responses/gpt-5.6 it may")
+    assert efforts(codelet) == [{"reasoning_effort": "none"}]
+
+
 def test_a_profile_s_effort_holds_unless_a_flag_names_one(codelet: Codelet):
     folder = codelet.home / ".config" / "codelet" / "profiles"
     folder.mkdir(parents=True)

@@ -21,8 +21,8 @@ NAMES = ("CLAUDE.md", "AGENTS.md")
 _FILE_LIMIT = 40_000
 _TOTAL_LIMIT = 80_000
 _IMPORT_DEPTH = 5
-_IMPORT = re.compile(r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)")
-_CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+_IMPORT = r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)"
+_CODE = r"(```.*?```|`[^`\n]*`)"
 
 
 class Instructions:
@@ -140,8 +140,8 @@ class _Reader:
             place = Path(os.path.expanduser(name)) if name.startswith("~/") else target.parent / name
             return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
 
-        parts = _CODE.split(text)
-        parts[::2] = [_IMPORT.sub(imported, part) for part in parts[::2]]
+        parts = re.split(_CODE, text, flags=re.DOTALL)
+        parts[::2] = [re.sub(_IMPORT, imported, part) for part in parts[::2]]
         return "".join(parts)
 
     def _allowed(self, path: Path) -> Path | None:

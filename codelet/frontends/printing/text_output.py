@@ -12,6 +12,8 @@ from codelet.outcome import Outcome, unread
 from codelet.system.text import Cleaner
 
 _LINE_WIDTH = 160
+_NOTE_LENGTH = 1_000
+"""A note says what to do about it at its end."""
 # What takes longer than a second is told, and from then on how long it has taken.
 _FIRST_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
 
@@ -52,7 +54,7 @@ class TextOutput:
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
             case events.Note():
-                self._progress(event.text)
+                self._progress(event.text, _NOTE_LENGTH)
             case events.Retry():
                 self._progress(f"{event.reason}; trying again{f' in {event.wait:.0f} s' if event.wait else ''}")
 
@@ -110,14 +112,14 @@ class TextOutput:
             sys.stdout.write("\n")
             self._line_open = False
 
-    def _progress(self, text: str) -> None:
+    def _progress(self, text: str, most: int = _LINE_WIDTH) -> None:
         if self._quiet:
             return
         if self.is_live:
             self._end_line()
         from codelet.system.text import one_line  # there is nothing to say before the first answer
 
-        say(one_line(text, _LINE_WIDTH))
+        say(one_line(text, most))
 
     def _note(self, text: str) -> None:
         from codelet.system.text import one_line

@@ -1,0 +1,103 @@
+"""Amazon Bedrock's Converse, which litellm speaks for us: it says what Chat Completions says, piece for piece."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from codelet import events
+from codelet.loop.session import Session
+from codelet.providers import open_provider
+from codelet.providers.protocol import Provider
+from codelet.safety import Policy
+from tests.providers.chunks import collect, collect_until_error, joined, options
+from tests.providers.test_conformance import ANSWERS, GREP, READ
+from tests.support.converse import converse_server, encoded
+from tests.support.script import Call, Delivery, HttpError, Reply
+from tests.support.server import ModelServer
+from tests.support.sessions import of_type, turn_until_error
+
+MODEL = "bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0"
+BEGUN = [
+    ("messageStart", {"role": "assistant"}),
+    ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "hal"}}),
+]
+HALF = b"".join(encoded(*event) for event in BEGUN)
+OPEN_CALL = encoded(
+    "contentBlockStart", {"contentBlockIndex": 1, "start": {"toolUse": {"toolUseId": "c", "name": "bash"}}}
+)
+
+
+@pytest.fixture(autouse=True)
+async def through_litellm(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Each test has its own event loop; litellm's connections must not outlive it."""
+    pytest.importorskip("botocore")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    yield
+    await open_provider("openai/x", options("http://127.0.0.1:1/v1"), "litellm").close()
+
+
+def at(base: str) -> Provider:
+    return open_provider(MODEL, options(base), "litellm")
+
+
+@pytest.mark.parametrize("name", [name for name, reply in ANSWERS.items() if reply.delivery == Delivery()])
+async def test_an_answer_over_converse_says_what_it_says_over_chat_completions(name: str, model_server: ModelServer):
+    model_server.script = [ANSWERS[name]]
+    chat = open_provider("openai/scripted", options(model_server.openai))
+    expected = joined(await collect(chat))
+    if (used := ANSWERS[name].usage) is not None:  # Chat Completions does not tell what was written to the cache
+        expected["usage"] = expected["usage"].replace(cache_write=used.cache_write)
+    await chat.close()
+    with converse_server(ANSWERS[name]) as server:
+        provider = at(server.base)
+        assert joined(await collect(provider)) == expected
+        await provider.close()
+    [(path, key, sent)] = server.requests
+    assert path.endswith("/converse-stream")
+    assert key == "Bearer test-key"
+    assert [each["toolSpec"]["name"] for each in sent["toolConfig"]["tools"]] == ["read", "grep"]
+
+
+@pytest.mark.parametrize(
+    ("step", "retryable", "said"),
+    [
+        (HALF, True, "cut: the stream ended without its finish marker"),
+        (HALF + OPEN_CALL, True, "cut: the stream ended without its finish marker"),
+        (HALF[:-5], True, "undecoded bytes"),
+        (HALF + encoded("throttlingException", {"message": "slow down"}, exception=True), True, "slow down"),
+        (HttpError(429, "Too many requests"), True, "limits the rate"),
+        (HttpError(503, "unavailable"), True, "unavailable"),
+        (HttpError(403, "The security token is invalid."), False, "rejected the key"),
+        (HttpError(400, "Input is too long for requested model."), False, "does not fit the model's window"),
+    ],
+)
+async def test_what_goes_wrong_over_converse_is_no_answer(step: HttpError | bytes, retryable: bool, said: str):
+    with converse_server(step) as server:
+        provider = at(server.base)
+        chunks, error = await collect_until_error(provider)
+        await provider.close()
+    assert error is not None
+    assert said in str(error)
+    assert error.retryable is retryable
+    assert error.overflow is ("window" in said)
+    assert joined(chunks)["finish"] == []
+
+
+async def test_a_session_with_tools_goes_over_converse(tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
+    again = Call("call_3", "grep", {"pattern": "hay"})
+    with converse_server(Reply("Looking.", calls=[READ, GREP]), Reply(calls=[again]), Reply("Line 2.")) as server:
+        session = Session(at(server.base), workspace=tmp_path, policy=Policy(tmp_path), window=100_000)
+        seen, error = await turn_until_error(session, "look for the needle")
+        await session.close()
+    assert error is None
+    assert [event.name for event in of_type(seen, events.ToolCallStarted)] == ["read", "grep", "grep"]
+    assert session.messages[-1]["content"] == "Line 2."
+    last = server.requests[-1][2]["messages"]
+    results = [
+        part["toolResult"]["toolUseId"] for message in last for part in message["content"] if "toolResult" in part
+    ]
+    assert results == ["call_1", "call_2", "call_3"]
