@@ -9,8 +9,8 @@ was not valid, a traceback or a bug was told, codelet ended, or something grew.
 
 What a conversation keeps to be recalled and undone grows with it, within its own bounds. So the conversation is
 forgotten in equal parts of the session, and what memory holds then is compared: the first part is the warm-up, which
-loads what is loaded late, the tokeniser's table above all. What is left to grow is what /export tells of the session
-and what the pager shows, some KiB for each turn, bounded too.
+loads what is loaded late, the tokeniser's table above all. What /export tells of the session and what the pager shows
+still grows then, within its bounds.
 """
 
 from __future__ import annotations
