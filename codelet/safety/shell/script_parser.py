@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codelet.safety.shell.grammar import parser
 from codelet.safety.shell.script_reader import ScriptReader
-from codelet.safety.shell.syntax import NOT_PARSED, PASSED_OVER, Script, UnclearPart
+from codelet.safety.shell.syntax import NOT_PARSED, PASSED_OVER, Script, UnclearPart, forget_pipes
 from codelet.system.process import find_program
 from codelet.system.text import clean
 
@@ -48,6 +48,7 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
     if (source[: root.start_byte] + source[root.end_byte :]).strip(b" \t\n"):
         script.parts.append(UnclearPart(PASSED_OVER))
     ScriptReader(source, script).read(root)
+    forget_pipes(script)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
         script.unread = True
         script.parts.insert(0, UnclearPart(f"it has more than {COMMAND_CAP} commands"))

@@ -91,7 +91,7 @@ class ScriptReader:
                     self._unclear(NOT_PARSED)
                 if redirected := self._opened_with.pop(child.id, None):
                     after = self.operator
-                    self._redirects(redirected, after, scope, depth)
+                    self._redirects(redirected, scope, depth)
                     self.operator = after
                 self.read(child, scope, depth + 1)
                 separated = child.type == "comment"
@@ -256,6 +256,7 @@ class ScriptReader:
             self._unclear(grammar.REFUSALS[node.type])
             self._inside(node, scope, depth)
             return
+        self.script.text_input = True
         sign, word = node.children
         if "\n" in self._gap(sign.end_byte, word):
             self._unclear(NOT_PARSED)
@@ -355,19 +356,18 @@ class ScriptReader:
                 # The grammar.parser hangs a redirection on the whole list; bash on its last command.
                 self._opened_with[child.children[-1].id] = node
             else:
-                self._redirects(node, after, scope, depth)
+                self._redirects(node, scope, depth)
             self.operator = after
             self.read(child, scope, depth + 1)
             last = child.children[-1].id if child.child_count else None
             if last in self._opened_with:
                 self._unclear("it redirects in an unusual place")
         if not body:
-            self._redirects(node, after, scope, depth)
+            self._redirects(node, scope, depth)
 
-    def _redirects(self, node: Node, after: str, scope: tuple[int, ...], depth: int) -> None:
-        """The redirections behind a statement, which hangs on what is before it by `after`."""
+    def _redirects(self, node: Node, scope: tuple[int, ...], depth: int) -> None:
+        """The redirections behind a statement, which hang on what is before it as it does."""
         for child in node.children:
-            self.operator = after
             if child.type == "file_redirect":
                 self._redirect(child, scope, depth)
             elif child.type == "herestring_redirect":

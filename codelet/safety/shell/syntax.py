@@ -32,7 +32,8 @@ class SimpleCommand:
 
     `after` is the operator in front: "&&", "||" (also where its success is turned round) or ";". Inside a
     pipeline it is the one in front of the pipeline. `scope` names the subshells it runs in, outermost first.
-    `piped_from` are the commands in front of it in its pipeline, None where one of them is no simple command.
+    `piped_from` are the commands in front of it in its pipeline, None where one of them is no simple command, or its
+    input may be another.
     """
 
     words: tuple[Word, ...]
@@ -72,10 +73,14 @@ ScriptPart = SimpleCommand | Redirect | UnclearPart
 
 @dataclass
 class Script:
-    """What a command line consists of, in order of execution; `unread` says that it was too much to read."""
+    """What a command line consists of, in order of execution; `unread` says that it was too much to read.
+
+    `text_input` says that a here-string is the input of some command.
+    """
 
     parts: list[ScriptPart] = field(default_factory=list)
     unread: bool = False
+    text_input: bool = False
     fork_bomb: bool = False
 
     @property
@@ -89,14 +94,22 @@ def tell_pipeline(
 ) -> tuple[SimpleCommand, ...] | None:
     """Tell a pipeline's newest part, the script's parts from `start` on, what is in front of it.
 
-    Gives what is in front of the next part, None where that is more than simple commands.
+    Gives what is in front of the next part, None where that is not one simple command after the other.
     """
     parts = script.parts[start:]
     commands = [part for part in parts if isinstance(part, SimpleCommand)]
     if len(commands) != 1:
         front = None
     script.parts[start:] = [replace(one, piped_from=front) if isinstance(one, SimpleCommand) else one for one in parts]
-    others = [part for part in parts if not isinstance(part, SimpleCommand)]
-    if front is None or not all(isinstance(part, Redirect) and part.access == "write" for part in others):
-        return None
-    return (*front, replace(commands[0], piped_from=front))
+    return None if front is None else (*front, *commands)
+
+
+def forget_pipes(script: Script) -> None:
+    """Where something is redirected to be an input, no command is sure to read what is in front of it in its pipeline.
+
+    A redirection belongs to the last command of a pipeline or to the whole, and the parser says neither.
+    """
+    if script.text_input or any(isinstance(part, Redirect) and part.access == "read" for part in script.parts):
+        script.parts[:] = [
+            replace(part, piped_from=None) if isinstance(part, SimpleCommand) else part for part in script.parts
+        ]

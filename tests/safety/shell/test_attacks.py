@@ -39,6 +39,10 @@ ATTACKS = {
         "cd secrets/a && rg -e CAN",
     ),
     "rg: a copy of a secret file": (f"echo {SECRET} > server.pem.bak", "rg CANARY"),
+    "grep -r: a secret in the folder of a folder": (
+        f"mkdir -p d/e; echo {SECRET} > d/e/server.pem",
+        "grep -r CANARY d",
+    ),
     "grep -R: a link to a secret": ("mkdir d; ln -s ../.env d/notes", "grep -R KEY d"),
     "grep -R: a link to a folder of secrets": (f"{PLANT}ln -s ../secrets d/x", "grep -R CANARY d"),
     "a file named -, redirected": ("ln -s ../outside/secret.txt ./-", "cat < -"),
@@ -88,6 +92,10 @@ ATTACKS = {
     "git for-each-ref: an address as a remote's name": (
         f"git config branch.main.remote {URL}; git config branch.main.merge refs/heads/main",
         "git for-each-ref --format='%(upstream:remotename)'",
+    ),
+    "git for-each-ref: an address to push to, as a remote's name": (
+        f"git config branch.main.pushRemote {URL}",
+        "git for-each-ref --format='%(push:remotename)'",
     ),
     "less: a command behind +": ("", "less '+!touch PWN' a.txt"),
     "find: another program": ("", "find . -name a.txt -exec ./pwn {} +"),
@@ -149,6 +157,9 @@ HARMLESS = {
     "git log -S one -n 1": "",
     "git grep -e one -- src": "",
     "git grep one -- src": "",
+    "git diff -- a.txt": "rm a.txt",
+    "git log -p main -- a.txt": "git rm -qf a.txt; git commit -qm n",
+    "cd src && paste *": "",
     "git config user.signingkey": "",
     "git config core.bare": "",
     "cd .github && rg one": "mkdir .github; echo one > .github/a.txt",

@@ -135,6 +135,20 @@ GIT_USES: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("command", "action"),
+    [
+        ("xxd -c4 a.txt", "allow"),
+        ("xxd -cx a.txt", "ask"),
+        ("ls --all=x", "ask"),
+        ("git log --oneline=x", "ask"),
+        ("git log --max-count=1", "allow"),
+    ],
+)
+def test_an_option_takes_a_value_or_none(workspace: Path, command: str, action: str) -> None:
+    assert Policy(workspace, "read-only").judge("bash", [Touch("run", command)]).action == action
+
+
 def test_every_program_has_its_two_uses() -> None:
     assert USES.keys() == READ_ONLY_PROGRAMS.keys()
     assert GIT_USES.keys() == READ_ONLY_GIT.keys()
