@@ -39,7 +39,11 @@ class AskedServer:
         if self._asking is None:
             return []
         await asyncio.wait([self._asking], timeout=seconds)
-        if not self._asking.done():
+        return self.said()
+
+    def said(self) -> list[events.Event]:
+        """The same of what it has said by now."""
+        if self._asking is None or not self._asking.done():
             return []
         asked, self._asking = self._asking, None
         said = asked.result()

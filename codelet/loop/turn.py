@@ -235,6 +235,8 @@ async def run_turn(
         raise
     except LimitReached as error:
         turn.settle(str(error))
+        for event in upkeep.said():
+            yield event
         yield turn.end("limit", str(error))
         raise
     except GeneratorExit:

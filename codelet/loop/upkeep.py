@@ -165,6 +165,10 @@ class Upkeep:
         """Use what the server has said of the model, for which it is waited a moment; what is to be told of it."""
         return [] if self.server is None else await self.server.learnt(_ANSWER_WAIT)
 
+    def said(self) -> list[events.Event]:
+        """The same where nothing may be waited for any more."""
+        return [] if self.server is None else self.server.said()
+
     async def between_turns(self) -> list[events.Event]:
         """The turn is done, or a compaction by hand is: have extensions ask the user; what they tell."""
         return [events.Note(text) for each in self._extensions for text in await each.between_turns()]

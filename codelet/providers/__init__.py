@@ -33,6 +33,10 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
     if transport == "litellm" and vendor in options.vendors:
         raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")
     endpoint = None
+    if model.startswith("bedrock/") and transport == "auto":
+        from codelet.providers.addresses.clouds import speaks_converse
+
+        transport = "litellm" if speaks_converse(model, options.api_base) else transport
     if transport != "litellm":
         endpoint = endpoint_for(model, options.api_base, options.api_key, own=options.vendors)
     if endpoint is not None and endpoint.vendor.wire == "anthropic":

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -36,6 +36,14 @@ _SWITCHES = {
     "LITELLM_LOG": "CRITICAL",
     "REPEATED_STREAMING_CHUNK_LIMIT": "1000000",  # else 100 equal chunks in a row are an error
 }
+_LATER = (
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.proxy.openai_files_endpoints.common_utils",
+    "litellm._service_logger",
+    "openai.resources",
+)
+"""What litellm imports with the first request, a quarter as much as itself: it would stop the loop meanwhile, and count
+as the server's time."""
 _SILENCE = 1.0
 """Seconds of the import after which the user is told of it."""
 IMPORTING = "litellm is being imported, which takes some seconds"
@@ -317,6 +325,7 @@ class _Settling:
 
 
 def _import() -> ModuleType:
+    from importlib import import_module
     from importlib.metadata import version
 
     installed = version("litellm")
@@ -324,6 +333,10 @@ def _import() -> ModuleType:
         raise ProviderError(f"litellm {installed} is malicious: remove it and replace the keys it could read")
     with _contained():
         import litellm
+
+        for name in _LATER:
+            with suppress(ImportError):  # one that another release lacks, its requests do not want either
+                import_module(name)
     litellm.suppress_debug_info = True
     _silence()
     return litellm

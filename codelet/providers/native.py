@@ -252,6 +252,8 @@ class OpenAIWire(NativeProvider):
         self._parts = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
+        elif model.startswith("bedrock/"):
+            self._other_base = "Converse: --transport litellm"
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, chat_words  # only for who asks
 

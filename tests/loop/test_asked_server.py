@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codelet import events
+from codelet.errors import LimitReached
 from codelet.loop.session import Session
 from codelet.providers.asking import ServerFacts
 from codelet.providers.facts import DEFAULT_WINDOW
@@ -59,6 +61,20 @@ async def test_an_answer_without_steps_tells_it_too(make_session: MakeSession, m
     bare = make_session(tools=())
     assert notes(await turn(bare)) == []
     assert bare.window == 16_384
+
+
+async def test_a_turn_that_meets_a_limit_tells_it_too(make_session: MakeSession, model_server: ModelServer):
+    """The only turn of a one-shot whose answer was cut short, say."""
+    model_server.said, model_server.script = LLAMA, [Reply("Half a", finish="length")]
+    seen: list[events.Event] = []
+    with pytest.raises(LimitReached):
+        async with aclosing(make_session().send("go")) as stream:
+            async for event in stream:
+                seen.append(event)
+                if isinstance(event, events.Text):
+                    await asyncio.wait([task for task in asyncio.all_tasks() if "ask" in str(task.get_coro())])
+    assert len(notes(seen)) == 1
+    assert isinstance(seen[-1], events.TurnEnd)
 
 
 async def test_a_long_first_request_waits_for_the_servers_window(make_session: MakeSession, model_server: ModelServer):

@@ -101,3 +101,25 @@ async def test_a_session_with_tools_goes_over_converse(tmp_path: Path):
         part["toolResult"]["toolUseId"] for message in last for part in message["content"] if "toolResult" in part
     ]
     assert results == ["call_1", "call_2", "call_3"]
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock through litellm"),
+        ("https://vpce-0a1b.bedrock-runtime.eu-west-1.vpce.amazonaws.com/", "bedrock through litellm"),
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", None),
+        ("https://gateway.example/v1", None),
+    ],
+)
+def test_awss_own_address_is_asked_over_converse_any_other_over_chat_completions(base: str, name: str | None):
+    assert open_provider(MODEL, options(base)).name == (name or base)
+    assert open_provider(MODEL, options(base), "native").name == base.rstrip("/")
+
+
+async def test_a_name_of_bedrocks_that_an_address_does_not_know_may_want_the_other_transport(model_server: ModelServer):
+    model_server.script = [HttpError(404, "nothing here")]
+    provider = open_provider(MODEL, options(model_server.openai))
+    _, error = await collect_until_error(provider)
+    await provider.close()
+    assert "(is it Converse: --transport litellm?)" in str(error)

@@ -75,6 +75,23 @@ def test_warnings_stay_away_where_filters_are_reset_after_the_import(tmp_path: P
     assert (result.stdout.split(), result.stderr) == (["one"], "")
 
 
+def test_a_first_request_imports_little_more(tmp_path: Path, model_server: ModelServer):
+    """Whatever it imported would hold up the loop, and be taken for the server's silence."""
+    model_server.script = [Reply("one"), Reply("two")]
+    code = """
+    from codelet.providers.litellm_bridge import _library
+    asyncio.run(_library.loaded())
+    for model in ("openai/scripted", "anthropic/claude-sonnet-4-5"):
+        before = set(sys.modules)
+        print(asyncio.run(ask(model, sys.argv[1])), len(set(sys.modules) - before))
+    """
+    said, more = zip(
+        *(line.split() for line in run(code, tmp_path, model_server.openai).stdout.splitlines()), strict=True
+    )
+    assert said == ("one", "two")
+    assert all(int(count) < 60 for count in more), more
+
+
 def test_failures_are_one_line_each(tmp_path: Path, model_server: ModelServer):
     cut = Reply(["o", "ne"], fault=Stop("cut", after=4))
     model_server.script = [HttpError(401, "who are you"), cut, HttpError(529, "overloaded"), cut]

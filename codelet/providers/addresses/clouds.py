@@ -62,6 +62,18 @@ def has_responses(cloud: str, model: str) -> bool:
     return cloud == "bedrock_mantle" and _FRONTIER.match(model) is not None
 
 
+def speaks_converse(model: str, base: str | None) -> bool:
+    """Whether a model of Bedrock is to be asked over Converse at `base`: at AWS's own runtime, but for the path where
+    that speaks OpenAI's. Elsewhere such a name may be a gateway's.
+    """
+    try:
+        url = urlsplit(base or "")
+        runtime = "bedrock-runtime" in (url.hostname or "")
+    except ValueError:
+        return False  # the wire says what is wrong with it
+    return model.startswith("bedrock/") and runtime and not url.path.startswith("/openai")
+
+
 def credentials(prefix: str) -> str | None:
     """The variables with the credentials that litellm wants for a provider; None where nothing is known."""
     return _CREDENTIALS.get(prefix)
