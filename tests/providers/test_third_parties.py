@@ -147,17 +147,25 @@ general_settings: {{master_key: sk-proxy}}
 """
 
 
-@pytest.fixture
-def proxy(model_server: ModelServer, tmp_path: Path) -> Iterator[str]:
-    """The address of LiteLLM's proxy in front of the scripted server."""
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[ModelServer]:
+    """The scripted server behind the proxy."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(proxied: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of LiteLLM's proxy in front of the scripted server: one for all cases, it takes long to start."""
     own = shutil.which("litellm") if find_spec("uvicorn") and find_spec("fastapi") else None
     program = os.environ.get("CODELET_LITELLM_PROXY") or own
     if program is None:
         pytest.skip("litellm[proxy] is not installed")
-    config = tmp_path / "proxy.yaml"
-    config.write_text(PROXY.format(base=model_server.openai), encoding="utf-8")
+    config = tmp_path_factory.mktemp("proxy") / "proxy.yaml"
+    config.write_text(PROXY.format(base=proxied.openai), encoding="utf-8")
     port = closed_port()
-    with running(program, "--config", str(config), "--port", str(port), "--host", "127.0.0.1") as child:
+    words = ("env", "LITELLM_LOCAL_MODEL_COST_MAP=True", program)  # else it asks the network for prices, three times
+    with running(*words, "--config", str(config), "--port", str(port), "--host", "127.0.0.1") as child:
         base = f"http://127.0.0.1:{port}"
 
         def answers() -> bool:
@@ -175,13 +183,12 @@ def proxy(model_server: ModelServer, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.skipif(not FULL, reason="runs in full only: scripts/test --full")
 @pytest.mark.parametrize("model", ["openai/mock", "anthropic/mock"])
-async def test_litellms_proxy_takes_a_session_with_tools(
-    proxy: str, model: str, model_server: ModelServer, tmp_path: Path
-):
+async def test_litellms_proxy_takes_a_session_with_tools(proxy: str, model: str, proxied: ModelServer, tmp_path: Path):
     (tmp_path / "notes.txt").write_text("hay\nneedle\n", encoding="utf-8")
     calls = [Call("c1", "read", {"path": "notes.txt"}), Call("c2", "read", {"path": "none"})]
     steps = [Reply("Looking.", calls=calls), Reply(calls=[Call("c3", "grep", {"pattern": "needle"})]), Reply("Line 2.")]
-    model_server.script = [*steps, *steps]
+    proxied.requests.clear()
+    proxied.script = steps
     base = proxy if model.startswith("anthropic/") else f"{proxy}/v1"
     provider = open_provider(model, ProviderOptions(base, "sk-proxy", SLOW, Retries(attempts=1)))
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), window=100_000)
