@@ -56,7 +56,7 @@ class RequiredAnswer:
         try:
             value = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            return f"it is not one JSON value: {error}"
+            return "it is not one JSON value" + ("" if getattr(error, "pos", 1) == 0 else f": {error}")
         try:
             with _bounded():
                 problems = [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]

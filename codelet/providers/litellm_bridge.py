@@ -173,7 +173,7 @@ class LiteLLMProvider:
             return False
         from codelet.providers.content import picture_forms  # only where there are some
 
-        if picture_forms.refused(error, request.messages):
+        if picture_forms.refused(error, request):
             self._requests.sees = False
             self._notes.append(picture_forms.note(self.model, error))
         return not self._requests.sees

@@ -167,7 +167,7 @@ class NativeProvider(ABC):
             return False
         from codelet.providers.content import picture_forms  # only where there are some
 
-        if picture_forms.refused(error, request.messages):
+        if picture_forms.refused(error, request):
             self._sees, self._cache = False, PrefixCache(self._encode)
             self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error))
         return not self._sees

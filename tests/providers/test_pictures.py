@@ -141,10 +141,10 @@ def test_a_model_that_takes_none_is_told_their_names_only(model: str):
 REFUSAL = HttpError(400, "this model does not support image input", "invalid_request_error")
 
 
-async def answer(server: ModelServer, messages: list[Message]) -> list[Chunk]:
+async def answer(server: ModelServer, messages: list[Message], *, unseen: bool = False) -> list[Chunk]:
     provider = open_provider("openai/scripted", ProviderOptions(server.openai, "k", retries=Retries(attempts=1)))
     try:
-        return [chunk async for chunk in provider.stream(Request("s", messages))]
+        return [chunk async for chunk in provider.stream(Request("s", messages, unseen=unseen))]
     finally:
         await provider.close()
 
@@ -160,6 +160,9 @@ async def test_a_server_that_refuses_a_result_s_picture_gets_none_from_then_on(m
 
 async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelServer):
     model_server.script = [REFUSAL]
-    with pytest.raises(ProviderError, match="/rewind takes the picture out again"):
+    with pytest.raises(ProviderError, match="/rewind takes the picture out again, /model asks another"):
         await answer(model_server, LIST)
     assert len(model_server.requests) == 1
+    model_server.script = [REFUSAL] * 2
+    with pytest.raises(ProviderError, match="; name another --model$"):  # in a pipe nobody has a prompt to type at
+        await answer(model_server, LIST, unseen=True)

@@ -8,11 +8,14 @@ user's messages only: those of results stand in one behind them. A picture comes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, images_of, user, without_images
+
+if TYPE_CHECKING:
+    from codelet.providers.protocol import Request
 
 _REFUSED = (400, 404, 413, 415, 422, 500, 501)
 _REFUSALS = ("image", "vision", "multimodal", "modalit")
@@ -75,17 +78,18 @@ class ResultPictures:
         return self._made[key][1]
 
 
-def refused(error: ProviderError, messages: Sequence[Message]) -> bool:
+def refused(error: ProviderError, request: Request) -> bool:
     """Whether the server refuses the pictures of results, so that requests leave them out from now on.
 
     Those of a prompt are the user's: without them the request would not be what was asked, and the error says how to
     go on.
     """
-    said = str(error).lower()
+    said, messages = str(error).lower(), request.messages
     if error.overflow or error.status not in _REFUSED or not any(words in said for words in _REFUSALS):
         return False
     if any("images" in message and message["role"] == "user" for message in messages):
-        error.args = (f"{error}; /rewind takes the picture out again, --model names another model",)
+        way = "name another --model" if request.unseen else "/rewind takes the picture out again, /model asks another"
+        error.args = (f"{error}; {way}",)
         return False
     return any("images" in message for message in messages)
 

@@ -17,9 +17,10 @@ from codelet.system.text import clean, one_line
 
 def retry_rows(event: Retry, width: int, signs: Signs) -> list[Text]:
     """A failed request, why in full, and when it is sent again."""
-    tail = f" {signs.dot} retry {event.attempt} of {event.attempts} in {duration(max(event.wait, 0.0))}"
-    row = Text.assemble((f"{signs.retry} ", WARN), one_line(event.reason, _LONGEST_REASON), (tail, QUIET))
-    return wrap_behind_sign(row, width)
+    tail = f"retry {event.attempt} of {event.attempts} in {duration(max(event.wait, 0.0))}"
+    row = Text.assemble((f"{signs.retry} ", WARN), one_line(event.reason, _LONGEST_REASON))
+    whole = row + Text(f" {signs.dot} {tail}", QUIET)
+    return [whole] if whole.cell_len <= width else [*wrap_behind_sign(row, width), Text(f"  {tail}", QUIET)]
 
 
 def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
