@@ -145,8 +145,8 @@ def http_failure(
 ) -> ProviderError:
     """The error for an answer with that status. `key_name` is the variable that holds the key, or should.
 
-    Some servers repeat the key in their message: it is taken out. `other_base` is the address, or the way, that may have
-    been meant where nothing is found at this one.
+    Some servers repeat the key in their message: it is taken out. `other_base` is the address, or the way, that may
+    have been meant where nothing is found at this one.
     """
     detail = error_detail(without_key(body, key))
     lowered = detail.lower() + body[:2_000].lower()

@@ -164,5 +164,5 @@ async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelS
         await answer(model_server, LIST)
     assert len(model_server.requests) == 1
     model_server.script = [REFUSAL] * 2
-    with pytest.raises(ProviderError, match="; name another --model$"):  # in a pipe nobody has a prompt to type at
+    with pytest.raises(ProviderError, match=r"; name another --model$"):  # in a pipe nobody has a prompt to type at
         await answer(model_server, LIST, unseen=True)

@@ -13,8 +13,7 @@ from codelet.frontends.terminal.show.console import truncate
 from codelet.frontends.terminal.show.numbers import tokens
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
-from codelet.providers.catalog import Vendor
-from codelet.providers.choice.known import KnownModel, usable_models
+from codelet.providers.choice.known import KnownModel
 from codelet.system.text import clean, one_line
 
 _LEAST_ROWS = 3
@@ -25,9 +24,8 @@ _BESIDE = 5
 """Rows of the screen that are not the list's: the head, the hint, and what stands above."""
 
 
-async def pick_model(renderer: Renderer, keyboard: Keyboard, vendors: Sequence[Vendor], current: str) -> str | None:
-    """The name of the model that the user picks, None for none; `vendors` are the user's own, beside those known."""
-    models = await usable_models(vendors)
+async def pick_model(renderer: Renderer, keyboard: Keyboard, models: Sequence[KnownModel], current: str) -> str | None:
+    """The name of the model that the user picks, None for none."""
     picked = await ModelPicker(renderer, keyboard, models, current).pick() if models else None
     return None if picked is None else picked.name
 

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.frontends.terminal.user_shell import UserShell
-    from codelet.providers.catalog import Vendor
+    from codelet.providers.choice.known import KnownModel
     from codelet.safety.sandbox import Confinement
 
 
@@ -50,8 +50,7 @@ _AT_ONCE = frozenset({"help", "usage", "context", "mode", "model", "permissions"
 class Repl:
     """One REPL on one session. `open_model` makes the provider of a model's name and an effort.
 
-    `first` is a prompt to begin with, `vendors` are those of the user's settings.
-
+    `first` is a prompt to begin with, `models` gives those that can be picked where that one is asked.
     To its commands it is what `ReplControls` says.
     """
 
@@ -63,7 +62,7 @@ class Repl:
         log: ExportLog,
         first: str | None = None,
         preferences: Preferences | None = None,
-        vendors: Sequence[Vendor] = (),
+        models: Callable[[str], Awaitable[Sequence[KnownModel]]] | None = None,
         *,
         debug: bool = False,
     ) -> None:
@@ -78,7 +77,7 @@ class Repl:
         self.prefill = ""
         self.offered = ""
         self.review: ReviewWalk | None = None
-        self._first, self._vendors = first, vendors
+        self._first, self._models = first, models
         self.attached: list[str] = []
         self.forks: list[Snapshot] = []
         self.pastes = Pastes()
@@ -237,12 +236,13 @@ class Repl:
 
     async def pick_model(self) -> str | None:
         """The model that the user picks of those that can be asked now, or None; see `ReplControls`."""
-        if self.view.is_running or not self.screen.renderer.is_live:
+        if self._models is None or self.view.is_running or not self.screen.renderer.is_live:
             return None
         from codelet.frontends.terminal.model_picker import pick_model
 
+        models = await self._models(now := self.session.provider.model)
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        return await pick_model(self.screen.renderer, keyboard, self._vendors, self.session.provider.model)
+        return await pick_model(self.screen.renderer, keyboard, models, now)
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""

@@ -21,6 +21,7 @@ from codelet.system.text import one_line
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
     from codelet.loop.session import Session
+    from codelet.providers.choice.known import KnownModel
     from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
 
@@ -100,8 +101,15 @@ async def _run(
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
+    async def models(now: str) -> list[KnownModel]:
+        from codelet.providers.choice.known import models_at, usable_models
+
+        if settings.api_base is None:
+            return await usable_models(settings.vendors)
+        return await models_at(settings.api_base, settings.api_key, now, settings.vendors)
+
     commands, preferences = commands_for(session, KEYS_HELP), preferences_of(settings)
-    repl = Repl(session, commands, open_model, log, first, preferences, settings.vendors, debug=debug)
+    repl = Repl(session, commands, open_model, log, first, preferences, models, debug=debug)
     return await repl.run()
 
 

@@ -66,9 +66,7 @@ async def choose_model(
     key.
     """
     if api_base is not None:
-        models = await _listed(api_base, api_key, environment)
-        # A listed name such as openai/gpt-oss-20b goes out as it is: only what stands before it is taken off.
-        return f"openai/{models[0]}" if vendor_of(models[0]) else models[0]
+        return (await listed_models(api_base, api_key, environment))[0]
     for vendor in (*VENDORS, *own):
         if vendor.default_model and any(environment.get(name) for name in vendor.key_names):
             return vendor.default_model
@@ -83,11 +81,17 @@ async def choose_model(
     raise UsageError(NO_MODEL)
 
 
-async def _listed(api_base: str, api_key: str | None, environment: Mapping[str, str]) -> list[str]:
-    """The names that the server lists, one at least."""
+async def listed_models(
+    api_base: str,
+    api_key: str | None,
+    environment: Mapping[str, str] = os.environ,
+    model: str = "",
+    own: Sequence[Vendor] = (),
+) -> list[str]:
+    """The models that a server lists, one at least, named so that they are asked there; with the key of `model`."""
     from codelet.providers.connection import checked_url
 
-    endpoint = endpoint_for("", api_base, api_key, environment)
+    endpoint = endpoint_for(model, api_base, api_key, environment, own)
     key = endpoint.key if endpoint else None
     checked_url(api_base)
     listing = await _ask(api_base, key, _ASK_TIMEOUT)
@@ -98,7 +102,8 @@ async def _listed(api_base: str, api_key: str | None, environment: Mapping[str, 
         raise http_failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
     if not listing.names:
         raise UsageError(f"{without_login(api_base)} lists no models: name one with --model")
-    return listing.names
+    # A listed name such as openai/gpt-oss-20b goes out as it is: only what stands before it is taken off.
+    return [f"openai/{name}" if vendor_of(name) else name for name in listing.names]
 
 
 async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from codelet.providers.catalog import VENDORS, Vendor, base_of, key_variable, vendor_of
-from codelet.providers.choice.choose import local_servers
+from codelet.providers.catalog import CUSTOM, VENDORS, Vendor, base_of, key_variable, vendor_of
+from codelet.providers.choice.choose import listed_models, local_servers
 from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.effort import known_words
 from codelet.providers.facts import (
@@ -111,6 +111,21 @@ async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
     servers = await local_servers()  # first by itself: reading the map would make their answers come too late
     known = await asyncio.to_thread(known_models, own=own)
     return [*(model for model in known if model.usable and not model.past), *served_models(servers)]
+
+
+async def models_at(api_base: str, api_key: str | None, model: str, own: Sequence[Vendor] = ()) -> list[KnownModel]:
+    """The models that the server at `api_base` lists: all that can be asked where `--api-base` names it.
+
+    Its key is that of `model`, which is asked now. Raises UsageError and ProviderError where it lists none.
+    """
+    names = await listed_models(api_base, api_key, model=model, own=own)
+
+    def known() -> list[KnownModel]:
+        local = on_this_machine(api_base)
+        each = ((name, vendor_of(name, own) or CUSTOM, facts_of(name, local=local)) for name in names)
+        return [KnownModel(name=name, vendor=vendor, facts=facts, server=True) for name, vendor, facts in each]
+
+    return await asyncio.to_thread(known)
 
 
 async def near_offered(name: str) -> str | None:

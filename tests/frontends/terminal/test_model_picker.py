@@ -60,6 +60,27 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
         ask(terminal, "/model sonnet", "the model is now anthropic/claude-sonnet-5-5")
 
 
+def test_with_an_address_what_is_there_is_offered(repo: Path, home: Path, offered: ModelServer) -> None:
+    """Everything that is named is asked there: a model of another server, or of a vendor, would not be found."""
+    with ModelServer([Reply("hello from here")], models=("house-1", "openai/house-2")) as there:
+        address = ("--model", "house-1", "--api-base", there.openai)
+        with Terminal(*address, cwd=repo, home=home, env=keys(offered)) as terminal:
+            terminal.wait_for(STATUS)
+            terminal.line("/model")
+            terminal.wait_for("› house-1")
+            list_ = terminal.settle(0.15).rpartition("which model is to go on?")[2]
+            assert "openai/openai/house-2" in list_
+            assert "ollama/" not in list_ and "anthropic/" not in list_
+            terminal.key("down")
+            terminal.key("enter")
+            terminal.wait_for("the model is now openai/openai/house-2, by http://127.0.0.1")
+            ask(terminal, "say hello", "hello from here")
+            assert there.requests[-1].json["model"] == "openai/house-2"
+            there.models = ()
+            ask(terminal, "/model", "lists no models")
+    assert offered.requests == []
+
+
 def test_without_a_terminal_it_is_a_list(repo: Path, home: Path, offered: ModelServer) -> None:
     done = run("-p", "/model", "--output-format", "json", cwd=repo, home=home, env=keys(offered))
     assert done.exit == 0, done.err

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 async def switch_model(repl: ReplControls, argument: str) -> None:
     """Let the user pick a model, or open the provider of one that is named, and go on with it."""
     session = repl.session
-    if not argument:
-        argument = await repl.pick_model() or ""
+    try:
+        argument = argument or await repl.pick_model() or ""
+    except CodeletError as error:  # the server of --api-base lists none
+        repl.screen.fail(str(error))
     if not argument:
         repl.screen.note(f"{session.provider.model}, by {session.provider.name}; /model NAME goes on with another")
         return
