@@ -20,7 +20,9 @@ def retry_rows(event: Retry, width: int, signs: Signs) -> list[Text]:
     tail = f"retry {event.attempt} of {event.attempts} in {duration(max(event.wait, 0.0))}"
     row = Text.assemble((f"{signs.retry} ", WARN), one_line(event.reason, _LONGEST_REASON))
     whole = row + Text(f" {signs.dot} {tail}", QUIET)
-    return [whole] if whole.cell_len <= width else [*wrap_behind_sign(row, width), Text(f"  {tail}", QUIET)]
+    if whole.cell_len <= width:
+        return [whole]
+    return [*wrap_behind_sign(row, width), *(Text.assemble("  ", each) for each in wrap(Text(tail, QUIET), width - 2))]
 
 
 def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
