@@ -177,7 +177,7 @@ def test_names_in_arguments_of_kept_calls_are_not_gone():
 
 
 def collected() -> tuple[LineCollector, list[OldBlock]]:
-    """Three blocks with kept messages between them; lines from sources in each, before the first prompt, and in those."""
+    """Three blocks with kept messages between them, and lines from sources in all of these, the first of turn 0."""
     collector = LineCollector(12)
     blocks = [OldBlock(0, 3, 1, 2), OldBlock(4, 7, 2, 3), OldBlock(9, 12, 4, 5)]
     for place in range(12):
