@@ -114,16 +114,17 @@ class SegmentLengths:
     def _headings(self, number: int, opened: Iterable[int]) -> int:
         """Characters of the headings of some sources: neighbours of one turn and label share one."""
         sources = self.collector.sources
-        placed = [(_order(place, USER), (0, 0, "")) for place, _ in self.blocks[number].said]
+        said: tuple[int, int, str] | None = None  # its heading counts with its words
+        placed = [(_order(place, USER), said) for place, _ in self.blocks[number].said]
         placed += [
             (_order(source.place, source.label), (source.turn, source.step, source.label))
             for source in map(sources.__getitem__, opened)
         ]
         placed.sort(key=itemgetter(0))
         written, length = WrittenOut(), 0
-        for last, one in pairwise([(0, 0, ""), *map(itemgetter(1), placed)]):
-            turn, step, label = one
-            if turn and one != last:
+        for last, one in pairwise([said, *map(itemgetter(1), placed)]):
+            if one is not None and one != last:
+                turn, step, label = one
                 length += len(heading(turn, written.short(label), step)) + 1
         return length
 

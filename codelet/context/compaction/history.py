@@ -228,6 +228,7 @@ class History:
 
     def __init__(self, readings: Sequence[ParsedMessage]) -> None:
         self._readings = readings
+        self._covering: dict[str, list[int]] = {}
 
     @cached_property
     def ended(self) -> Endings:
@@ -248,13 +249,18 @@ class History:
         return found
 
     def bearing_on(self, texts: Collection[str]) -> list[Execution]:
-        """The executions, in order, that may cover one of some commands: those of the same text, and all runs if one of
-        the commands is a run.
-        """
-        numbers = {number for text in texts for number in self._by_text.get(text, ())}
-        if any(text in self._runs or run_in(text) is not None for text in texts):
-            numbers.update(self._by_text.get("", ()))
+        """The executions, in order, that cover one of some commands."""
+        numbers = {number for text in texts for number in self._that_cover(text)}
         return [self.executions[number] for number in sorted(numbers)]
+
+    def _that_cover(self, text: str) -> list[int]:
+        """The numbers of the executions that cover a command; of one that is a run any other run may do so."""
+        if text not in self._covering:
+            numbers = [number for number in self._by_text.get(text, ()) if self.executions[number].text == text]
+            if text in self._runs or run_in(text) is not None:
+                numbers += [number for number in self._by_text.get("", ()) if self.executions[number].covers(text)]
+            self._covering[text] = numbers
+        return self._covering[text]
 
     @cached_property
     def _runs(self) -> set[str]:

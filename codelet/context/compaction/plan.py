@@ -19,7 +19,7 @@ from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
 from codelet.context.compaction.score import TurnAnchor, find_anchors, scores
 from codelet.context.compaction.signals import is_listing
-from codelet.context.tokens import Estimate
+from codelet.context.tokens import Estimate, characters
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage
 
@@ -136,6 +136,11 @@ class Transcript:
     sizes: list[int]
     measure: Estimate
     of_length: Callable[[int], int] | None = None
+
+    @cached_property
+    def length(self) -> int:
+        """How many characters its messages have."""
+        return sum(map(characters, self.messages))
 
     @cached_property
     def history(self) -> History:

@@ -32,9 +32,10 @@ TALK_PERCENT = 80
 FACTS_PERCENT = 15
 FILES_PERCENT = 10
 COMPANY_PERCENT = 2
-# What the lines may take that close a turn, and up to which share other outcomes may follow them.
+# What the lines may take that close a turn, and up to which share other outcomes may follow them: the second one where
+# the target is an eighth of the list or less.
 CLOSING_PERCENT = 15
-OUTCOME_PERCENT = 13
+OUTCOME_PERCENT, OUTCOME_MOST = 13, 20
 ERRORS_PERCENT = 5
 # The share of a narrative, and the least that it gets in characters.
 NARRATIVE_PERCENT = 15
@@ -110,7 +111,7 @@ def summarise(
     ends = outcomes(collector, worth)
     first = ranked(collector, ends, worth, anchored(anchors)) if settings.rated else Ranked()
     budget = max(0, left) * slack // 100
-    chosen = _chosen(found, present | shown | listed, budget, first, room)
+    chosen = _chosen(found, present | shown | listed, budget, first, room, _outcome_percent(transcript, target))
     note = room >= NOTE_FROM
     messages, size, segments, used = _fit(transcript, plan, found, chosen, target, note=note)
     present |= shown | listed
@@ -123,13 +124,25 @@ def summarise(
     )
 
 
-def _chosen(found: Collected, shown: set[int], budget: int, first: Ranked, room: int) -> list[int]:
+def _outcome_percent(transcript: Transcript, target: int) -> int:
+    """The share of outcomes, more of it from a quarter of the list down to an eighth.
+
+    The less fits, the more does a sentence that tells a cause answer than the names in as many characters of lines; at
+    a quarter there is room for both, and more sentences cost names.
+    """
+    eighths = max(100, min(200, -(-800 * target // sum(transcript.sizes))))  # in per cent, rounded up
+    return OUTCOME_MOST - (OUTCOME_MOST - OUTCOME_PERCENT) * (eighths - 100) // 100
+
+
+def _chosen(
+    found: Collected, shown: set[int], budget: int, first: Ranked, room: int, outcome_percent: int
+) -> list[int]:
     """The lines to keep, best first: outcomes, facts by how rare they are, each in its share, then what covers most."""
     collector = found.collector
     selection = Selection(collector.candidates, collector.headers, [source.head for source in collector.sources])
     most = budget * 40 // 100
     ends = selection.put(first.closing, min(room * CLOSING_PERCENT // 100, most))
-    ends += selection.put(first.others, max(0, min(room * OUTCOME_PERCENT // 100, most) - selection.spent))
+    ends += selection.put(first.others, max(0, min(room * outcome_percent // 100, most) - selection.spent))
     told_errors = sorted(collector.errors.values(), key=collector.candidates.position.__getitem__, reverse=True)
     ends += selection.put(told_errors, budget * ERRORS_PERCENT // 100)
     spent = selection.spent
@@ -192,7 +205,7 @@ def _characters(transcript: Transcript, tokens: int) -> int:
     if transcript.measure is estimate_message:
         return 4 * tokens
     texts = sum(transcript.sizes) - len(transcript.sizes) * transcript.measure({"role": "user", "content": ""})
-    return tokens * sum(map(characters, transcript.messages)) // max(1, texts)
+    return tokens * transcript.length // max(1, texts)
 
 
 def _for_context(transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings) -> int | None:

@@ -65,6 +65,23 @@ def test_conclusions_in_a_long_turn_outlive_six_rounds():
     assert sum(left) >= 54 and sum(left[:20]) >= 16
 
 
+def test_the_smaller_the_target_the_more_of_it_tells_what_came_of_things():
+    """Sentences in common words: the coverage of names has no use for them, so that their share is what they get."""
+    what = ["queue", "lock", "worker", "cache", "router"]
+    how = ["stalls", "waits", "restarts", "drops a batch", "starves", "repeats itself", "stops"]
+    told = [f"The {one} {does} because of the {other}." for one in what for does in how for other in what]
+    messages: list[Message] = []
+    for n in range(len(told) // 5):
+        messages += one_turn(n, "\n".join(told[5 * n : 5 * n + 5]))
+
+    def share(part: int) -> float:
+        target = size(messages) // part
+        text = text_of_all(compact(messages, target).messages)
+        return sum(len(line) for line in told if line in text) / (4 * target)
+
+    assert share(8) > 1.3 * share(4)
+
+
 def test_steps_of_a_long_turn_are_counted_on_after_a_compaction():
     messages: list[Message] = [user("Go through all of it.")]
     for number in range(60):

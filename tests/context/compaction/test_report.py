@@ -177,14 +177,12 @@ def test_names_in_arguments_of_kept_calls_are_not_gone():
 
 
 def collected() -> tuple[LineCollector, list[OldBlock]]:
-    """Three blocks with a kept message between them, and lines from sources in each, and in what is kept."""
+    """Three blocks with kept messages between them, and lines from sources in all of these, the first of turn 0."""
     collector = LineCollector(12)
     blocks = [OldBlock(0, 3, 1, 2), OldBlock(4, 7, 2, 3), OldBlock(9, 12, 4, 5)]
     for place in range(12):
         label = "" if place % 3 else f"read src/f{place // 4}.py"
-        source = collector.source(
-            (place, 1), 1 + place // 3, label, as_line=bool(label) and place % 2 == 0, step=place % 2
-        )
+        source = collector.source((place, 1), place // 3, label, as_line=bool(label) and place % 2 == 0, step=place % 2)
         collector.add(source, "\n".join(f"line_{place}_{n} of it" for n in range(3)), "result")
     blocks[1].ledger = [("changed", "a.py (t1)")]
     blocks[2].said = [((9, 0), SegmentEntry(4, "user", ["[t4] do it"]))]
