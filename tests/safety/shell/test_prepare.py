@@ -263,3 +263,5 @@ def test_options_stand_before_what_ends_them(workspace: Path) -> None:
     assert policy.prepare("rg -e -- src").startswith("rg -e -- src '--iglob")
     assert policy.prepare("grep -r -- x src").startswith("grep -r --exclude=")
     assert policy.prepare("grep -r x -- src").endswith(" -- src")
+    # `xe` is no `-e`: the `--` behind it is not its value.
+    assert policy.prepare("grep -r xe -- src").startswith("grep -r xe --exclude=")
