@@ -226,6 +226,9 @@ def test_only_reading_git_commands_are_changed(hostile: Path) -> None:
     looped = "for sparse in a b; do sparse=x; git status; done"
     assert policy.judge("bash", [Touch("run", looped)]).reason == "it sets the variable sparse (and 1 more)"
     assert policy.prepare(looped).startswith("for sparse in a b; do sparse=x; GIT_")
+    # A here-document that does not end goes to the end of the command: what looks like git's in it is text.
+    for unparsed in ("cat <<E\ngit status\nE2\ngit log", "git log; é ) git status", "git status; if"):
+        assert policy.prepare(unparsed) == unparsed
 
 
 @pytest.mark.parametrize(
