@@ -17,6 +17,33 @@ from codelet.safety.opener import open_file, status_of
 from codelet.safety.paths import LENGTH_CAP, Access, contained, judge_path, relative_name, why_unread
 
 
+def one_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
+
+
+def test_names_with_stars_are_read_as_the_shell_reads_them() -> None:
+    """Each pattern with nothing, something and a piece of its own for its stars, and each short of a piece.
+
+    It is the first one here as patterns are parsed once: so it is seen to run what parses them.
+    """
+    secret, harmless = one_of(sensitive_names.SECRET_FILES), one_of(sensitive_names.NOT_SECRET)
+    delicate = one_of(sensitive_names.DELICATE_FILES)
+    every = (*sensitive_names.SECRET_FILES, *sensitive_names.NOT_SECRET, *sensitive_names.DELICATE_FILES)
+    names = {one.replace("*", for_stars) for one in every for for_stars in ("", "x", "x.y", one.rpartition("*")[2])}
+    pieces = [one.split("*") for one in every]
+    names |= {"x".join(one[:at] + one[at + 1 :]) for one in pieces for at in range(len(one))}
+    names |= {"x".join(one[::-1]) for one in pieces}
+    names |= {re.sub(r"(.)\*\1", r"\1", one) for one in every}  # two pieces that share a letter
+    names |= {name for one in names for name in (f"x{one}", f"{one}x", f"x{one}x")}
+    plain = sorted(name for name in names if name and "/" not in name and not name.endswith(sensitive_names.COPIES))
+    assert len(plain) > 500
+    for name in plain:
+        spelled = (name, name.removeprefix("."))
+        kept = any(map(secret.fullmatch, spelled)) and not harmless.fullmatch(name)
+        assert (sensitive_names.secret(name) is not None) == kept, name
+        assert (sensitive_names.delicate(name) is not None) == bool(delicate.fullmatch(name)), name
+
+
 @pytest.mark.parametrize(
     ("path", "action"),
     [
@@ -220,30 +247,6 @@ def test_what_is_not_read_unasked_is_outside_or_has_the_name_of_a_secret() -> No
     for path, root in (("/work/.env", "/work"), (".env", "/work"), (".env", "")):
         assert why_unread(path, root)
     assert why_unread("/.aws/project/a.txt", "/.aws/project") is None, "only what is below the workspace counts"
-
-
-def one_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, patterns)))
-
-
-def test_names_with_stars_are_read_as_the_shell_reads_them() -> None:
-    """Each pattern with nothing, something and a piece of its own for its stars, and each short of a piece."""
-    secret, harmless = one_of(sensitive_names.SECRET_FILES), one_of(sensitive_names.NOT_SECRET)
-    delicate = one_of(sensitive_names.DELICATE_FILES)
-    every = (*sensitive_names.SECRET_FILES, *sensitive_names.NOT_SECRET, *sensitive_names.DELICATE_FILES)
-    names = {one.replace("*", for_stars) for one in every for for_stars in ("", "x", "x.y", one.rpartition("*")[2])}
-    pieces = [one.split("*") for one in every]
-    names |= {"x".join(one[:at] + one[at + 1 :]) for one in pieces for at in range(len(one))}
-    names |= {"x".join(one[::-1]) for one in pieces}
-    names |= {re.sub(r"(.)\*\1", r"\1", one) for one in every}  # two pieces that share a letter
-    names |= {name for one in names for name in (f"x{one}", f"{one}x", f"x{one}x")}
-    plain = sorted(name for name in names if name and "/" not in name and not name.endswith(sensitive_names.COPIES))
-    assert len(plain) > 500
-    for name in plain:
-        spelled = (name, name.removeprefix("."))
-        kept = any(map(secret.fullmatch, spelled)) and not harmless.fullmatch(name)
-        assert (sensitive_names.secret(name) is not None) == kept, name
-        assert (sensitive_names.delicate(name) is not None) == bool(delicate.fullmatch(name)), name
 
 
 def test_what_is_opened_at_a_place_leaves_nothing_open_and_follows_no_link(tmp_path: Path) -> None:
