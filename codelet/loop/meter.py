@@ -144,8 +144,7 @@ class Meter:
             raise SpendingLimit(f"of the limit of {limits.max_tokens} output tokens {room} are left (--max-tokens)")
         prices = self.facts.priced_at(size)
         read = min(cached, size)
-        written = 0 if prices is None or prices.cache_write is None else size - read
-        self._asked = Usage(total_input=size, cache_read=read, cache_write=written)
+        self._asked = Usage(total_input=size, cache_read=read, cache_write=size - read)
         if limits.max_cost is None or prices is None:
             return room
         left = limits.max_cost - self.charged - prices.cost(self._asked)

@@ -98,8 +98,7 @@ class RecordingProvider:
                 if file.read() != _END:
                     raise ProviderError(f"the recording {self._path} was changed by somebody else")
                 file.seek(start - 1)
-                first = file.read(1) == b"["
-                file.seek(start)
+                first = file.read(1) == b"["  # after which the file stands at `start` again
                 file.write((b"\n" if first else b",\n") + line + _END)
                 self._end = file.tell() - len(_END)
         except OSError as error:

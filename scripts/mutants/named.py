@@ -76,7 +76,11 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("lines that state a rule are not preferred", "factors[index] = factors[index] * 13 // 10", "pass"),
     ("the loss check finds no rules", "tuple(rules[:most])", "()"),
     ("what the prompt asks about has no weight", "relevance=min(RELEVANCE_CAP,", "relevance=min(0,"),
-    ("no second attempt fills the room", "if 100 * (target - summary.size) < _UNUSED_PERCENT * target:", "if True:"),
+    (
+        "no second attempt fills the room",
+        "if summary.capped or 100 * (target - summary.size) < _UNUSED_PERCENT * target:",
+        "if True:",
+    ),
     ("the cache's loss is never told", "if not worked or expected < _LEAST_PREFIX or", "if True or"),
     ("an error that no repetition cures is repeated", "if shown or not error.retryable or", "if shown or"),
     ("somebody else's change is overwritten", "foreign=_foreign(own, now) if not", 'foreign="" if not'),

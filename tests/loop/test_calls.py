@@ -15,7 +15,7 @@ from codelet import events
 from codelet.errors import LimitReached, ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
 from codelet.safety import Policy
-from codelet.safety.verdict import Answer, Question
+from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools import all_tools
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from tests.support.bodies import messages_of
@@ -232,6 +232,7 @@ class Witness(Extension, Guard):
         self.guards = (self,)
         self.ran: dict[str, bool] = {}
         self.ends: dict[str, tuple[str, float]] = {}
+        self.changes: list[str] = []
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         self.ran[call.id] = call.ran
@@ -240,6 +241,8 @@ class Witness(Extension, Guard):
     def record(self, kind: Noted, call: GuardedCall, **facts: Any) -> None:
         if kind == "execution":
             self.ends[call.id] = facts["status"], facts["seconds"]
+        if kind == "change":
+            self.changes.append(call.id)
 
 
 async def test_guards_learn_which_calls_ran_and_how_they_ended(
@@ -268,6 +271,20 @@ async def test_guards_learn_which_calls_ran_and_how_they_ended(
         assert seconds == round(results[name].seconds, 3)
 
 
+def half_written(arguments: dict[str, Any]) -> list[Touch]:
+    return [Touch("read", "notes.txt"), Touch("write", arguments["name"])]
+
+
+async def test_guards_learn_which_calls_changed_files(make_session: MakeSession, model_server: ModelServer, repo: Path):
+    """One that also reads did; one that touches nothing did not."""
+    witness = Witness()
+    calls = [Call("reads", "look", {"name": "a"}), Call("writes", "change", {"name": "b"})]
+    model_server.script = [Reply(calls=calls), Reply("done")]
+    tools = (TOOLS[0], tool(change, touches=half_written))
+    await turn(make_session(tools=tools, policy=Policy(repo, yes=True), extensions=[witness]))
+    assert witness.changes == ["writes"]
+
+
 async def test_what_a_tool_said_before_it_was_stopped_is_kept_in_part(
     make_session: MakeSession, model_server: ModelServer
 ):
@@ -283,7 +300,8 @@ async def test_what_a_tool_said_before_it_was_stopped_is_kept_in_part(
         return ToolOutput("never")
 
     model_server.script = [Reply(calls=[Call("t", "tell", {}), Call("l", "look", {"name": "a"})])]
-    session = make_session(tools=(tool(tell, touches=None), TOOLS[0]))
+    witness = Witness()
+    session = make_session(tools=(tool(tell, touches=None), TOOLS[0]), extensions=[witness])
     seen: list[events.Event] = []
 
     async def follow() -> None:
@@ -302,6 +320,7 @@ async def test_what_a_tool_said_before_it_was_stopped_is_kept_in_part(
     assert numbers[-401] not in stop
     assert "0999" not in wait
     assert session.interruption == events.Interrupted(done=(), half_done=("t",), not_done=("l",))
+    assert {name: status for name, (status, _) in witness.ends.items()} == {"t": "interrupted"}
     assert of_type(seen, events.TurnEnd)[0].reason == "interrupted"
     assert 0 < len(of_type(seen, events.ToolProgress)) <= 200, "what nobody takes is not kept for ever"
 

@@ -147,6 +147,20 @@ async def test_another_effort_of_who_stands_in_leaves_the_chosen_model_chosen(
     assert len(model_server.requests) == 4
 
 
+async def test_another_effort_of_who_stands_in_leaves_the_others_standing_by(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [DOWN] * 3
+    other.script = [Reply("second"), DOWN, DOWN, DOWN, Reply("third")]
+    session = opened(standing_by=("openai/second", "openai/third"))
+    await turn(session)
+    before = session.provider
+    session.change_effort(provider_at(other, "openai/second"))
+    await before.close()
+    await turn(session)
+    assert [request.json["model"] for request in other.requests] == ["second"] * 4 + ["third"]
+
+
 async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause(
     opened: Open, model_server: ModelServer, clock: Clock
 ):

@@ -117,6 +117,11 @@ def test_a_request_that_would_cost_too_much_is_not_admitted(tmp_path: Path) -> N
         meter.admit()
     meter.check()
     assert meter.charged < 1.0, "the limit has not been passed"
+    unnamed = meter_of(tmp_path, model, max_cost=1.0)
+    unnamed.facts = unnamed.facts.replace(known=False)
+    room = unnamed.admit()
+    assert room is not None, "where no output limit is named, money alone bounds the answer"
+    assert 60_000 < room <= 66_667 and unnamed.held_by == "--max-cost"
 
 
 def test_what_nobody_reported_is_charged_by_estimate_and_shown_as_unknown(tmp_path: Path) -> None:

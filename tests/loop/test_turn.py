@@ -15,6 +15,7 @@ from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
 from codelet.extensions.base import Command, Extension, Source
 from codelet.loop.meter import Limits
+from codelet.loop.required_answer import RequiredAnswer
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.messages import assistant, user
@@ -159,6 +160,19 @@ async def test_an_empty_answer_is_asked_for_once_more_in_each_step(tmp_path: Pat
     session = session_of(played([FinishChunk("refused")], [FinishChunk("refused")]), tmp_path)
     _, error = await turn_until_error(session, "go")
     assert str(error) == "the model or the provider's content filter refused to answer, also when asked again"
+
+
+async def test_an_answer_that_does_not_meet_its_schema_is_asked_for_anew_once_in_each_turn(tmp_path: Path):
+    wrong, right = [TextChunk('"old"'), SPENT, STOP], [TextChunk("5"), SPENT, STOP]
+    session = session_of(played(wrong, right, wrong, right, wrong, wrong), tmp_path)
+    session.upkeep.required = RequiredAnswer({"type": "integer"}, "here")
+    for _ in range(2):
+        seen = await turn(session)
+        (again,) = [event for event in seen if isinstance(event, events.Retry)]
+        assert isinstance(seen[-1], events.TurnEnd) and (seen[-1].reason, seen[-1].steps) == ("done", 2)
+        assert again.reason == "the answer does not meet the schema: $: 'old' is not of type 'integer'"
+    _, error = await turn_until_error(session, "go")
+    assert isinstance(error, NoAnswer)
 
 
 async def test_a_limit_that_the_last_answer_passes_ends_the_turn_as_one(tmp_path: Path):

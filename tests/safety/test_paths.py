@@ -4,13 +4,44 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+from collections.abc import Iterable
+from fnmatch import translate
 from pathlib import Path
 
 import pytest
 
+from codelet.safety import sensitive_names
 from codelet.safety.opener import open_file, status_of
 from codelet.safety.paths import LENGTH_CAP, Access, contained, judge_path, relative_name, why_unread
+
+
+def one_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
+
+
+def test_names_with_stars_are_read_as_the_shell_reads_them() -> None:
+    """Each pattern with nothing, something and a piece of its own for its stars, and each short of a piece.
+
+    It is the first one here as patterns are parsed once: so it is seen to run what parses them.
+    """
+    secret, harmless = one_of(sensitive_names.SECRET_FILES), one_of(sensitive_names.NOT_SECRET)
+    delicate = one_of(sensitive_names.DELICATE_FILES)
+    every = (*sensitive_names.SECRET_FILES, *sensitive_names.NOT_SECRET, *sensitive_names.DELICATE_FILES)
+    names = {one.replace("*", for_stars) for one in every for for_stars in ("", "x", "x.y", one.rpartition("*")[2])}
+    pieces = [one.split("*") for one in every]
+    names |= {"x".join(one[:at] + one[at + 1 :]) for one in pieces for at in range(len(one))}
+    names |= {"x".join(one[::-1]) for one in pieces}
+    names |= {re.sub(r"(.)\*\1", r"\1", one) for one in every}  # two pieces that share a letter
+    names |= {name for one in names for name in (f"x{one}", f"{one}x", f"x{one}x")}
+    plain = sorted(name for name in names if name and "/" not in name and not name.endswith(sensitive_names.COPIES))
+    assert len(plain) > 500
+    for name in plain:
+        spelled = (name, name.removeprefix("."))
+        kept = any(map(secret.fullmatch, spelled)) and not harmless.fullmatch(name)
+        assert (sensitive_names.secret(name) is not None) == kept, name
+        assert (sensitive_names.delicate(name) is not None) == bool(delicate.fullmatch(name)), name
 
 
 @pytest.mark.parametrize(
@@ -34,6 +65,7 @@ from codelet.safety.paths import LENGTH_CAP, Access, contained, judge_path, rela
         ("x/credentials.json", "ask"),
         (".aws/config", "ask"),
         (".git/config", "ask"),
+        (".git/config.worktree", "ask"),
         ("certs/server.key", "ask"),
         ("/dev/zero", "deny"),
         ("/proc/self/environ", "deny"),
@@ -95,6 +127,7 @@ def test_links(places: tuple[Path, Path]) -> None:
     (workspace / "loop1").symlink_to("loop2")
     (workspace / "loop2").symlink_to("loop1")
     (workspace / "gone").symlink_to(outside / "not-there")
+    (workspace / "environment").symlink_to("/proc/self/environ")
     os.link(outside / "secret.txt", workspace / "hard")
     assert judge_path("out", "read", workspace).action == "ask"
     assert judge_path("out", "write", workspace).action == "deny"
@@ -107,6 +140,8 @@ def test_links(places: tuple[Path, Path]) -> None:
     assert loop.action == "deny" and loop.reason == f"loop1: {os.strerror(errno.ELOOP)}"
     assert judge_path("gone", "write", workspace).action == "deny"
     assert judge_path("hard", "write", workspace).action == "ask"
+    kernel = judge_path("environment", "read", workspace)
+    assert (kernel.action, kernel.reason) == ("deny", "/proc is no place for files"), "no answer of a person opens it"
 
 
 def test_what_is_no_file(workspace: Path) -> None:

@@ -226,6 +226,9 @@ def test_only_reading_git_commands_are_changed(hostile: Path) -> None:
     looped = "for sparse in a b; do sparse=x; git status; done"
     assert policy.judge("bash", [Touch("run", looped)]).reason == "it sets the variable sparse (and 1 more)"
     assert policy.prepare(looped).startswith("for sparse in a b; do sparse=x; GIT_")
+    # A here-document that does not end goes to the end of the command: what looks like git's in it is text.
+    for unparsed in ("cat <<E\ngit status\nE2\ngit log", "git log; é ) git status", "git status; if"):
+        assert policy.prepare(unparsed) == unparsed
 
 
 @pytest.mark.parametrize(
@@ -263,3 +266,5 @@ def test_options_stand_before_what_ends_them(workspace: Path) -> None:
     assert policy.prepare("rg -e -- src").startswith("rg -e -- src '--iglob")
     assert policy.prepare("grep -r -- x src").startswith("grep -r --exclude=")
     assert policy.prepare("grep -r x -- src").endswith(" -- src")
+    # `xe` is no `-e`: the `--` behind it is not its value.
+    assert policy.prepare("grep -r xe -- src").startswith("grep -r xe --exclude=")
