@@ -64,6 +64,45 @@ async def test_what_a_command_made_is_moved_aside_and_told(tmp_path: Path) -> No
     assert (await call(box, "bash", command="echo b > plain"))[0] == "done", "it is told once"
 
 
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+async def test_a_link_made_at_such_a_name_is_moved_aside_and_what_it_leads_to_stays(tmp_path: Path, way: str) -> None:
+    for inside in ("plain/hooks", "plain/workflows", "mine"):
+        (tmp_path / inside).mkdir(parents=True)
+    (tmp_path / "plain" / "tasks.json").write_text("{}\n")
+    (tmp_path / ".idea").symlink_to("mine")
+    (tmp_path / ".zed").symlink_to("mine")
+    box, _, _ = await confined(tmp_path, way)
+    (tmp_path / "act.sh").write_text(
+        "ln -s plain .vscode; ln -s plain .git; ln -s plain .github; ln -s nowhere .envrc; ln -sfn plain .zed\n"
+        "mkdir .config; ln -s ../plain .config/fish; ln -s plain harmless\n"
+    )
+    status, text = await call(box, "bash", command="sh ./act.sh")
+    moved = {".config/fish": ".config/aside-1-fish", ".envrc": "aside-1-envrc", ".git": "aside-1-git",
+             ".github": "aside-1-github", ".vscode": "aside-1-vscode", ".zed": "aside-1-zed"}  # fmt: skip
+    told = ", ".join(f"{name} (moved aside to {aside})" for name, aside in moved.items())
+    assert status == "failed" and f"[it made {told}, which" in text
+    leads = {name: os.readlink(tmp_path / name) for name in (*moved.values(), ".idea", "harmless")}
+    assert leads == {
+        ".config/aside-1-fish": "../plain", "aside-1-envrc": "nowhere", "aside-1-git": "plain",
+        "aside-1-github": "plain", "aside-1-vscode": "plain", "aside-1-zed": "plain", ".idea": "mine",
+        "harmless": "plain",
+    }  # fmt: skip
+    assert not any(os.path.lexists(tmp_path / name) for name in moved)
+    assert names(tmp_path / "plain") == ["hooks", "tasks.json", "workflows"], "what it leads to is not touched"
+    assert (await call(box, "bash", command="echo b > plain/more"))[0] == "done", "it is told once"
+
+
+async def test_a_link_that_another_command_may_have_made_is_told_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "plain" / "workflows").mkdir(parents=True)
+    _, sandbox, _ = await confined(tmp_path, "landlock")
+    sandbox.wrap("true", os.environ)
+    sandbox.hold()
+    (tmp_path / ".github").symlink_to("plain")
+    assert sandbox.newly_protected() == [MadeFile(".github")], "not what it leads to: that was there before"
+    sandbox.wrap("true", os.environ)
+    assert sandbox.newly_protected() == [] and os.readlink(tmp_path / ".github") == "plain"
+
+
 async def test_a_repository_and_an_environment_may_be_made_and_are_read_only_from_then_on(tmp_path: Path) -> None:
     box, _, _ = await confined(tmp_path)
     status, text = await call(box, "bash", command="git init -q; mkdir venv; touch venv/pyvenv.cfg")
