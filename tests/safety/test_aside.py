@@ -15,9 +15,11 @@ from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
 from codelet.safety.sandbox.aside import MadeFile, settle
+from codelet.system.process import capture
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
 from tests.safety.conftest import call
+from tests.support.program import ROOT
 from tests.support.repo import git
 
 
@@ -90,6 +92,38 @@ async def test_a_link_made_at_such_a_name_is_moved_aside_and_what_it_leads_to_st
     assert not any(os.path.lexists(tmp_path / name) for name in moved)
     assert names(tmp_path / "plain") == ["hooks", "tasks.json", "workflows"], "what it leads to is not touched"
     assert (await call(box, "bash", command="echo b > plain/more"))[0] == "done", "it is told once"
+
+
+async def test_a_folder_that_cannot_be_moved_is_told_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    found = await find_confinement(tmp_path)
+    if found.program is None or found.way != "bubblewrap":
+        pytest.skip(f"needs a working bwrap: {found.detail}")
+    place = tmp_path / ".vscode"
+    place.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from codelet.safety.sandbox.aside import settle\n"
+        "place = Path(sys.argv[1]); print(settle(place, place.parent, move=True))"
+    )
+    mounted = (found.program, "--dev-bind", "/", "/", "--tmpfs", str(place))  # a mount cannot be renamed
+    done = await capture([*mounted, sys.executable, "-c", code, str(place)], cwd=ROOT, timeout=60.0)
+    assert done.stdout.decode() == f"{MadeFile('.vscode')}\n", done.stderr
+    assert names(tmp_path) == [".vscode"]
+
+
+@pytest.mark.needs("git")
+async def test_only_beside_others_and_without_a_repository_the_top_cannot_be_written(tmp_path: Path) -> None:
+    bare, repository = tmp_path / "bare", tmp_path / "repository"
+    for folder in (bare, repository):
+        folder.mkdir()
+    git(repository, "init", "-q")
+    found = await find_confinement(bare)
+    if found.way != "bubblewrap":
+        pytest.skip(f"needs a working bwrap: {found.detail}")
+    for folder, lasting in ((bare, True), (bare, False), (repository, True)):
+        sandbox = Sandbox(folder)
+        sandbox.found = found
+        await capture(sandbox.wrap(f"touch top-{lasting}", os.environ, lasting=lasting), cwd=folder, timeout=60.0)
+    assert names(bare) == ["top-False"] and names(repository) == [".git", "top-True"]
 
 
 async def test_a_link_that_another_command_may_have_made_is_told_and_stays(tmp_path: Path) -> None:
