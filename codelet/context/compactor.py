@@ -309,6 +309,7 @@ class Compactor:
         """The conversation was cleared."""
         self._undo.clear()
         self._pins.prune(())
+        self.report = None
         self._fruitless = 0
         if self._archive is not None:
             self._archive.clear()

@@ -173,8 +173,9 @@ async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open
     await compacted(session)
     assert "value_part0_9" in session.compactor.archive.by_turn(9)
     assert "value_part0_9" in session.compactor.archive.by_turn(1)
+    assert session.compactor.report is not None
     session.clear()
-    assert not session.compactor.archived
+    assert not session.compactor.archived and session.compactor.report is None
 
 
 async def test_memory_tiers_the_model_recalls_what_was_taken_out(open_session: Open):

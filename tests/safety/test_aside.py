@@ -15,9 +15,11 @@ from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
 from codelet.safety.sandbox.aside import MadeFile, settle
+from codelet.system.process import capture
 from codelet.tools import all_tools
 from codelet.tools.tool import ToolContext
 from tests.safety.conftest import call
+from tests.support.program import ROOT
 from tests.support.repo import git
 
 
@@ -62,6 +64,77 @@ async def test_what_a_command_made_is_moved_aside_and_told(tmp_path: Path) -> No
     assert (tmp_path / "aside-1-envrc").read_text() == "taken\n" and (tmp_path / "CLAUDE.md").read_text() == "ours\n"
     assert not (tmp_path / ".github" / "workflows").exists()
     assert (await call(box, "bash", command="echo b > plain"))[0] == "done", "it is told once"
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+async def test_a_link_made_at_such_a_name_is_moved_aside_and_what_it_leads_to_stays(tmp_path: Path, way: str) -> None:
+    for inside in ("plain/hooks", "plain/workflows", "mine"):
+        (tmp_path / inside).mkdir(parents=True)
+    (tmp_path / "plain" / "tasks.json").write_text("{}\n")
+    (tmp_path / ".idea").symlink_to("mine")
+    (tmp_path / ".zed").symlink_to("mine")
+    box, _, _ = await confined(tmp_path, way)
+    (tmp_path / "act.sh").write_text(
+        "ln -s plain .vscode; ln -s plain .git; ln -s plain .github; ln -s nowhere .envrc; ln -sfn plain .zed\n"
+        "mkdir .config; ln -s ../plain .config/fish; ln -s plain harmless\n"
+    )
+    status, text = await call(box, "bash", command="sh ./act.sh")
+    moved = {".config/fish": ".config/aside-1-fish", ".envrc": "aside-1-envrc", ".git": "aside-1-git",
+             ".github": "aside-1-github", ".vscode": "aside-1-vscode", ".zed": "aside-1-zed"}  # fmt: skip
+    told = ", ".join(f"{name} (moved aside to {aside})" for name, aside in moved.items())
+    assert status == "failed" and f"[it made {told}, which" in text
+    leads = {name: os.readlink(tmp_path / name) for name in (*moved.values(), ".idea", "harmless")}
+    assert leads == {
+        ".config/aside-1-fish": "../plain", "aside-1-envrc": "nowhere", "aside-1-git": "plain",
+        "aside-1-github": "plain", "aside-1-vscode": "plain", "aside-1-zed": "plain", ".idea": "mine",
+        "harmless": "plain",
+    }  # fmt: skip
+    assert not any(os.path.lexists(tmp_path / name) for name in moved)
+    assert names(tmp_path / "plain") == ["hooks", "tasks.json", "workflows"], "what it leads to is not touched"
+    assert (await call(box, "bash", command="echo b > plain/more"))[0] == "done", "it is told once"
+
+
+async def test_a_folder_that_cannot_be_moved_is_told_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    found = await find_confinement(tmp_path)
+    if found.program is None or found.way != "bubblewrap":
+        pytest.skip(f"needs a working bwrap: {found.detail}")
+    place = tmp_path / ".vscode"
+    place.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from codelet.safety.sandbox.aside import settle\n"
+        "place = Path(sys.argv[1]); print(settle(place, place.parent, move=True))"
+    )
+    mounted = (found.program, "--dev-bind", "/", "/", "--tmpfs", str(place))  # a mount cannot be renamed
+    done = await capture([*mounted, sys.executable, "-c", code, str(place)], cwd=ROOT, timeout=60.0)
+    assert done.stdout.decode() == f"{MadeFile('.vscode')}\n", done.stderr
+    assert names(tmp_path) == [".vscode"]
+
+
+@pytest.mark.needs("git")
+async def test_only_beside_others_and_without_a_repository_the_top_cannot_be_written(tmp_path: Path) -> None:
+    bare, repository = tmp_path / "bare", tmp_path / "repository"
+    for folder in (bare, repository):
+        folder.mkdir()
+    git(repository, "init", "-q")
+    found = await find_confinement(bare)
+    if found.way != "bubblewrap":
+        pytest.skip(f"needs a working bwrap: {found.detail}")
+    for folder, lasting in ((bare, True), (bare, False), (repository, True)):
+        sandbox = Sandbox(folder)
+        sandbox.found = found
+        await capture(sandbox.wrap(f"touch top-{lasting}", os.environ, lasting=lasting), cwd=folder, timeout=60.0)
+    assert names(bare) == ["top-False"] and names(repository) == [".git", "top-True"]
+
+
+async def test_a_link_that_another_command_may_have_made_is_told_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "plain" / "workflows").mkdir(parents=True)
+    _, sandbox, _ = await confined(tmp_path, "landlock")
+    sandbox.wrap("true", os.environ)
+    sandbox.hold()
+    (tmp_path / ".github").symlink_to("plain")
+    assert sandbox.newly_protected() == [MadeFile(".github")], "not what it leads to: that was there before"
+    sandbox.wrap("true", os.environ)
+    assert sandbox.newly_protected() == [] and os.readlink(tmp_path / ".github") == "plain"
 
 
 async def test_a_repository_and_an_environment_may_be_made_and_are_read_only_from_then_on(tmp_path: Path) -> None:

@@ -90,6 +90,19 @@ def test_what_git_keeps_is_left_to_git(root: Path, monkeypatch: pytest.MonkeyPat
     assert inside(folder, secrets.hidden_from("git status", "read-only")) == [], "git does not say: it may be all"
 
 
+@pytest.mark.needs("git")
+def test_where_git_fails_what_it_keeps_is_not_guessed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = repositories.plain(root / "repo", {".env": "A=1\n"})
+    git = tmp_path / "failing" / "git"
+    git.parent.mkdir()
+    git.write_text("#!/bin/sh\nexit 3\n")
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}:{os.environ['PATH']}")
+    assert inside(folder, Secrets(str(folder)).hidden_from("git status", "read-only")) == []
+
+
 def test_what_programs_outside_obey_cannot_be_written(root: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(root, "AGENTS.md", "src/AGENTS.md", "a.txt", ".git/config", "venv/pyvenv.cfg", "tools/bin/x", "kept.jsonl")
     make(root, "pyvenv.cfg", "other/a", "conf/codelet/settings.toml")
@@ -116,6 +129,16 @@ def test_the_repository_and_the_programs_are_seen_wherever_they_are(root: Path, 
     assert str(tmp_path / "bin") in seen and os.path.realpath(sys.prefix) in seen
     assert "/" not in seen and str(tmp_path / "gone") not in seen and len(seen) == len(set(seen))
     assert str(folder) not in seen_places(str(tmp_path), {})
+
+
+@pytest.mark.needs("git")
+def test_of_a_git_file_that_leads_elsewhere_only_what_points_back_is_seen(root: Path) -> None:
+    ours = repositories.plain(root / "ours")
+    repositories.git(ours, "worktree", "add", "-q", str(root / "linked"))
+    make(root, "stray/a.txt")
+    (root / "stray" / ".git").write_text(f"gitdir: {ours}/.git\n")
+    assert str(ours / ".git") in seen_places(str(root / "linked"), {})
+    assert str(ours / ".git") not in seen_places(str(root / "stray"), {})
 
 
 def pairs(argv: list[str], option: str) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def show_last(screen: TerminalScreen) -> None:
     """Show whole what the screen shows in part, in the pager, or its last part on the screen."""
     if screen.renderer.shown_parts.last() is None:
-        screen.note("nothing was shown yet")
+        screen.note("nothing was shown yet, or since /clear")
     elif not await show_whole(screen.renderer):
         screen.say(*last_part(screen.renderer))
 

@@ -50,6 +50,10 @@ class Screen(ABC):
     def fail(self, text: str) -> None:
         """Print what went wrong."""
 
+    @abstractmethod
+    def forget(self) -> None:
+        """Keep nothing of what was shown, where that could be seen whole again."""
+
     def truncate(self, row: Text) -> Text:
         """The row cut to the width."""
         from codelet.frontends.terminal.show.console import truncate
@@ -98,6 +102,11 @@ class TerminalScreen(Screen):
     def say(self, *rows: Text) -> None:
         """Print rows above the live area."""
         self.renderer.say(rows)
+
+    def forget(self) -> None:
+        """Keep nothing for Ctrl-O and /reasoning."""
+        if "renderer" in vars(self):
+            self.renderer.forget()
 
     def printed(self) -> None:
         """Somebody else has printed whole rows on the terminal."""
@@ -157,3 +166,7 @@ class TextScreen(Screen):
     def fail(self, text: str) -> None:
         """Raise UsageError."""
         raise UsageError(text)
+
+    def forget(self) -> None:
+        """Keep none of the lines."""
+        self.lines.clear()

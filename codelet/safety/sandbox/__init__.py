@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -109,7 +109,7 @@ class Sandbox:
         self.found: Confinement | None = None
         self._workspace = workspace
         self._kept = kept
-        self._before: set[str] | None = None
+        self._before: set[tuple[str, str]] | None = None  # what stood where programs outside obey, as `_standing` tells
         self._held = 0
         self._owed = False
         self._looking = asyncio.Lock()
@@ -165,7 +165,7 @@ class Sandbox:
         root = writable_root(self._workspace)
         protected = protected_places(Path(root), self._kept) if kind == "workspace" else []
         if kind == "workspace" and (self._before is None or not self.held):
-            self._before = set(protected)
+            self._before = self._standing(protected)
         bounds = Bounds(
             root=root,
             kind=kind,
@@ -207,15 +207,23 @@ class Sandbox:
         from codelet.safety.sandbox.places import protected_places
 
         root = self._workspace.resolve()
-        places = protected_places(root, self._kept)
+        standing = self._standing(protected_places(root, self._kept))
         held, self._owed = self.held, False
         if self._held:
-            self._before = {*before, *places}
-        if not (made := [place for place in places if place not in before]):
+            self._before = before | standing
+        if not (new := standing - before):
             return []
         from codelet.safety.sandbox.aside import settle
 
+        links = tuple(f"{place}/" for place, target in new if target)
+        made = sorted({place for place, _ in new if not place.startswith(links)})  # what a link leads to was not made
         return [settle(Path(place), root, move=not held) for place in made]
+
+    def _standing(self, protected: Iterable[str]) -> set[tuple[str, str]]:
+        """The protected places, and the links of such names with where each leads."""
+        from codelet.safety.sandbox.places import obeyed_links
+
+        return {(place, "") for place in protected} | obeyed_links(self._workspace.resolve())
 
     @property
     def held(self) -> bool:

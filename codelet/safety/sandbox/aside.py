@@ -18,7 +18,7 @@ _ENVIRONMENT_MARK = "pyvenv.cfg"
 
 
 class MadeFile(Record):
-    """A file or folder of such a name, relative to the workspace; `aside` is where it was moved to.
+    """A file, folder or link of such a name, relative to the workspace; `aside` is where it was moved to.
 
     With `stays` it may be there: a repository or a virtual environment, which commands can only read from then on.
     """
@@ -31,10 +31,11 @@ class MadeFile(Record):
 def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
     """Move aside what a command made in the workspace `root`, where it is to be moved and can be.
 
-    What belongs to another user is left alone, and folders in which programs are looked for.
+    What belongs to another user is left alone, and folders in which programs are looked for. A link is moved itself,
+    whatever it leads to: a repository or an environment behind it could still be written.
     """
     name = str(place.relative_to(root))
-    if place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK):
+    if not place.is_symlink() and (place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK)):
         return MadeFile(name, stays=True)
     if not move or (place.parent != root and name not in DELICATE_FOLDERS):
         return MadeFile(name)
@@ -53,7 +54,7 @@ def _moved(place: Path, root: Path) -> str | None:
         target = place.with_name(f"aside-{number}-{plain}")
         if os.path.lexists(target):
             continue
-        if place.is_dir():
+        if place.is_dir() and not place.is_symlink():
             target.mkdir()  # a folder replaces an empty one only, so nothing of anybody else's is lost
             with suppress(OSError):
                 place.rename(target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _HOME_DEPTH = 2
 _HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
 _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
+_ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
+"""The delicate folders, and those that they stand in."""
 _GIT_SECONDS, _NO_REPOSITORY = 2.0, 128
 
 
@@ -142,6 +145,20 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
 
 
+def obeyed_links(root: Path) -> set[tuple[str, str]]:
+    """The links of the workspace at whose names programs outside obey what they find, each with where it leads.
+
+    No sandbox keeps a link from being made, or from being put in the place of another one; what it leads to stays as
+    it is.
+    """
+    names = {entry.name for entry in _entries(str(root)) if _obeyed(entry.name)} | _ON_THE_WAY
+    found = set()
+    for place in (f"{root}/{name}" for name in names):
+        with suppress(OSError):  # there is nothing, or no link
+            found.add((place, os.readlink(place)))
+    return found
+
+
 def seen_places(root: str, environment: Mapping[str, str]) -> list[str]:
     """Folders outside the workspace that commands need wherever they lie: the repository's, and those with programs."""
     repository = find_repository(root)
@@ -162,9 +179,13 @@ def _with_programs(search: str) -> list[str]:
 
 def _acts_outside(entry: os.DirEntry[str]) -> bool:
     """Whether programs outside obey what stands there by its name, or it is a virtual environment of Python."""
-    if sensitive_names.protected(entry.name) or sensitive_names.delicate(entry.name):
+    if _obeyed(entry.name):
         return True
     return entry.is_dir(follow_symlinks=False) and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")
+
+
+def _obeyed(name: str) -> bool:
+    return sensitive_names.protected(name) is not None or sensitive_names.delicate(name) is not None
 
 
 def _is_real(place: str) -> bool:

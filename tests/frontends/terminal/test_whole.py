@@ -44,8 +44,9 @@ def test_at_the_prompt_and_while_a_turn_runs(start: Start) -> None:
     terminal.type("\x15")
     terminal.line("tell me more")
     terminal.wait_for("word3")
+    terminal.raw = b""
     terminal.type(CTRL_O)
-    terminal.wait_for("  12\n")
+    terminal.until(lambda: b"  12" in terminal.raw, "the pager shows the numbers again")
     terminal.type("\x03")  # a key for the pager: it neither stops the turn nor ends codelet
     terminal.type("q")
     terminal.wait_for("esc stops")
@@ -77,3 +78,20 @@ def test_a_terminal_without_a_pager_gets_it_inline(start: Start) -> None:
     terminal.line("count")
     terminal.wait_for("2 steps")
     pager(terminal, "  12\n")
+
+
+def test_clear_forgets_what_was_shown(start: Start) -> None:
+    thinking = {"reasoning": "First I count.\nThen I look at the twelfth."}
+    terminal = start(step("", NUMBERS, **thinking), step("Counted."), arguments=("--yes",))
+    terminal.wait_for(STATUS)
+    terminal.line("count")
+    terminal.wait_for("Counted.")
+    terminal.wait_for(STATUS)
+    terminal.line("/clear")
+    terminal.wait_for("is forgotten")
+    terminal.wait_for(STATUS)
+    terminal.type(CTRL_O)
+    terminal.wait_for("nothing was shown yet, or since /clear")
+    terminal.wait_for(STATUS)
+    terminal.line("/reasoning")
+    terminal.wait_for("has shown no reasoning yet")

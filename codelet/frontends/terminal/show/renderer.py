@@ -156,6 +156,11 @@ class Renderer:
         rows = event_rows.prompt_rows(text, self.width, self.signs, band=self.console.look.band)
         self._say("prompt", rows if self._live.enabled or self.console.look.band else rows[1:])
 
+    def forget(self) -> None:
+        """Keep nothing of what was shown so far; it stays where it was printed."""
+        self.reasoning = ""
+        self.shown_parts.forget()
+
     def send(self, sequence: str) -> None:
         """Tell the terminal what it obeys and nobody reads; a terminal that is none is told nothing."""
         self._live.send(sequence)

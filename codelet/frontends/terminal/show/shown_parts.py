@@ -17,6 +17,8 @@ from codelet.system.text import clean
 
 _MOST = 4_000_000
 """Characters that are kept in all; the oldest parts go first."""
+_PART = 500
+"""What a part takes besides its text, in characters: a session may have very many short ones."""
 _NO_LIMIT = 1_000_000
 
 PartKind = Literal["prompt", "reasoning", "answer", "call"]
@@ -42,10 +44,15 @@ class ShownParts:
     def add(self, part: ShownPart) -> None:
         """Keep a part, and let the oldest go where there are too many."""
         self._parts.append(part)
-        self._size += len(part.text)
+        self._size += _size(part)
         while self._size > _MOST and len(self._parts) > 1:
-            self._size -= len(self._parts.popleft().text)
+            self._size -= _size(self._parts.popleft())
             self._gone += 1
+
+    def forget(self) -> None:
+        """Keep nothing of what was shown so far."""
+        self._parts.clear()
+        self._size = self._gone = 0
 
     def last(self) -> ShownPart | None:
         """The last part that was shown only in part; else the last one, None where there is none."""
@@ -62,6 +69,10 @@ class ShownParts:
                 place = len(rows)
             rows += [*part_rows(part, width, signs), Text()]
         return rows, place
+
+
+def _size(part: ShownPart) -> int:
+    return len(part.text) + len(part.title) + _PART
 
 
 def part_rows(part: ShownPart, width: int, signs: Signs) -> list[Text]:

@@ -183,6 +183,7 @@ async def clear(repl: ReplControls, argument: str) -> None:
     repl.session.clear()
     repl.can_resume = False
     repl.attached.clear()
+    repl.screen.forget()
     repl.screen.note("the conversation is forgotten; usage goes on counting")
 
 

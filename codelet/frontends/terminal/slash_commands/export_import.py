@@ -81,7 +81,7 @@ async def snapshot_of(repl: ReplControls) -> Snapshot:
         return snapshot
     times: list[float] = []
     recorder = Recorder(log.carried, clock=lambda: times[-1])
-    for moment, event in log.events:
+    for moment, event in log.logged():
         times.append(moment)
         recorder.see(event)
     times.append(time.time())
