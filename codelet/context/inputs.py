@@ -26,9 +26,9 @@ class Piped(Record):
     """
 
     text: str
-    tail: str = ""
-    bytes: int = 0
-    lines: int = 0
+    tail: str
+    bytes: int
+    lines: int
 
 
 class Attached(Record):
