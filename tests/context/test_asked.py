@@ -152,7 +152,10 @@ async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Ope
 def test_only_where_the_newest_turns_are_worth_it_a_smaller_size_is_proposed():
     told = "everything is in the newest 2 turns, which stay word for word ({size} tokens){hint}; floor 900 tokens"
     hint = "; `/compact 50%` shortens those too"
-    for newest, expected in ((2_000, told.format(size="2,000", hint="")), (2_001, told.format(size="2,001", hint=hint))):
+    for newest, expected in (
+        (2_000, told.format(size="2,000", hint="")),
+        (2_001, told.format(size="2,001", hint=hint)),
+    ):
         with pytest.raises(NothingToCompact) as caught:
             ManualRequest(now=3_000, beside=900, body=newest, newest=newest, turns=2).target(None)
         assert str(caught.value).startswith(expected)

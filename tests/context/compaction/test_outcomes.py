@@ -11,6 +11,7 @@ import pytest
 
 from codelet.context.compaction import CompactionSettings, compact
 from codelet.context.compaction.history import History
+from codelet.context.compaction.outcomes import is_sentence
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import find_anchors
 from codelet.context.tokens import estimate_message
@@ -172,3 +173,20 @@ def test_what_a_long_turn_found_out_on_its_way_stands_beside_what_it_came_to():
     shown = text_of_all(compact(messages, 1_500).messages)
     assert sum(f"The {part} is slow because" in shown for part in parts) > len(parts) // 2
     assert "All of it works again now" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("It fails unmistakably everywhere", True),
+        ("Fails unmistakably everywhere", False),  # three words
+        ("It fails quite often so", False),  # too short
+        ("It fails quite often so.", True),
+        ("- It fails quite often so.", True),
+        ("It is 1 2 3 4 5 6 7 8 9 0 so far", False),  # little of it is letters
+        ("def fails(so, often, and, here): pass", False),
+        ("It fails with these of all arguments {", False),
+    ],
+)
+def test_what_reads_as_a_sentence(line: str, told: bool):
+    assert is_sentence(line) is told
