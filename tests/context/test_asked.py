@@ -112,6 +112,7 @@ async def test_one_turn_that_is_large_is_made_smaller_inside(open_session: Open)
     await fill(session, provider, 1, lines=900)
     done = await by_hand(session)
     assert done.phase == "done" and done.after < 0.6 * done.before
+    assert (done.tier, done.reduced) == (3, 0), "only of a reduction results are counted"
 
 
 async def test_preview_receipt_why_and_undo_tell_the_same_numbers(open_session: Open):
