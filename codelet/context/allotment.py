@@ -102,7 +102,11 @@ def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
 
 def _quoted(segment: Message) -> int:
     """Characters of the lines that a segment quotes from what tools and the model said, with the headings of these."""
+    from codelet.context.compaction.headings import WrittenOut
     from codelet.context.compaction.segments import heading, parse_segment
 
-    entries = [entry for entry in parse_segment(segment["content"] or "").entries if not entry.is_words]
-    return sum(len(heading(e.turn, e.label, e.step)) + 1 + sum(len(line) + 1 for line in e.lines) for e in entries)
+    written = WrittenOut()  # a heading takes what stands there of it, not all that it says
+    entries = parse_segment(segment["content"] or "").entries
+    heads = [heading(entry.turn, written.short(entry.label), entry.step) for entry in entries]
+    said = [(head, *entry.lines) for head, entry in zip(heads, entries, strict=True) if not entry.is_words]
+    return sum(len(line) + 1 for lines in said for line in lines)

@@ -26,9 +26,9 @@ class Piped(Record):
     """
 
     text: str
-    tail: str = ""
-    bytes: int = 0
-    lines: int = 0
+    tail: str
+    bytes: int
+    lines: int
 
 
 class Attached(Record):
@@ -98,7 +98,8 @@ class Input:
         if self.kept:
             head, tail = ends(first.text, left)
         else:
-            head, tail = ends(first.text, left)[0], ends(last.text, left)[1]
+            tail = _tail_of(last.text, left * 4 // 10)
+            head = _head_of(first.text, left - (len(last.text) - tail))
         marker = self._brief_marker() if brief else self._marker(head, tail, recall=recall)
         text = first.text[:head] + marker + last.text[tail:]
         return Shown(text, ((first, 0, head), (last, tail, len(last.text))))
@@ -206,10 +207,16 @@ def ends(text: str, room: int) -> tuple[int, int]:
     """
     if len(text) <= room:
         return len(text), len(text)
-    head, tail = room * 6 // 10, len(text) - room * 4 // 10
-    line_end = text.rfind("\n", head // 2, head) + 1
-    line_start = text.find("\n", tail, tail + (len(text) - tail) // 2) + 1
-    return line_end or head, line_start or tail
+    return _head_of(text, room * 6 // 10), _tail_of(text, room * 4 // 10)
+
+
+def _head_of(text: str, most: int) -> int:
+    return len(text) if len(text) <= most else text.rfind("\n", most // 2, most) + 1 or most
+
+
+def _tail_of(text: str, most: int) -> int:
+    start = max(0, len(text) - most)
+    return text.find("\n", start, start + most // 2) + 1 or start if start else 0
 
 
 class Spans:

@@ -174,7 +174,7 @@ class ContextWindow:
         """
         self._settle(parts.messages, answered)
         beside = self.fixed + _plain(parts.tail)
-        sent = beside + self._whole - _plain(parts.messages[max(0, answered - 1) : answered])
+        sent = beside + self._whole - _plain(parts.messages[answered - 1 : answered])
         if usage.total < 1 or (sent >= _LEAST_DOUBTED and 3 * usage.total_input < sent):
             told = f"the provider counts {usage.total_input:,} tokens where about {sent:,} were sent"
             return told if sent >= _LEAST_DOUBTED else None

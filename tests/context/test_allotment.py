@@ -73,9 +73,17 @@ def test_each_message_counts_in_one_category():
     found = category_sizes(messages, measure, 7)
     assert found["core"] == 7 + measure(messages[0])
     assert found["working"] == 960
-    quoted = 20 * len("row of a file\n") + 1
+    quoted = len("[t2 read a.py]\n") + 20 * len("row of a file\n") + 1
     assert found["context"] == 240 + quoted and found["history"] == len(text) - quoted
     alone = category_sizes([assistant("a" * 160)], measure, 0)
     assert alone == {"core": 0, "context": 160, "history": 0, "working": 0}
     shares = Shares.of(1_000, (10, 30, 20, 40))
     assert beyond(shares, {"core": 100, "context": 301, "history": 0, "working": 999}) == {"context": 1, "working": 599}
+
+
+def test_a_heading_that_leaves_out_what_stands_above_counts_as_it_stands():
+    path = "src/some/very/long/path/of/the/module/session.py"
+    lines = ['<compacted turns="1-30">', f"[t1 read {path}]", "x = 1"]
+    lines += [line for n in range(2, 30) for line in (f"[t{n} read …/session.py]", f"y = {n}")]
+    found = category_sizes([segment("\n".join(lines))], lambda message: len(message["content"] or ""), 0)
+    assert (found["history"], found["context"]) == (len(lines[0]), sum(len(line) + 1 for line in lines[1:]))

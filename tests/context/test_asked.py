@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from codelet import events
-from codelet.context.asked import NothingToCompact, Size, parsed
+from codelet.context.asked import ManualRequest, NothingToCompact, Size, parsed
 from codelet.context.compaction import IrreducibleContext
 from codelet.loop.session import Session
 from tests.context.conftest import Open
@@ -112,6 +112,7 @@ async def test_one_turn_that_is_large_is_made_smaller_inside(open_session: Open)
     await fill(session, provider, 1, lines=900)
     done = await by_hand(session)
     assert done.phase == "done" and done.after < 0.6 * done.before
+    assert (done.tier, done.reduced) == (3, 0), "only of a reduction results are counted"
 
 
 async def test_preview_receipt_why_and_undo_tell_the_same_numbers(open_session: Open):
@@ -147,3 +148,37 @@ async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Ope
     with pytest.raises(IrreducibleContext) as caught:
         session.compactor.tiers.compacted(session.conversation.snapshot(), "overflow")
     assert sum(caught.value.floor.values()) >= caught.value.target
+
+
+def test_only_where_the_newest_turns_are_worth_it_a_smaller_size_is_proposed():
+    told = "everything is in the newest 2 turns, which stay word for word ({size} tokens){hint}; floor 900 tokens"
+    hint = "; `/compact 50%` shortens those too"
+    for newest, expected in (
+        (2_000, told.format(size="2,000", hint="")),
+        (2_001, told.format(size="2,001", hint=hint)),
+    ):
+        with pytest.raises(NothingToCompact) as caught:
+            ManualRequest(now=3_000, beside=900, body=newest, newest=newest, turns=2).target(None)
+        assert str(caught.value).startswith(expected)
+    one = ManualRequest(now=3_000, beside=900, body=1_500, newest=700, turns=1)
+    with pytest.raises(NothingToCompact, match="all but 800 tokens is in the newest turn, which stays word for word"):
+        one.target(None)
+    with pytest.raises(NothingToCompact, match="there is no conversation yet; floor 900 tokens"):
+        ManualRequest(now=900, beside=900, body=0, newest=0, turns=0).target(None)
+
+
+def test_what_comes_before_the_newest_turns_is_made_smaller_or_else_these_are_where_they_are_long():
+    def request(body: int, newest: int) -> ManualRequest:
+        return ManualRequest(now=body + 900, beside=900, body=body, newest=newest, turns=3)
+
+    assert request(10_000, 4_000).target(None) == 4_000 + 6_000 * 35 // 100
+    assert request(4_000, 2_999).target(None) == 2_999 + 500, "and never to less than so much"
+    with pytest.raises(NothingToCompact):
+        request(4_000, 3_000).target(None)
+    assert request(20_000, 15_000).target(None) == 15_000 + 5_000 * 35 // 100
+    assert request(20_000, 15_001).target(None) == 7_000
+    assert request(10_001, 10_001).target(None) == 10_001 * 35 // 100
+    with pytest.raises(NothingToCompact):
+        request(10_000, 10_000).target(None)
+    assert request(10_000, 4_000).newest_percent(5_000) == 82
+    assert (request(10_000, 93).newest_percent(100), request(10_000, 94).newest_percent(100)) == (95, None)

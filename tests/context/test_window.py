@@ -89,3 +89,16 @@ def test_a_compaction_is_near_after_three_rising_requests_of_which_the_last_is_c
     growth = Growth()
     assert {size: growth.nears(size, 1_000) for size in sizes} == sizes
     assert not growth.nears(850, 1_000), "it does not rise"
+
+
+def test_what_was_sent_is_all_but_the_answer_that_a_report_came_with():
+    window = ContextWindow(Budget(100_000), 1_000)
+    messages = listed(user("x" * 20_000), user("y" * 8_000), assistant("z" * 4_000))
+    report = Usage(total_input=10, cache_read=0, cache_write=0, output=5, reasoning=0)
+    told = "the provider counts 10 tokens where about 8,008 were sent"
+    assert window.measured(report, messages, 3) == told
+    assert window.size(messages) == 8_008 + 1_004, "what is not believed is not taken"
+    messages.append(user("w" * 400))
+    assert window.measured(report, messages, 3) == told
+    small = ContextWindow(Budget(100_000), 0)
+    assert small.measured(report, listed(user("x" * 15_980)), 0) is None, "so short a list fits whoever is right"

@@ -229,7 +229,7 @@ def _leave_unread(transcript: Transcript, plan: CompactionPlan, settings: Compac
         return
     rated = transcript.rated(settings.feedback) if settings.rated else {}
     left, half, place = room, room // 2, len(old)
-    while place and left > half:
+    while left > half:
         place -= 1
         left -= weights[old[place].start]
     for span in sorted(old[:place], key=lambda s: (rated.get(readings[s.start].turn, 0), s.start), reverse=True):

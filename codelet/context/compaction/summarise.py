@@ -142,7 +142,7 @@ def _chosen(
     selection = Selection(collector.candidates, collector.headers, [source.head for source in collector.sources])
     most = budget * 40 // 100
     ends = selection.put(first.closing, min(room * CLOSING_PERCENT // 100, most))
-    ends += selection.put(first.others, max(0, min(room * outcome_percent // 100, most) - selection.spent))
+    ends += selection.put(first.others, min(room * outcome_percent // 100, most) - selection.spent)
     told_errors = sorted(collector.errors.values(), key=collector.candidates.position.__getitem__, reverse=True)
     ends += selection.put(told_errors, budget * ERRORS_PERCENT // 100)
     spent = selection.spent

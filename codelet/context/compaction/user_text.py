@@ -78,14 +78,14 @@ def _entry(one: EarlierPrompt, text: str) -> SegmentEntry:
 
 
 def _cap(lengths: Sequence[int], budget: int) -> int:
-    """The largest cap under which the sum of the (sorted) lengths fits the budget; 0 if none."""
+    """The largest cap under which the sum of the lengths, sorted and at least one, fits the budget; 0 if none."""
     spent = 0
     for place, length in enumerate(lengths):
         rest = len(lengths) - place
         if spent + length * rest > budget:
             return max(0, (budget - spent) // rest)
         spent += length
-    return lengths[-1] if lengths else 0
+    return lengths[-1]
 
 
 def clip(text: str, cap: int) -> tuple[str, str]:

@@ -49,6 +49,7 @@ def test_a_heading_that_is_a_line_stands_before_its_lines():
     found.read()
     assert found.candidates.text[0] == "[t1.3 read src/a.py]" and found.sources[source].head == 0
     assert found.candidates.position[0] < found.candidates.position[1]
+    assert found.candidates.factor[0] == found.candidates.factor[1]
     assert found.files == {"src/a.py": 0} and found.headers == [0]
     plain = found.source((1, 1), 1, "bash ls src/x", as_line=False)
     assert found.headers[plain] == len("[t1 bash ls src/x]") + 1 and found.sources[plain].head == -1

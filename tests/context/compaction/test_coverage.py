@@ -143,3 +143,10 @@ def test_a_name_in_company_stays_where_it_is():
     choice = Selection(lines, [0], [-1])
     choice.accompany(choice.take([0], [1_000, 1_000, 0], 500), [True] * 3, 1_000)
     assert choice.chosen == [0]
+
+
+def test_a_line_that_shows_a_name_alone_is_not_exchanged_for_another_that_does():
+    lines = lines_of(("x" * 20, (0,)), ("y" * 15, (0,)))
+    choice = Selection(lines, [0], [-1])
+    choice.accompany(choice.take([0], [1_000], 500), [True], 1_000)
+    assert choice.chosen == [0]

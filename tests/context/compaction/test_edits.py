@@ -102,6 +102,10 @@ CASES: dict[str, tuple[str, EditedText]] = {
         ("@@@ -1 -1 +1 @@@\n--old\n++new\n--- a/y.py\n+++ b/y.py\n-gone\n+here"),
         EditedText(["new", "here"], removed=[("", ["old"]), ("y.py", ["gone"])], written=["y.py"]),
     ),
+    "another file behind a loose hunk": (
+        ("@@ ... @@\n-one\n+two\n--- a/y.py\n+++ b/y.py\n@@ -1 +1 @@\n-gone\n+here"),
+        EditedText(["two", "here"], removed=[("", ["one"]), ("y.py", ["gone"])], written=["y.py"]),
+    ),
     "plain": (
         ("3c3\n< old\n---\n> new\n\\ No newline\n5d4\n< five\nafter\n< not"),
         EditedText(["new", "after", "< not"], removed=[("", ["old", "five"])]),

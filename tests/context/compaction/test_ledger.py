@@ -224,6 +224,14 @@ def test_many_errors_leave_room_for_the_files():
     assert len(told(only, 420)["open error"]) > len(told(both, 420)["open error"]) > 0
 
 
+def test_the_newest_two_dozen_errors_are_kept_those_of_earlier_summaries_too():
+    failed = [ran(f"python a{n}.py", f"ValueError: {n}\n[exit code 1]") for n in range(1, 27)]
+    assert [error.turn for error in after(*failed).errors] == list(range(3, 27))
+    known = earlier(*(f"open error: t1 OSError: {n} [make]" for n in range(30)))
+    lines = [error.line for error in after(*failed[:2], ledger=known).errors]
+    assert lines == [*(f"OSError: {n}" for n in range(8, 30)), "ValueError: 1", "ValueError: 2"]
+
+
 def test_errors_are_found_where_a_command_that_may_fail_printed_them():
     long = "ValueError: " + "y" * 240
     found = after(ran("python a.py", f"{long}\n[exit code 1]"), ran("make", "Error: b\n[exit code 2]")).errors

@@ -45,6 +45,29 @@ def test_a_goal_is_carried_from_note_to_note():
     assert [text[:40] for text in told] == ["t1 Mend the import of invoices, it loses"]
 
 
+def test_a_goal_that_an_earlier_segment_quotes_stands_at_the_head_of_the_last_one_too():
+    said = "Mend the import of invoices, it loses rows of them."
+    messages = [user(said), says("I will look."), *coding_session(24, steps=1, lines=20)[1:]]
+    made = compact(messages, 3_000, pinned=[2])
+    assert made.report.user_mode == "verbatim"
+    goals = [[text for key, text in segment.ledger if key == "goal"] for segment in segments_of(made.messages)]
+    assert goals == [[], [f"t1 {said}"]]
+    alone = compact(messages, 3_600)
+    [segment] = segments_of(alone.messages)
+    assert (alone.report.user_mode, segment.entries[0].lines) == ("verbatim", [said])
+    assert not any(key == "goal" for key, _ in segment.ledger), "it is the first line below"
+
+
+@pytest.mark.parametrize(("target", "least", "most"), [(6_000, 2_800, 3_200), (14_000, 5_500, 14_000 * 4 * 15 // 100)])
+def test_a_narrative_takes_its_share_of_the_room_or_so_much_at_least(target: int, least: int, most: int):
+    lines = [
+        f"Done: part {n} of it was finished and src/pkg{n}/mod.py was mended as turn {n} asked." for n in range(160)
+    ]
+    segments = segments_of(compact(coding_session(60), target, narrative=lines).messages)
+    told = [text for segment in segments for key, text in segment.ledger if key == "narrative"]
+    assert least < sum(len("narrative: ") + len(text) + 1 for text in told) <= most
+
+
 def test_of_each_file_the_newest_change_is_told_as_new_lines():
     messages = [user("Go."), *edited(1, "limit = 1", "limit = load_limit(1)")]
     text = note_of([*messages, *edited(2, "limit = load_limit(1)", "limit = load_limit(22)"), says("Done.")])

@@ -11,6 +11,7 @@ import pytest
 
 from codelet.context.compaction import CompactionSettings, compact
 from codelet.context.compaction.history import History
+from codelet.context.compaction.outcomes import is_sentence
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import find_anchors
 from codelet.context.tokens import estimate_message
@@ -174,3 +175,34 @@ def test_anchors_are_those_that_a_person_marked(shared: Path):
 def test_what_settles_nothing_is_no_anchor(text: str):
     parsed = parse_messages([user(text), said("I see.")])
     assert find_anchors(parsed, History(parsed).executions) == []
+
+
+def test_what_a_long_turn_found_out_on_its_way_stands_beside_what_it_came_to():
+    parts = "importer exporter scheduler renderer compiler loader printer resolver planner walker parser linker".split()
+    messages = [user("Look at all of it now.")]
+    for number, part in enumerate(parts):
+        cause = f"The {part} is slow because its cache is rebuilt on every call."
+        read = calling((f"c{number}", "read", {"path": f"src/part{number}.py"}), text=cause)
+        messages += [read, result(f"c{number}", noise(number, 30))]
+    messages.append(said("All of it works again now and is as it was before."))
+    messages += [message for _ in range(4) for message in (user("And what of the rest?"), said("It is as it was."))]
+    shown = text_of_all(compact(messages, 1_500).messages)
+    assert sum(f"The {part} is slow because" in shown for part in parts) > len(parts) // 2
+    assert "All of it works again now" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("It fails unmistakably everywhere", True),
+        ("Fails unmistakably everywhere", False),  # three words
+        ("It fails quite often so", False),  # too short
+        ("It fails quite often so.", True),
+        ("- It fails quite often so.", True),
+        ("It is 1 2 3 4 5 6 7 8 9 0 so far", False),  # little of it is letters
+        ("def fails(so, often, and, here): pass", False),
+        ("It fails with these of all arguments {", False),
+    ],
+)
+def test_what_reads_as_a_sentence(line: str, told: bool):
+    assert is_sentence(line) is told

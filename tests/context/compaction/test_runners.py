@@ -112,6 +112,7 @@ def test_what_a_line_runs(line: str, what: str | None):
         ("go test ./pkg/...", "go test ./pkg/a", True),
         ("npm test", "npm test", True),
         ("npm test", "npm test src", False),
+        ("npm test --tb src", "npm test --tb lib", False),
         ("make test", "make lint test", False),
     ],
 )

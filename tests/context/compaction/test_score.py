@@ -54,6 +54,13 @@ def test_what_the_newest_turns_are_about_counts_but_less_than_what_is_asked():
     assert found[2].relevance == 0 < found[1].relevance < 2 * found[3].relevance
 
 
+def test_a_name_of_the_prompt_gains_five_and_every_eight_of_the_newest_turns_two_up_to_eight():
+    counts = (7, 8, 31, 32, 40)
+    names = [named(*range(count)) for count in counts]
+    found = rated(talk(named(900), named(900, 901), *names, *["go on"] * 9, named(*range(40)), named(900, 901)))
+    assert [found[turn].relevance for turn in range(1, 8)] == [5, 10, 0, 2, 6, 8, 8]
+
+
 def edits(*files: str) -> list[Message]:
     messages = [user("go on")]
     for file in files:

@@ -159,3 +159,11 @@ def test_a_prompt_that_just_fits_is_not_cut():
     fitted = fit_prompts(said, frame + 600, frame + 600)
     assert fitted.entries[0].lines == ["x" * 300]
     assert [position for position, _ in fitted.cut] == [1]
+
+
+def test_a_request_that_lays_nothing_down_has_up_to_eighty_characters_of_its_words():
+    said = "Please change the width of the frame around the upper picture and then tell me what became of the lower one"
+    assert one_line_each([f"{said} beside it"], 100) == (
+        ["change width frame upper picture tell became lower one beside"],
+        0,
+    )

@@ -11,7 +11,7 @@ import pytest
 from codelet.context import ContextWindow
 from codelet.context.tokens import exact
 from codelet.context.tokens.budget import Budget
-from codelet.context.tokens.counter import ExactCounter, has_own_encoding
+from codelet.context.tokens.counter import ExactCounter, exact_size, has_own_encoding
 from codelet.loop.conversation import Conversation
 from codelet.messages import Message, assistant, tool_call, user
 from codelet.usage import Usage
@@ -129,3 +129,9 @@ def test_the_counter_alone_imports_no_tokeniser():
     code = f"import sys, codelet.loop.session; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_what_stands_beside_a_list_is_counted_with_it():
+    alone = exact_size([user("hello world")], [], "anthropic/x")
+    assert exact_size([user("hello world")], ["hello world", "", "hello"], "anthropic/x") == alone + 3
+    assert alone == 2 + 4

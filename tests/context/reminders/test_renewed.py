@@ -1,0 +1,69 @@
+"""Reminders without a session: what counts as a change, what the rows show, what a folder's instructions say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codelet import events, prompt
+from codelet.context.reminders import ReminderLedger, ReminderRow, renewed
+from codelet.context.reminders.instructions import Instructions
+from codelet.context.reminders.sources import NestedClaudeMd
+from codelet.context.tokens import estimate_message, estimate_text
+from codelet.loop.conversation import Parts
+from codelet.messages import Message, reminder, user
+from codelet.tools.touched import Touched
+
+ZONE = ("environment", "claudeMd")
+
+
+def standing(kind: str, text: str) -> Message:
+    return reminder(kind, prompt.as_reminder(kind, text))
+
+
+def test_only_what_is_other_than_before_or_stands_elsewhere_is_a_change():
+    here, there, other = standing("environment", "E"), standing("claudeMd", "C"), standing("tokenStatus", "T")
+    tokens = estimate_text(there["content"] or "")
+    same = {"environment": "E", "claudeMd": "C"}
+    assert renewed(ZONE, same, [here, there], [other]) == ((here, there), (other,), [])
+    assert renewed(ZONE, {}, [here], []) == ((here,), (), []), "nothing is said of what never stood there"
+    moved = renewed(ZONE, same, [here], [there, other])
+    assert moved == ((here, there), (other,), [events.Reminder("claudeMd", "replaced", tokens)])
+    assert moved[0][1] is there
+    gone = renewed(ZONE, {"environment": "E", "claudeMd": ""}, [here], [there])
+    assert gone == ((here,), (), [events.Reminder("claudeMd", "removed", 0)])
+    new = renewed(ZONE, same, [here], [])
+    assert new == ((here, there), (), [events.Reminder("claudeMd", "added", tokens)])
+
+
+def test_a_row_shows_the_text_as_it_stands_what_was_sent_and_the_switch():
+    ledger = ReminderLedger()
+    told = standing("environment", "Working directory: /w")
+    parts = Parts((told,), [user("hello")], ())
+    size = estimate_message(told)
+    assert ledger.rows(parts) == [ReminderRow("environment", told["content"] or "", size, 0, True)]
+    ledger.count(parts)
+    ledger.count(parts)
+    ledger.off.add("gitStatus")
+    assert ledger.rows(Parts()) == [
+        ReminderRow("environment", "", 0, 2 * size, True),
+        ReminderRow("gitStatus", "", 0, 0, False),
+    ]
+
+
+async def test_a_folders_instructions_stand_until_the_next_turn_begins(tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "CLAUDE.md").write_text("Mind the gap.\n")
+    touched = Touched(tmp_path)
+    instructions = Instructions(tmp_path)
+    source = NestedClaudeMd(instructions, touched)
+    await source.begin()
+    instructions.text(touched.folders)
+    assert await source.text() is None
+    touched.note((), tmp_path / "sub")
+    for _ in range(2):
+        assert (await source.text() or "").endswith("Mind the gap.")
+    (tmp_path / "sub" / "CLAUDE.md").write_text("Mind the step.\n")
+    source.changed()
+    assert (await source.text() or "").endswith("Mind the step.")
+    await source.begin()
+    assert await source.text() is None, "now it is part of claudeMd"

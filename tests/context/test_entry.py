@@ -1,0 +1,40 @@
+"""What a prompt is cut to before it is first sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from codelet.context.inputs import Input
+from tests.context.conftest import Open
+from tests.context.scripted import compactions, turn
+
+
+@pytest.mark.parametrize("over", [0, 1])
+async def test_a_prompt_is_cut_only_where_it_does_not_fit_beside_what_always_stands(open_session: Open, over: int):
+    session, provider = open_session(window=16_000)
+    window = session.context_window
+    room = window.budget.hard_trigger - 1 - window.beside(session.conversation)
+    text = "x" * 4 * (room - 4 + over)
+    assert [event.reason for event in compactions(await turn(session, text))] == ["entry"] * over
+    sent = str(provider.sent[0].stable[-1]["content"])
+    assert (sent == text, session.cut == ()) == (not over, not over)
+    if over:
+        assert 1.8 * room < len(sent) <= 2 * room, "to half of the room"
+        assert session.cut[0].bytes == len(text)
+
+
+def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
+    ends = Input("stdin", "a" * 500, "z" * 300, 10_000, 90)
+    assert (ends.kept, ends.length) == (False, 800)
+    shown = ends.shown(5_000, recall=False)
+    head, _, rest = shown.text.partition("\n[… cut here: stdin has 10,000 bytes in 90 lines and does not fit;")
+    assert head == "a" * 500 and rest.endswith("…]\n" + "z" * 300)
+    for part, first, last in shown.ranges:
+        part.sent.add(first, last)
+    assert (ends.account.read, ends.account.bytes) == (800, 10_000)
+    small = Input("stdin", "a" * 500, "z" * 300, 800, 2)
+    for part, first, last in small.shown(5_000, recall=False).ranges:
+        part.sent.add(first, last)
+    assert small.account.read == 799, "what was not kept is not known to be nothing"
+    whole = Input("prompt", "a" * 500)
+    assert whole.kept and whole.shown(500, recall=False).text == "a" * 500
