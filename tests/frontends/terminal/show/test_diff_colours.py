@@ -55,6 +55,8 @@ def test_a_string_that_only_one_side_opens_goes_on_over_that_side_alone() -> Non
         [('"""', "string")],
         [("3", "value")],
     ]
+    found = coloured(rows('a = """\nb = 2\n"""\n', "a = 1\nb = 2\n"))
+    assert found == [[('"""', "string")], [("1", "value")], [("2", "value")], [('"""', "string")]]
 
 
 def test_a_hunk_that_may_begin_inside_a_string_stays_plain() -> None:
