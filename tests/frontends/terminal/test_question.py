@@ -293,7 +293,10 @@ def test_why_auto_asks_is_told(start: Start) -> None:
 @pytest.mark.parametrize(
     ("call", "shown"),
     [
-        (("read", {"path": "/etc/hostname"}), "? read asks to read /etc/hostname\n  why: it is outside the workspace\n"),
+        (
+            ("read", {"path": "/etc/hostname"}),
+            "? read asks to read /etc/hostname\n  why: it is outside the workspace\n",
+        ),
         (write(".env"), "? write asks to change .env\n     1 + x\n  why: it has the name of a file with secrets\n"),
         (bash("make all"), "  why: make is not known to be read-only\n"),
         (

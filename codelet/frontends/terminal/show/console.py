@@ -16,7 +16,6 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.theme import Ground, look_of
 
-
 _COLOURS = {"256": 256, "truecolor": 1 << 24}
 
 

@@ -23,7 +23,7 @@ _MOST_CHARACTERS = 20_000
 _LONGEST = 1_000
 """Nor is a hunk with a longer line, which a program made."""
 
-_NAMES = {
+_NAMES: dict[str | Style, str] = {
     Style.parse(COMMENT): "look.comment",
     Style.parse(STRING): "look.string",
     Style.parse(KEYWORD): "look.keyword",
@@ -34,7 +34,7 @@ _NAMES = {
 
 
 class _Hunk(Record):
-    """A hunk of a file by the numbers of its lines in the diff; `starts` are its first lines in the old and new text."""
+    """The numbers of a hunk's lines in the diff; `starts` are its first lines in the file's old and new text."""
 
     file: str
     starts: tuple[int, int]

@@ -41,7 +41,7 @@ _LINES = {
     "look.value": "cyan",
     "look.name": "bold",
 }
-_NO_CODE = {name: "" for name in ("look.comment", "look.string", "look.keyword", "look.value", "look.name")}
+_NO_CODE = dict.fromkeys(("look.comment", "look.string", "look.keyword", "look.value", "look.name"), "")
 _MARKED = {**_LINES, "look.prompt": "bold", "look.added": "underline", "look.removed": "underline"}
 _DARK = {**_LINES, "look.prompt": "bold on #2d333b", "look.added": "on #1c4a2a", "look.removed": "on #61242a"}
 _LIGHT = {**_LINES, "look.prompt": "bold on #e6eaef", "look.added": "on #b4e5c0", "look.removed": "on #f8c3c1"}
