@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pyte
@@ -425,6 +427,13 @@ def test_shift_tab_goes_through_the_modes(start: Start) -> None:
     for mode in ("ask", "auto-edit", "auto", "read-only", "ask"):
         terminal.wait_for(f"recorded · {mode} ·")
         terminal.type("\x1b[Z")
+
+
+def test_it_starts_without_argparse() -> None:
+    """What reads the usual command line, and all that the prompt needs: argparse costs more than any module of ours."""
+    names = "cli, frontends.plain_arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
+    code = f"import sys, codelet.{names.replace(', ', ', codelet.')}; print('argparse' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 
 class _ErasedPlaces(pyte.Screen):
