@@ -477,8 +477,12 @@ def test_the_usual_command_lines_are_plain_and_what_is_wrong_is_left_to_argparse
     plain = read_plain(usual)
     assert plain is not None
     assert (plain.model, plain.output_format, plain.quiet, plain.prompt) == ("openai/x", "json", True, "go")
+    for opens_the_terminal in ([], ["-m", "openai/x"], ["--theme", "dark", "--debug"]):
+        plain = read_plain(opens_the_terminal)
+        assert plain is not None and plain.prompt is None
     for wrong in (
         ["-p"],
+        ["go"],
         ["-p", "go", "--nosuch", "x"],
         ["-p", "go", "--output-format", "yaml"],
         ["-p", "a", "-p", "b"],

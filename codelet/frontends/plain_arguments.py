@@ -1,4 +1,4 @@
-"""The command line of most runs, `codelet --model NAME -p "PROMPT"`, read without argparse.
+"""The command line of most runs, `codelet --model NAME`, with -p "PROMPT" or without, read without argparse.
 
 argparse with all flags added takes a twentieth of the time to the first request. Whatever is not plain here, what is
 wrong above all, is left to `arguments`; what is read here reads the same there, which tests/test_command_line.py holds.
@@ -28,7 +28,7 @@ _FLAGS = {flag: each for each in _FLAGGED.values() for flag in (each.flag, each.
 
 
 def read_plain(arguments: Sequence[str]) -> argparse.Namespace | None:
-    """What `arguments.parse_command_line` makes of -p with a prompt and of flags with their values; else None."""
+    """What `arguments.parse_command_line` makes of flags with their values, -p with a prompt among them; else None."""
     read: dict[str, Any] = dict.fromkeys((*_FLAGGED, "prompt", "output_format"))
     read |= dict.fromkeys(_SWITCHES.values(), False)
     rest = iter(arguments)
@@ -50,6 +50,4 @@ def read_plain(arguments: Sequence[str]) -> argparse.Namespace | None:
                 return None
             else:
                 read[setting.name] = value
-    if read["prompt"] is None:
-        return None
     return cast("argparse.Namespace", SimpleNamespace(**read, **_NOTHING_ELSE))  # it is one but for its class

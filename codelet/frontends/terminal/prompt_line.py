@@ -261,6 +261,16 @@ def _history(preferences: Preferences, pastes: Pastes, complain: Callable[[str],
     return HistoryFile(preferences.history, pastes.expand, complain)
 
 
+class _KeptOnce(Vt100_Output):
+    """tmux keeps in its scrollback what is erased from the first column of the first row on, as "clear" does it.
+
+    After Ctrl-L the line stands there, and would be found a second time above. A blank is written and erased with it.
+    """
+
+    def erase_down(self) -> None:
+        self.write_raw(" \x1b[J\b")
+
+
 def make_output() -> Output:
     """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
     if is_dumb_terminal():
@@ -270,7 +280,7 @@ def make_output() -> Output:
         columns, rows = shutil.get_terminal_size()
         return Size(rows=rows, columns=columns)
 
-    return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
+    return _KeptOnce(sys.stdout, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
 
 
 def _color_depth(colours: bool) -> ColorDepth:

@@ -96,7 +96,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     rows = [row for warning in warnings for row in wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width)]
     parts = _parts(question)
     if len(parts) <= 1:
-        reason = wrap(Text.assemble("  ", (f"why: {visible(question.verdict.reason)}", QUIET)), width)
+        reason = wrap(Text.assemble("  ", (f"why: {visible(_why(question))}", QUIET)), width)
         if room is not None:
             reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
         if room is None or not parts or not parts[0][0]:
@@ -114,6 +114,14 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     return rows
 
 
+def _why(question: Question) -> str:
+    """The verdict's reason; of the one place that the head has named it says no more than "it"."""
+    reason, places = question.verdict.reason, {touch.what for touch in question.touches}
+    place = places.pop() if len(places) == 1 else ""
+    is_named = place and reason.startswith(f"{place} ") and all(touch.kind != "run" for touch in question.touches)
+    return f"it{reason.removeprefix(place)}" if is_named else reason
+
+
 def _at_most(rows: list[Text], more: Text) -> list[Text]:
     return rows if len(rows) <= _MOST_REASON_ROWS else [*rows[: _MOST_REASON_ROWS - 1], more]
 
@@ -128,10 +136,11 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 
 
 def _part_row(text: str, reason: str, width: int, more: str) -> Text:
-    """One part on one line: its words first, as much as there is room for."""
+    """One part on one line: its words first, as much as there is room for; why, where the row above does not say it."""
     if not text:
         return truncate(Text(f"    ({reason})", WARN), width, more)
-    return truncate(Text.assemble("    ", (text, WARN), (f"  ({reason})", QUIET)), width, more)
+    told = "" if reason == f"{text.partition(' ')[0]} is not known to be read-only" else f"  ({reason})"
+    return truncate(Text.assemble("    ", (text, WARN), (told, QUIET)), width, more)
 
 
 def _elided(word: str) -> str:

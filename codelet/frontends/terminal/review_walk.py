@@ -85,7 +85,7 @@ class ReviewWalk:
                     lines = [line for line in lines_of(hunk) if first <= line.number <= last]
                     start = lines[0].number if lines else finding.line
                     body = "\n".join(f"{line.sign}{with_codes(line.text)}" for line in lines)
-                    return f"@@ -{start} +{start} @@\n{body}\n"
+                    return f"+++ {with_codes(finding.path)}\n@@ -{start} +{start} @@\n{body}\n"
         return ""
 
 

@@ -290,8 +290,24 @@ def test_why_auto_asks_is_told(start: Start) -> None:
     terminal.key("esc")
 
 
-def test_what_a_read_wants(start: Start) -> None:
-    terminal = start(step("Now.", ("read", {"path": "/etc/hostname"})), step("Done."))
+@pytest.mark.parametrize(
+    ("call", "shown"),
+    [
+        (
+            ("read", {"path": "/etc/hostname"}),
+            "? read asks to read /etc/hostname\n  why: it is outside the workspace\n",
+        ),
+        (write(".env"), "? write asks to change .env\n     1 + x\n  why: it has the name of a file with secrets\n"),
+        (bash("make all"), "  why: make is not known to be read-only\n"),
+        (
+            bash("make all; git var X"),
+            "  why: 2 parts are not known to read only\n"
+            "    make all\n    git var X  (git var of this name is not known to be read-only)\n",
+        ),
+    ],
+)
+def test_why_says_what_the_rows_above_do_not(start: Start, call: tuple[str, dict[str, str]], shown: str) -> None:
+    terminal = start(step("Now.", call), step("Done."))
     asked(terminal)
-    assert "? read asks to read /etc/hostname\n  why: /etc/hostname is outside the workspace\n" in terminal.text
+    assert shown in terminal.text
     terminal.key("esc")

@@ -7,8 +7,11 @@ import os
 import re
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
+import pyte
 import pytest
 
 from tests.support.program import CODELET, descendants, lives, processes_with
@@ -424,6 +427,39 @@ def test_shift_tab_goes_through_the_modes(start: Start) -> None:
     for mode in ("ask", "auto-edit", "auto", "read-only", "ask"):
         terminal.wait_for(f"recorded · {mode} ·")
         terminal.type("\x1b[Z")
+
+
+def test_it_starts_without_argparse() -> None:
+    """What reads the usual command line and all that the prompt needs import none of it."""
+    names = "cli, frontends.plain_arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
+    code = f"import sys, codelet.{names.replace(', ', ', codelet.')}; print('argparse' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
+
+
+class _ErasedPlaces(pyte.Screen):
+    """Where the cursor stood when all below it was erased."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[int, int]] = []
+        super().__init__(80, 24)
+
+    def erase_in_display(self, how: int = 0, *arguments: object, **options: object) -> None:
+        if how == 0:
+            self.places.append((self.cursor.x, self.cursor.y))
+        super().erase_in_display(how, *arguments, **options)
+
+
+def test_the_line_on_top_of_a_cleared_screen_is_not_erased_from_its_first_column(start: Start) -> None:
+    """tmux takes that for "clear" and keeps it: the prompt stood there twice."""
+    terminal = start(step("First."), step("Second."))
+    terminal.wait_for(STATUS)
+    ask(terminal, "one", "First.", STATUS)
+    terminal.type("\x0c")
+    terminal.settle(0.25)
+    ask(terminal, "two", "Second.", STATUS)
+    screen = _ErasedPlaces()
+    pyte.ByteStream(screen).feed(terminal.raw)
+    assert any(row == 0 for _, row in screen.places) and (0, 0) not in screen.places
 
 
 @pytest.mark.parametrize("columns", [80, 200])

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.theme import Ground, look_of
 
+_COLOURS = {"256": 256, "truecolor": 1 << 24}
+
 
 class OutputConsole(Console):
     """rich's console on stdout, printing text as it stands: no markup, no emoji names, no highlighting."""
@@ -29,7 +31,7 @@ class OutputConsole(Console):
 
     def set_look(self, theme: str, ground: Ground) -> None:
         """Use another theme, or the same one on another ground, from the next row on."""
-        self.look = look_of(theme, ground, self.color_system in ("256", "truecolor") and not self._colourless)
+        self.look = look_of(theme, ground, 0 if self._colourless else _COLOURS.get(self.color_system or "", 16))
         self.no_color = self._colourless or self.look.plain
         self._looks.clear()
 
@@ -51,7 +53,7 @@ class OutputConsole(Console):
             row.expand_tabs(8)
         segments = self._segments(row)
         if self.no_color:
-            segments = Segment.remove_color(segments)
+            segments = Segment.simplify(Segment.remove_color(segments))
         system = COLOR_SYSTEMS.get(self.color_system or "")
         parts = [style.render(text, color_system=system) if style else text for text, style, _ in segments]
         return "".join([*parts, "\n"])

@@ -1,19 +1,17 @@
-"""Shows a unified diff: line numbers, signs and colour; without its file headers where one file is meant."""
+"""Shows a unified diff: line numbers, signs and colours; without its file headers where one file is meant."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.text import Text
+from rich.text import Span, Text
 
 from codelet.frontends.terminal.show.changed_words import WordSpan, changed_words
 from codelet.frontends.terminal.show.console import truncate
+from codelet.frontends.terminal.show.diff_colours import HUNK, code_colours
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
-
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class DiffCount:
 def is_diff(text: str) -> bool:
     """Whether the text is a unified diff from its first line on."""
     head = text.lstrip("\n")[:4000]
-    return head.startswith(("--- ", "diff --git ", "@@ -")) and _HUNK.search(head) is not None
+    return head.startswith(("--- ", "diff --git ", "@@ -")) and HUNK.search(head) is not None
 
 
 def count_diff(text: str) -> DiffCount:
@@ -53,9 +51,9 @@ def diff_rows(
     old = new = 0
     body = False
     source = clean(text).rstrip("\n").split("\n")
-    marked = changed_words(source)
+    marked, coloured = changed_words(source), code_colours(source)
     for number, line in enumerate(source):
-        if hunk := _HUNK.match(line):
+        if hunk := HUNK.match(line):
             if body:
                 rows.append(Text(" " * MARGIN + signs.more, QUIET))
             old, new, body = int(hunk[1]), int(hunk[2]), True
@@ -66,8 +64,8 @@ def diff_rows(
                 rows.append(Text(line[4:].removeprefix("b/"), "bold"))
         elif body and line[:1] in ("+", "-", " ", ""):
             mark = line[:1] or " "
-            changed = marked.get(number, ())
-            rows.append(_row(new if mark != "-" else old, mark, line[1:], changed, width, signs))
+            row = _row(new if mark != "-" else old, mark, line[1:], coloured.get(number, ()), marked.get(number, ()))
+            rows.append(truncate(row, width, signs.more))
             old += mark != "+"
             new += mark != "-"
     if len(rows) > limit:
@@ -76,14 +74,18 @@ def diff_rows(
     return rows
 
 
-def _row(number: int, mark: str, line: str, changed: Iterable[WordSpan], width: int, signs: Signs) -> Text:
-    style = {"+": ADDED, "-": REMOVED}.get(mark, "")
+def _row(number: int, mark: str, line: str, coloured: Iterable[Span], changed: Iterable[WordSpan]) -> Text:
+    """One line: its number and sign, and its text in the code's colours, on what tells an added from a removed one."""
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)
-    row.append(f"{mark} {line}", style or QUIET)
-    begins = len(row) - len(line)
+    begins = len(row) + 2
+    row.append(f"{mark} {line}", {"+": "look.added_line", "-": "look.removed_line"}.get(mark, QUIET))
+    if mark != " ":
+        row.stylize(ADDED if mark == "+" else REMOVED, begins - 2, begins)
+    for start, end, style in coloured:
+        row.stylize(style, begins + start, begins + end)
     for start, end in changed:
         row.stylize("look.added" if mark == "+" else "look.removed", begins + start, begins + end)
     if not line.strip():
         row.rstrip()
-    return truncate(row, width, signs.more)
+    return row

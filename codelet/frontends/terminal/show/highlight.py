@@ -17,26 +17,29 @@ from rich.text import Span, Text
 CONTEXT_LINES = 24
 _NEAR_LINES = 8
 
-_COMMENT = "dim italic"
-_STRING = "green"
+COMMENT = "dim italic"
+STRING = "green"
+KEYWORD = "magenta"
+VALUE = "cyan"
+NAME = "bold"
 _STYLES = {
-    ("Comment",): _COMMENT,
-    ("Comment", "Preproc"): "magenta",
-    ("Keyword",): "magenta",
-    ("Keyword", "Constant"): "cyan",
-    ("Operator", "Word"): "magenta",
-    ("Literal", "String"): _STRING,
-    ("Literal", "Number"): "cyan",
-    ("Name", "Decorator"): "cyan",
-    ("Name", "Function"): "bold",
-    ("Name", "Class"): "bold",
-    ("Name", "Tag"): "magenta",
+    ("Comment",): COMMENT,
+    ("Comment", "Preproc"): KEYWORD,
+    ("Keyword",): KEYWORD,
+    ("Keyword", "Constant"): VALUE,
+    ("Operator", "Word"): KEYWORD,
+    ("Literal", "String"): STRING,
+    ("Literal", "Number"): VALUE,
+    ("Name", "Decorator"): VALUE,
+    ("Name", "Function"): NAME,
+    ("Name", "Class"): NAME,
+    ("Name", "Tag"): KEYWORD,
     ("Generic", "Deleted"): "red",
     ("Generic", "Inserted"): "green",
     ("Generic", "Heading"): "bold",
     ("Generic", "Subheading"): "dim",
 }
-_SPANNING = (Style.parse(_COMMENT), Style.parse(_STRING))
+_SPANNING = (Style.parse(COMMENT), Style.parse(STRING))
 """What may begin on one line and end on another."""
 
 
@@ -82,6 +85,18 @@ class Highlighter:
         else:
             start = outside[-1] if outside else first
         self._context = lines[start:]
+
+
+def part_of_file(path: str, lines: list[str]) -> tuple[list[Text], bool] | None:
+    """Some lines of a file, coloured, and whether their end stands inside a string or a comment.
+
+    None where the name tells no language.
+    """
+    lexer = _lexer_of_file(path.rpartition("/")[2])
+    if lexer is None:
+        return None
+    rows, inside = _coloured([*lines, ""], _parts(lexer, "\n".join(lines) + "\n\n"))
+    return rows[:-1], len(lines) in inside
 
 
 def _parts(lexer: _Lexer, code: str) -> list[tuple[int, int, Style]]:
@@ -150,3 +165,10 @@ def _lexer(name: str) -> _Lexer | None:
     from codelet.frontends.terminal.show.joined_lexer import lexer_named  # pygments comes with it
 
     return lexer_named(name) if name else None
+
+
+@lru_cache(maxsize=32)
+def _lexer_of_file(name: str) -> _Lexer | None:
+    from codelet.frontends.terminal.show.joined_lexer import language_of_file
+
+    return _lexer(language_of_file(name))

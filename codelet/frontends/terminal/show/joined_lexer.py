@@ -8,12 +8,13 @@ behind each tells which it was. A state is joined when the text first comes to i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 
 from pygments.lexer import Future, RegexLexer, RegexLexerMeta
-from pygments.lexers import find_lexer_class_by_name
+from pygments.lexers import find_lexer_class_by_name, get_all_lexers
 from pygments.token import Error, Whitespace, _TokenType
 from pygments.util import ClassNotFound
 
@@ -164,3 +165,24 @@ def lexer_named(name: str) -> Any | None:
         return _joined(find_lexer_class_by_name(name))(stripnl=False, ensurenl=True)
     except ClassNotFound:
         return None
+
+
+def language_of_file(name: str) -> str:
+    """The language that a file's name tells, as `lexer_named` takes it; empty for none.
+
+    An ending is most often a name of the language too. pygments' own search compiles each of its thousand patterns.
+    """
+    ending = PurePath(name).suffix.lower()
+    languages, files = _languages()
+    return files.get(name, "") or (languages.get(ending[1:], "") or files.get(f"*{ending}", "") if ending else "")
+
+
+@cache
+def _languages() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Languages by their names, and by the names and endings of files; the first one that claims it has it."""
+    found: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for _, names, files, _ in get_all_lexers(plugins=False):
+        for kind, claimed in zip(found, (names, files) if names else ((), ()), strict=True):
+            for each in claimed:
+                kind.setdefault(each, names[0])
+    return found

@@ -31,10 +31,31 @@ class Look(Record):
     plain: bool = False
 
 
-_MARKED = {"look.prompt": "bold", "look.added": "underline", "look.removed": "underline"}
-_DARK = {"look.prompt": "bold on #2d333b", "look.added": "on #1c4a2a", "look.removed": "on #61242a"}
-_LIGHT = {"look.prompt": "bold on #e6eaef", "look.added": "on #b4e5c0", "look.removed": "on #f8c3c1"}
+# On the terminal's own ground the colour of a line is what tells an added from a removed one: strings would hide it.
+_LINES = {
+    "look.added_line": "green",
+    "look.removed_line": "red",
+    "look.comment": "dim italic",
+    "look.string": "",
+    "look.keyword": "magenta",
+    "look.value": "cyan",
+    "look.name": "bold",
+}
+_NO_CODE = dict.fromkeys(("look.comment", "look.string", "look.keyword", "look.value", "look.name"), "")
+_MARKED = {**_LINES, "look.prompt": "bold", "look.added": "underline", "look.removed": "underline"}
+_DARK = {**_LINES, "look.prompt": "bold on #2d333b", "look.added": "on #1c4a2a", "look.removed": "on #61242a"}
+_LIGHT = {**_LINES, "look.prompt": "bold on #e6eaef", "look.added": "on #b4e5c0", "look.removed": "on #f8c3c1"}
+# Behind whole lines stand shades so near to the ground that only a terminal with all colours has them.
+_TINTS: Mapping[str, Mapping[Ground, tuple[str, str]]] = {
+    "": {"dark": ("on #12261e", "on #301b1e"), "light": ("on #e6f7ea", "on #fdeceb")},
+    "colour-blind": {"dark": ("on #0c2238", "on #33230f"), "light": ("on #e3f0ff", "on #fff0dd")},
+}
 _ON_PAPER = {"green": "#116329", "red": "#a40e26", "yellow": "#7d4e00", "cyan": "#0b6478", "magenta": "#7a3ab8"}
+_SEEN: Mapping[Ground, tuple[Mapping[str, str], Mapping[str, str]]] = {
+    "": ({}, _MARKED),
+    "dark": ({}, _DARK),
+    "light": (_ON_PAPER, _LIGHT),
+}
 # Blue and orange differ for everybody; added and removed lines have their signs besides.
 _BLIND: Mapping[Ground, tuple[Mapping[str, str], Mapping[str, str]]] = {
     "": ({"green": "bright_blue", "red": "yellow"}, _MARKED),
@@ -49,20 +70,20 @@ _BLIND: Mapping[Ground, tuple[Mapping[str, str], Mapping[str, str]]] = {
 }
 
 
-def look_of(theme: str, ground: Ground, shades: bool) -> Look:
-    """What a theme looks like on that ground; `shades` says that the terminal has more than its sixteen colours."""
-    if theme == "plain":
-        return Look({}, _MARKED, plain=True)
+def look_of(theme: str, ground: Ground, colours: int) -> Look:
+    """What a theme looks like on that ground, on a terminal of so many colours: 16, 256 or more, 0 for none."""
+    if theme == "plain" or not colours:
+        return Look({}, {**_MARKED, **_NO_CODE}, plain=theme == "plain")
     if theme in ("dark", "light"):
         ground = "dark" if theme == "dark" else "light"
-    if not shades:
+    if colours <= 16:
         ground = ""
-    if theme == "colour-blind":
-        colours, styles = _BLIND[ground]
-        return Look(colours, styles, band=bool(ground))
-    if ground == "light":
-        return Look(_ON_PAPER, _LIGHT, band=True)
-    return Look({}, _DARK, band=True) if ground == "dark" else Look({}, _MARKED)
+    replaced, styles = _BLIND[ground] if theme == "colour-blind" else _SEEN[ground]
+    if ground and colours > 256:
+        added, removed = _TINTS["colour-blind" if theme == "colour-blind" else ""][ground]
+        tinted = {"look.added_line": added, "look.removed_line": removed, "look.string": "green"}
+        styles = {**styles, **tinted}
+    return Look(replaced, styles, band=bool(ground))
 
 
 def ground_told(environment: Mapping[str, str] = os.environ) -> Ground:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,6 +11,8 @@ from codelet.errors import EXIT_INTERRUPT, CodeletError, ToolError, UsageError
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
 
 if TYPE_CHECKING:
+    import argparse
+
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.providers.protocol import Provider
@@ -195,6 +196,8 @@ async def _change(argument: str) -> ReviewedChange:
 
 def _options(argument: str) -> argparse.Namespace:
     """The words as `codelet review` takes them: --staged, --uncommitted, --base BRANCH, commits, paths."""
+    import argparse  # the prompt of the terminal waits for none of it
+
     try:
         words = shlex.split(argument)
     except ValueError as error:
