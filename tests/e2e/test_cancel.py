@@ -68,8 +68,8 @@ def steps(script: Sequence[Step | Callable[[str], Step]], wire: str) -> list[Ste
 class State:
     """A state of a turn: what the server plays, and when the turn has come there.
 
-    It is there at the `count`-th event of a type (a number alone counts all), or else when the script's last
-    request has been read and its answer stalls.
+    It is there at the `count`-th event of a type, of text at so many characters (what comes together is one event), or
+    else when the script's last request has been read and its answer stalls.
     """
 
     script: Sequence[Step | Callable[[str], Step]]
@@ -77,7 +77,10 @@ class State:
     count: int = 1
 
     def reached(self, seen: list[events.Event]) -> bool:
-        return self.kind is not None and sum(isinstance(event, self.kind) for event in seen) >= self.count
+        if self.kind is None:
+            return False
+        these = [event for event in seen if isinstance(event, self.kind)]
+        return sum(len(event.delta) if isinstance(event, events.Text) else 1 for event in these) >= self.count
 
 
 STATES = {
@@ -88,7 +91,7 @@ STATES = {
     "waiting for the first event": State([stopped(ANSWER, "first event")]),
     "waiting for the first token": State([stopped(ANSWER, "first token")]),
     "within the reasoning": State([stopped(FULL, "reasoning")], events.Reasoning),
-    "within the text": State([stopped(ANSWER, "text")], events.Text, 2),
+    "within the text": State([stopped(ANSWER, "text")], events.Text, len("All is ")),
     "within a call's arguments": State([stopped(FULL, "arguments")]),
     "between two calls": State([stopped(FULL, "between calls")]),
     "before the finish marker": State([stopped(FULL, "finish")]),
@@ -98,7 +101,7 @@ STATES = {
     "the first of several tools runs": State([Reply(calls=[BASH, WRITE])], events.ToolCallStarted),
     "a later tool runs": State([Reply(calls=[READ, BASH, WRITE])], events.ToolResult),
     "after the tools, before the next headers": State([FULL, stopped(ANSWER, "headers")]),
-    "within the second answer": State([FULL, stopped(ANSWER, "text")], events.Text, 5),
+    "within the second answer": State([FULL, stopped(ANSWER, "text")], events.Text, len("Let me look first. All is ")),
 }
 
 

@@ -419,7 +419,7 @@ def test_an_interrupt_in_the_middle_of_an_import(codelet: Codelet, tmp_path: Pat
     """Before 3.12 Python wraps what `__set_name__` raises: such an interrupt would be told as a bug."""
     shadow = tmp_path / "shadow"
     shadow.mkdir()
-    (shadow / "argparse.py").write_text(MAKES_A_CLASS)
+    (shadow / "asyncio.py").write_text(MAKES_A_CLASS)
     done = codelet("-p", "go on", env={"PYTHONPATH": f"{shadow}{os.pathsep}{ROOT}"})
     assert (done.exit, done.out, done.err) == (130, "", "")
 

@@ -72,7 +72,7 @@ def test_stream_json_is_one_event_a_line(codelet_on_each_wire: Codelet):
 
 def test_stream_json_arrives_while_the_model_speaks(codelet: Codelet):
     pieces = [f"word{number} " for number in range(40)]
-    codelet.server.script = [Reply(pieces)]
+    codelet.server.script = [Reply(pieces, fault=Stop("stall", after=20, seconds=1.0))]
     done = codelet("-p", "go", "--output-format", "stream-json")
     deltas = [event["delta"] for event in done.lines() if event["type"] == "text"]
     assert "".join(map(str, deltas)) == "".join(pieces)
