@@ -220,7 +220,7 @@ class Renderer:
                 self._activity.now("waiting for the model")
             case events.StepStart():
                 self._say("note", self._told())
-                self._activity.now("waiting for the model")
+                self._activity.now("waiting for the model", anew=True)
                 self._draw()
             case events.ToolCallStarted(id=call_id, name=name, arguments=arguments, title=about):
                 self._titles[call_id] = call_title(name, arguments, about)
