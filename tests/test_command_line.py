@@ -201,7 +201,8 @@ def test_another_model_goes_on_where_the_first_fails(codelet: Codelet):
         other.script = [Reply("again")]
         told = codelet(*words, "text", env=env)
         (line,) = [line for line in told.complaints if "goes on" in line]
-        assert line.startswith("openai/scripted failed 3 times in a row")
+        assert line == "openai/scripted failed 3 times in a row: ollama/qwen3 goes on", "why was told at each attempt"
+        assert sum("overloaded" in each for each in told.complaints) == 2
         assert [request.json["model"] for request in other.requests] == ["qwen3"] * 2
     wrong = codelet("-p", "go", "--fallback-model", "anthropic/claude-x", env={"ANTHROPIC_API_KEY": None})
     assert "--fallback-model anthropic/claude-x: no key for Anthropic" in one_line(wrong, 2)

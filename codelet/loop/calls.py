@@ -136,8 +136,8 @@ class CallRunner:
         """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
         done, half, waiting = [], [], []
         for item in self._pending:
-            if item.result is not None:
-                done.append(item.id)
+            if item.result is not None:  # answered: a refused call was not done, though
+                (waiting if item.result.status == "refused" else done).append(item.id)
             elif item.state == "running":
                 half.append(item.id)
                 self._record_end(item, "interrupted")

@@ -60,6 +60,7 @@ class Route:
         self._use = use
         self._clock = clock
         self._breakers: dict[tuple[str, str], tuple[Provider, CircuitBreaker]] = {}
+        self._last_reason = ""  # of the attempt before, in this turn: whoever looks on has been told it
 
     def choose(self, provider: Provider) -> None:
         """The user chose another one, or the same anew: its failures are forgotten."""
@@ -80,6 +81,7 @@ class Route:
 
     def end_turn(self) -> None:
         """The turn is over: a probe that was stopped is none."""
+        self._last_reason = ""
         self._breaker(self.current).abandoned()
 
     def ready(self) -> None:
@@ -102,9 +104,10 @@ class Route:
         breaker = self._breaker(self.current)
         probe = breaker.state == "probing"
         breaker.failed()
+        is_told, self._last_reason = reason == self._last_reason, reason
         if breaker.state == "closed":
             return False
-        if self._stand_in(reason):
+        if self._stand_in(reason, is_told=is_told):
             return True
         if probe:
             raise ProviderError(reason)
@@ -140,8 +143,8 @@ class Route:
                 wait=breaker.wait,
             )
 
-    def _stand_in(self, reason: str) -> bool:
-        """Go on with the first that stands by and may be asked; whether there is one."""
+    def _stand_in(self, reason: str, *, is_told: bool = False) -> bool:
+        """Go on with the first that stands by and may be asked; whether there is one. `is_told`: why is known."""
         for provider in self._standing_by:
             if _key(provider) == _key(self.current) or not self._breaker(provider).admits():
                 continue
@@ -150,7 +153,8 @@ class Route:
             self._go_to(provider)
             self.changes.append(ModelChange(replaced=before.model, model=provider.model, reason=why))
             times = "once" if failures == 1 else f"{failures} times in a row"
-            self.told.append(Note(f"{before.model} failed {times} ({why}): {provider.model} goes on"))
+            told = "" if is_told else f" ({why})"
+            self.told.append(Note(f"{before.model} failed {times}{told}: {provider.model} goes on"))
             return True
         return False
 

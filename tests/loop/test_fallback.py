@@ -95,13 +95,20 @@ async def test_after_three_failures_the_next_model_goes_on_and_no_call_runs_agai
     assert (tmp_path / "made.txt").read_text() == "made once\n"
     assert [message["role"] for message in other.requests[0].messages][-2:] == ["assistant", "tool"]
     (note,) = notes(seen)
-    assert note.startswith("openai/first failed 3 times in a row (")
-    assert note.endswith("): openai/second goes on")
-    assert "overloaded" in note
+    assert note == "openai/first failed 3 times in a row: openai/second goes on"
+    assert all("overloaded" in retry.reason for retry in of_type(seen, events.Retry)), "why was told at each attempt"
     (change,) = session.standby.changes
     assert (change.replaced, change.model) == ("openai/first", "openai/second")
     assert session.provider.model == "openai/second"
     assert of_type(seen, events.TurnEnd)[-1].steps == 2
+
+
+async def test_a_last_failure_of_another_kind_is_told(opened: Open, model_server: ModelServer, other: ModelServer):
+    model_server.script = [DOWN, DOWN, HttpError(500, "the disk is full")]
+    other.script = [Reply("done")]
+    (note,) = notes(await turn(opened()))
+    assert note.startswith("openai/first failed 3 times in a row (")
+    assert note.endswith("the disk is full): openai/second goes on")
 
 
 async def test_the_chosen_model_is_asked_again_with_a_new_turn_after_the_pause(

@@ -17,6 +17,7 @@ from codelet.loop.session import Session
 from codelet.messages import assistant, reminder_type, unpaired, user
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
+from codelet.safety import Policy
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of
 from tests.support.proxy import Proxy
@@ -219,6 +220,14 @@ async def test_resume_after_a_cancel_in_a_tool_tells_what_was_done(
     failed = [message["tool_call_id"] for message in session.messages if message.get("failed")]
     assert failed == ["b", "w"], "what was stopped has failed, what was done has not"
     assert "Let me." in json.dumps(sent), "what was whole stays"
+
+
+async def test_a_refused_call_is_not_told_as_done(make_session: MakeSession, model_server: ModelServer, repo: Path):
+    calls = [Call("w", "write", {"path": "x", "content": ""}), Call("b", "bash", {"command": "echo begun; sleep 60"})]
+    model_server.script = [Reply(calls=calls)]
+    session = make_session(policy=Policy(repo, deny=["write"], yes=True))
+    await until(session, events.ToolProgress)
+    assert session.interruption == events.Interrupted(done=(), half_done=("b",), not_done=("w",))
 
 
 async def test_the_connection_is_opened_while_the_reminders_are_gathered(

@@ -49,10 +49,10 @@ class Activity:
     retry_at: float = 0.0
     stopping: bool = False
 
-    def now(self, doing: str) -> None:
-        """Begin another activity; the same one keeps its clock."""
+    def now(self, doing: str, *, anew: bool = False) -> None:
+        """Begin another activity; the same one keeps its clock, unless it begins `anew`."""
         self.retry = None
-        if doing != self.doing:
+        if anew or doing != self.doing:
             self.doing, self.since, self.thoughts = doing, self.clock(), ""
 
     def heard(self) -> None:

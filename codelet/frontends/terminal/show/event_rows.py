@@ -15,10 +15,11 @@ from codelet.outcome import unread
 from codelet.system.text import clean, one_line
 
 
-def retry_rows(event: Retry, width: int, signs: Signs) -> list[Text]:
-    """A failed request, why in full, and when it is sent again."""
+def retry_rows(event: Retry, width: int, signs: Signs, *, again: bool = False) -> list[Text]:
+    """A failed request, why in full unless it failed so the time before, and when it is sent again."""
     tail = f"retry {event.attempt} of {event.attempts} in {duration(max(event.wait, 0.0))}"
-    row = Text.assemble((f"{signs.retry} ", WARN), one_line(event.reason, _LONGEST_REASON))
+    reason = "the same again" if again else one_line(event.reason, _LONGEST_REASON)
+    row = Text.assemble((f"{signs.retry} ", WARN), reason)
     whole = row + Text(f" {signs.dot} {tail}", QUIET)
     if whole.cell_len <= width:
         return [whole]

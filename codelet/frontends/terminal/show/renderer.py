@@ -81,6 +81,7 @@ class Renderer:
         self._asking: Sequence[Text] = ()
         self._asking_cursor = False
         self._seen: set[str] = set()
+        self._failure = ""  # why the request before failed, where its row is still near
 
     @property
     def is_live(self) -> bool:
@@ -216,11 +217,12 @@ class Renderer:
                 self._report = None
                 self._block, self._is_parted = "prompt", False
                 self._seen.clear()
+                self._failure = ""
                 self._activity.clear()
                 self._activity.now("waiting for the model")
             case events.StepStart():
                 self._say("note", self._told())
-                self._activity.now("waiting for the model")
+                self._activity.now("waiting for the model", anew=True)
                 self._draw()
             case events.ToolCallStarted(id=call_id, name=name, arguments=arguments, title=about):
                 self._titles[call_id] = call_title(name, arguments, about)
@@ -230,8 +232,10 @@ class Renderer:
                 self._result(event)
             case events.Retry():
                 self._activity.retry, self._activity.retry_at = event, self._clock() + event.wait
-                self._say("note", event_rows.retry_rows(event, self.width, self.signs))
+                again, self._failure = event.reason == self._failure, event.reason
+                self._say("note", event_rows.retry_rows(event, self.width, self.signs, again=again))
             case events.Note():
+                self._failure = ""
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
             case events.Steering(text=text):
                 self.keep_prompt(text)

@@ -436,6 +436,31 @@ def test_reasoning_streams_and_folds() -> None:
     assert "Thought number 7" in "\n".join(row.plain for row in rows[place:])
 
 
+def test_a_request_that_fails_as_before_does_not_repeat_why() -> None:
+    screen = Screen()
+    busy = [events.Retry(attempt=number, attempts=5, wait=1.0, reason="the engine is overloaded") for number in (2, 3)]
+    text = screen.show(events.TurnStart(1, "m"), *busy, events.Note("other goes on"), busy[0], events.Text("Hello"))
+    told = [line for line in text.split("\n") if line.startswith("↻")]
+    assert [line.partition(" · ")[0] for line in told] == [
+        "↻ the engine is overloaded",
+        "↻ the same again",
+        "↻ the engine is overloaded",
+    ], "another model's failure is not the same"
+
+
+def test_each_request_has_its_own_waiting_time() -> None:
+    screen = Screen()
+    screen.show(events.TurnStart(1, "m"), events.StepStart(1))
+    screen.time += 5
+    read = events.ToolCallStarted(id="a", name="read", arguments={"path": "x.py"})
+    screen.show(read)
+    screen.time += 60
+    screen.show(events.ToolResult(id="a", name="read", status="done", text="x", seconds=60), events.StepStart(2))
+    screen.time += 2
+    screen.renderer.tick()
+    assert "waiting for the model · 2.0 s" in screen.text, "neither the call nor the question before it was waiting"
+
+
 def test_a_stall_is_told_once_an_answer_has_begun() -> None:
     screen = Screen()
     screen.show(events.TurnStart(1, "m"), events.StepStart(1))
