@@ -134,10 +134,12 @@ class CallRunner:
 
     def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
         """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
-        done, half, waiting = [], [], []
+        done: list[str] = []
+        half: list[str] = []
+        not_done: list[str] = []
         for item in self._pending:
-            if item.result is not None:  # answered: a refused call was not done, though
-                (waiting if item.result.status == "refused" else done).append(item.id)
+            if item.result is not None:  # answered; a refused call was not done, though
+                (not_done if item.result.status == "refused" else done).append(item.id)
             elif item.state == "running":
                 half.append(item.id)
                 self._record_end(item, "interrupted")
@@ -145,9 +147,9 @@ class CallRunner:
                 output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
                 self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, failed=True)
             else:
-                waiting.append(item.id)
+                not_done.append(item.id)
                 self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
-        return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(waiting))
+        return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(not_done))
 
     async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
         """Take the calls that are next from the end of `waiting`: one, or all in a row that may run at once."""
