@@ -5,6 +5,7 @@ What is outside lies in places that the sandbox does not empty: a read-only moun
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -26,6 +27,21 @@ from tests.support.program import processes_with
 _NOBODY = 65534
 _PROGRAM = Path(escapes.__file__)
 _ALLOWED = {"read-only": {"pair of sockets"}, "workspace": {"pair of sockets", "workspace: write", "workspace: secret"}}
+
+
+def _both_on_one_port() -> tuple[socket.socket, socket.socket]:
+    """A listener and a socket for datagrams: the port that one was given may be another program's for the other."""
+    while True:
+        tcp, datagrams = socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            datagrams.bind(tcp.getsockname())
+        except OSError as error:
+            tcp.close()
+            datagrams.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return tcp, datagrams
 
 
 class Place:
@@ -52,10 +68,8 @@ class Place:
         self.listeners = [self._listening(str(path)) for path in (self.home / ".agent" / "s", base / "s", other / "s")]
         self.abstract = f"codelet-{os.getpid()}-{base.name}"
         self.listeners.append(self._listening(f"\0{self.abstract}"))
-        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.datagrams.bind(("127.0.0.1", 0))
-        self.port = self.datagrams.getsockname()[1]
-        self.tcp = socket.create_server(("127.0.0.1", self.port))
+        self.tcp, self.datagrams = _both_on_one_port()
+        self.port = self.tcp.getsockname()[1]
         for each in (self.datagrams, self.tcp):
             each.setblocking(False)
 
