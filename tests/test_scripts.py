@@ -101,11 +101,12 @@ def test_a_mutant_is_tried_with_the_tests_that_run_its_line(tmp_path: Path) -> N
         "def sign(n: int) -> int:\n    if n < 0:\n        return -1\n    return 1\n\n\n"
         "def most(n: int = 2) -> int:\n    return min(n, MOST)\n",
         "tests/__init__.py": "",
-        "tests/test_sign.py": "from codelet.sign import most, sign\n\n\n"
-        "def test_plus() -> None:\n    assert sign(3) == 1\n\n\n"
-        "def test_minus() -> None:\n    assert sign(-1)\n\n\n"
-        "def test_most() -> None:\n    assert most() == 2\n\n\n"
-        "def test_wrong() -> None:\n    assert sign(1) == 2\n",
+        # The first of them loads the file, and so runs its lines outside functions.
+        "tests/test_sign.py": ""
+        "def test_plus() -> None:\n    from codelet.sign import sign\n    assert sign(3) == 1\n\n\n"
+        "def test_minus() -> None:\n    from codelet.sign import sign\n    assert sign(-1)\n\n\n"
+        "def test_most() -> None:\n    from codelet.sign import most\n    assert most() == 2\n\n\n"
+        "def test_wrong() -> None:\n    from codelet.sign import sign\n    assert sign(1) == 2\n",
         "pytest.ini": "[pytest]\n",
     }
     root = written(tmp_path / "project", files)

@@ -112,9 +112,10 @@ class Trial:
         for rank, file in enumerate([*near, *(file for file in self._files if file not in near)], 1):
             tests = self._tests(file)
             runs = [test for test in tests if product in test.lines]
-            exact = [test for test in runs if mutant.line in test.lines[product]]
-            if lines is not None and not exact:
-                exact = [test for test in runs if not lines.isdisjoint(test.lines[product])]
+            exact: list[Test] = []
+            if lines is not None:
+                its_own = [test for test in runs if mutant.line in lines and mutant.line in test.lines[product]]
+                exact = its_own or [test for test in runs if not lines.isdisjoint(test.lines[product])]
             inside += [(test.wall * min(rank, _NEAR + 1), test) for test in (runs if lines is None else exact)]
             outside += tests if file in near and not runs else []
         return _within([test for _, test in sorted(inside, key=lambda one: one[0])] or outside, self.budget)
@@ -162,8 +163,9 @@ def _within(tests: list[Test], budget: float) -> list[Test]:
 def _lines_about(mutant: Mutant, text: str) -> set[int] | None:
     """The lines that a fault can be noticed from: those of its innermost statement.
 
-    Of a default those of its function, of a constant those that name it; None where it is any line of the file. What
-    runs only where the file is the program has none: a child alone notices it.
+    Of a default those of its function, of a constant those that name it elsewhere, as its own line is run by whatever
+    loads the file first; None where it is any line of the file. What runs only where the file is the program has none:
+    a child alone notices it.
     """
     tree = ast.parse(text)
     found: set[int] | None = None
@@ -186,7 +188,7 @@ def _lines_about(mutant: Mutant, text: str) -> set[int] | None:
             names = {target.id for target in targets if isinstance(target, ast.Name)}
             found = {
                 one.lineno for one in ast.walk(tree) if getattr(one, "id", getattr(one, "attr", "")) in names
-            } or None
+            }.difference(range(node.lineno, (node.end_lineno or 0) + 1)) or None
     return found
 
 
