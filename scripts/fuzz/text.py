@@ -58,21 +58,28 @@ def run(count: int, seed: int) -> int:
     failures = 0
     for _ in range(count):
         text = random_text(source, generator)
-        start = time.process_time()
+        pieces = cut(source, text)
         try:
-            verdict = policy.judge("bash", [Touch("run", text)])
-            policy.prepare(text)
-            pieces = cut(source, text)
-            for ci in (False, True):
-                cleaner = Cleaner(ci=ci)
-                parts = "".join(map(cleaner.feed, pieces)) + cleaner.flush()
-                whole = Cleaner(ci=ci)
-                assert parts == whole.feed(text) + whole.flush(), "the cuts between chunks changed the result"
-            assert clean(clean(text)) == clean(text), "cleaning twice changed the result"
-            assert verdict.action in ("allow", "ask", "deny")
-            assert time.process_time() - start < SLOWEST or len(text) > 5_000, "it took too long"
+            # Beside other work a machine is at times half as fast: only what is slow each time is slow.
+            is_slow = all(_seconds(policy, text, pieces) > SLOWEST for _ in range(3))
+            assert not is_slow or len(text) > 5_000, "it took too long"
         except (AssertionError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:
             failures += 1
             print(f"FAIL {text!r}: {type(error).__name__}: {error}", flush=True)
     print(f"text (seed {seed}): {count} texts judged, prepared and cleaned; {failures} failed")
     return failures
+
+
+def _seconds(policy: Policy, text: str, pieces: list[str]) -> float:
+    """Judge, prepare and clean a text; the processor time that it took. Raises AssertionError for a wrong result."""
+    start = time.process_time()
+    verdict = policy.judge("bash", [Touch("run", text)])
+    policy.prepare(text)
+    for ci in (False, True):
+        cleaner = Cleaner(ci=ci)
+        parts = "".join(map(cleaner.feed, pieces)) + cleaner.flush()
+        whole = Cleaner(ci=ci)
+        assert parts == whole.feed(text) + whole.flush(), "the cuts between chunks changed the result"
+    assert clean(clean(text)) == clean(text), "cleaning twice changed the result"
+    assert verdict.action in ("allow", "ask", "deny")
+    return time.process_time() - start
