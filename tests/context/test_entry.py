@@ -38,3 +38,10 @@ def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
     assert small.account.read == 799, "what was not kept is not known to be nothing"
     whole = Input("prompt", "a" * 500)
     assert whole.kept and whole.shown(500, recall=False).text == "a" * 500
+
+
+async def test_half_a_pair_of_letters_is_no_text(open_session: Open):
+    """A terminal and a file may hold one; nobody could write it as JSON."""
+    session, _ = open_session()
+    await turn(session, "see \ud83d here")
+    assert session.messages[0]["content"] == "see \ufffd here"

@@ -208,3 +208,23 @@ async def test_over_anthropics_wire_the_window_is_kept_too(make_session: MakeSes
     session = make_session("anthropic")
     assert notes(await turn(session, LONG)) == [TOLD.replace("16,384", "100,000")]
     assert provider_of(model_server, "anthropic").local
+
+
+async def test_a_first_request_of_more_than_four_thousand_tokens_is_long(
+    make_session: MakeSession, model_server: ModelServer
+):
+    asked_before: list[int] = []
+    model_server.on_request = lambda request: asked_before.append(len(model_server.asked))
+    model_server.said, model_server.script = LLAMA, [Reply("done")]
+    session = make_session()
+    room = 4_000 - session.context_window.size(session.conversation)
+    await turn(session, "word " * (room * 4 // 5 + 200))
+    assert asked_before == [2]
+
+
+async def test_what_a_server_does_not_say_of_pictures_stays_as_it_was(tmp_path: Path):
+    session = Session(Asked("openai/house-1"), workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    session.meter.facts = session.facts.replace(images=True)
+    session.ask_server()
+    await session.upkeep.learnt()
+    assert (session.window, session.facts.images) == (50_000, True)

@@ -103,6 +103,29 @@ async def test_after_three_failures_the_next_model_goes_on_and_no_call_runs_agai
     assert of_type(seen, events.TurnEnd)[-1].steps == 2
 
 
+async def test_failures_with_an_answer_between_them_are_not_in_a_row(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [DOWN, DOWN, Reply(calls=[READ]), DOWN, DOWN, Reply("done")]
+    session = opened()
+    seen = await turn(session)
+    assert (notes(seen), other.requests, list(session.standby.opened().circuits())) == ([], [], [])
+    assert len(model_server.requests) == 6
+
+
+async def test_a_list_that_was_compacted_for_one_model_is_not_forced_again_for_the_next(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    too_long = HttpError(
+        400, "This model's maximum context length is 60000 tokens. However, you requested 70000 tokens."
+    )
+    model_server.script = [too_long, DOWN, DOWN, DOWN]
+    other.script = [Reply("done")]
+    seen = await turn(opened(), "word " * 40_000)
+    begun = [event.reason for event in of_type(seen, events.Compaction) if event.phase == "starting"]
+    assert begun.count("overflow") <= 1 and len(other.requests) == 1
+
+
 async def test_a_last_failure_of_another_kind_is_told(opened: Open, model_server: ModelServer, other: ModelServer):
     model_server.script = [DOWN, DOWN, HttpError(500, "the disk is full")]
     other.script = [Reply("done")]

@@ -423,3 +423,13 @@ async def test_a_session_ends_what_it_opened_once(tmp_path: Path):
         await session.close()
         assert (provider.closed, extension.closed) == (1, 1)
     assert session.interruption is not None, "the turn that was left in the middle is ended too"
+
+
+async def test_what_the_user_wrote_meanwhile_goes_in_between_two_steps_and_not_before_the_first(tmp_path: Path):
+    provider = played([CALL, SPENT, STOP], [TextChunk("done"), SPENT, STOP])
+    session = session_of(provider, tmp_path)
+    session.upkeep.steering = lambda: ["and the \udc00 tests"] if provider.requests else ["too early"]
+    seen = await turn(session)
+    assert events.Steering("and the \udc00 tests") in seen and events.Steering("too early") not in seen
+    assert [message["role"] for message in session.messages] == ["user", "assistant", "tool", "user", "assistant"]
+    assert session.messages[3]["content"] == "and the \ufffd tests"

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,11 +16,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet.errors import ToolError
+from codelet.tools.files import open_regular
 from codelet.tools.pages import read_path
 from codelet.tools.tool import ToolContext
 from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
+SWAPS = """import os
+while True:
+    for one in "pipe", "plain":
+        os.link(one, "b")
+        os.replace("b", "a.txt")
+"""
 
 
 async def test_lines_are_numbered(workspace: Path, call: Call) -> None:
@@ -125,6 +133,7 @@ def test_memory_stays_bounded(workspace: Path) -> None:
     program = """
 import asyncio, sys
 from pathlib import Path
+from codelet.tools.files import open_regular
 from codelet.tools.pages import read_path
 from codelet.tools.tool import ToolContext
 text = asyncio.run(read_path(ToolContext(Path(sys.argv[1])), "line.txt", 2, 1)).text
@@ -240,3 +249,27 @@ async def test_permission_denied(unprivileged: ToolContext) -> None:
     with pytest.raises(ToolError, match="permission denied: closed/x"):
         await read_path(unprivileged, "closed/x", 1, 10)
     folder.chmod(0o700)
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_at_any_moment_is_not_waited_for(workspace: Path) -> None:
+    """Between a look at the place and its opening another program may put something else there."""
+    (workspace / "plain").write_text("text\n")
+    os.mkfifo(workspace / "pipe")
+    os.link(workspace / "plain", workspace / "a.txt")
+    outcomes: set[str] = set()
+
+    def look() -> None:
+        for _ in range(4_000):
+            try:
+                with open_regular(workspace / "a.txt", "a.txt") as file:
+                    outcomes.add(str(file.read()))
+            except ToolError as error:
+                outcomes.add(str(error))
+
+    with subprocess.Popen([sys.executable, "-c", SWAPS], cwd=workspace) as swapping:
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        looking.join(30)
+        swapping.kill()
+    assert not looking.is_alive()
+    assert "b'text\\n'" in outcomes and len(outcomes) > 1
