@@ -201,8 +201,7 @@ class LineCollector:
         """
         marks, candidates = self._marks, self.candidates
         self._silence()
-        marks.update(dict.fromkeys(self.lexicon.ending("Error"), 1))
-        marks.update(dict.fromkeys(self.lexicon.ending("Exception"), 1))
+        marks.update(dict.fromkeys(self.lexicon.ending("Error", "Exception"), 1))
         factors, texts = candidates.factor, candidates.text
         told = [0] * len(self.sources)
         prose = {number for number, source in enumerate(self.sources) if not source.label}

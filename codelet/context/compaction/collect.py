@@ -243,10 +243,11 @@ def factors(found: Collected, scores: Mapping[int, Score], minimum: int, room: i
     there = sum(map(len, found.collector.candidates.text))
     points = max(3, min(60, 250 * there // max(1, 100 * room) - 8))
     candidates, sources = found.collector.candidates, found.collector.sources
-    per_source = []
-    for source in sources:
-        score = scores.get(source.turn, Score(source.turn))
-        per_source.append(1000 + points * score.of_lines if score.total >= minimum else 0)
+    per_turn = {}
+    for turn in {source.turn for source in sources}:
+        score = scores.get(turn, Score(turn))
+        per_turn[turn] = 1000 + points * score.of_lines if score.total >= minimum else 0
+    per_source = [per_turn[source.turn] for source in sources]
     candidates.factor = [
         factor * per_source[source] // 1000 for factor, source in zip(candidates.factor, candidates.source, strict=True)
     ]

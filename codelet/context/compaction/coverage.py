@@ -76,25 +76,25 @@ class Selection:
         mask = (1 << shift) - 1
         heap = [-((sum(map(weight, names[i])) * factor[i] // costs[i] << shift) + i) for i in among if names[i]]
         heapq.heapify(heap)
-        begun, limit = len(self.chosen), self.spent + budget - SMALLEST_ROOM
-        longest = limit + SMALLEST_ROOM - self.spent + FRAME - 1
-        while heap and self.spent < limit:
+        pop, replace = heapq.heappop, heapq.heapreplace
+        begun, spent, limit = len(self.chosen), self.spent, self.spent + budget - SMALLEST_ROOM
+        longest = limit + SMALLEST_ROOM - spent + FRAME - 1
+        while heap and spent < limit:
             best = -heap[0]
-            old, i = best >> shift, best & mask
+            i = best & mask
             if costs[i] > longest:  # without any heading already too long for what is left, which only shrinks
-                heapq.heappop(heap)
+                pop(heap)
                 continue
             gain = sum(map(weight, names[i])) * factor[i] // costs[i]
-            if 100 * gain < STALE_PERCENT * old and gain > 0:
-                heapq.heapreplace(heap, -((gain << shift) + i))
+            if 100 * gain < STALE_PERCENT * (best >> shift) and gain > 0:
+                replace(heap, -((gain << shift) + i))
                 continue
-            heapq.heappop(heap)
+            pop(heap)
             if gain > 0 and i not in self._taken:
                 for one in self._fitting(i, limit + SMALLEST_ROOM):
-                    percent = alone if one in self._alone or len(names[one]) < 2 else REPEAT_PERCENT
-                    for name in names[one]:
-                        weights[name] = weights[name] * percent // 100
-                longest = limit + SMALLEST_ROOM - self.spent + FRAME - 1
+                    cover(weights, names[one], alone if one in self._alone or len(names[one]) < 2 else REPEAT_PERCENT)
+                spent = self.spent
+                longest = limit + SMALLEST_ROOM - spent + FRAME - 1
         return self.chosen[begun:]
 
     def put(self, lines: Iterable[int], budget: int) -> list[int]:

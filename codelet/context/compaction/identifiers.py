@@ -70,16 +70,15 @@ class Lexicon:
     def lines(self, texts: Collection[str]) -> list[tuple[int, ...]]:
         """For each text the numbers of the words in it, each once."""
         if all(map(str.isascii, texts)):
-            found = self._numbered(map(_ASCII_WORD.findall, texts))
+            words = map(_ASCII_WORD.findall, texts)
         else:
-            found = self._numbered(map(call, map(_FINDERS.__getitem__, map(str.isascii, texts)), texts))
+            words = map(call, map(_FINDERS.__getitem__, map(str.isascii, texts)), texts)
+        found = self._numbered(map(dict.fromkeys, words))
         self._learn()
         inside = self._inside
         plain = inside.keys().isdisjoint
         found = [
-            own
-            if plain(own) and len(set(own)) == len(own)
-            else tuple(dict.fromkeys(chain(own, *[inside[n] for n in own if n in inside])))
+            own if plain(own) else tuple(dict.fromkeys(chain(own, *[inside[n] for n in own if n in inside])))
             for own in found
         ]
         if self._noise:
@@ -99,14 +98,15 @@ class Lexicon:
         own.update(*[inside[n] for n in own if n in inside])
         return own - self._noise
 
-    def ending(self, end: str) -> list[int]:
-        """The numbers of the words with this ending. Searching one text is far cheaper than asking each word."""
+    def ending(self, *ends: str) -> list[int]:
+        """The numbers of the words with these endings; to search one text is far cheaper than to ask each word."""
         text = "\n".join(["", *self.words, ""])
         found: list[int] = []
-        at = text.find(end + "\n")
-        while at >= 0:
-            found.append(self._numbers[text[text.rindex("\n", 0, at) + 1 : at + len(end)]])
-            at = text.find(end + "\n", at + 1)
+        for end in ends:
+            at = text.find(end + "\n")
+            while at >= 0:
+                found.append(self._numbers[text[text.rindex("\n", 0, at) + 1 : at + len(end)]])
+                at = text.find(end + "\n", at + 1)
         return found
 
     def places(self) -> dict[int, int]:

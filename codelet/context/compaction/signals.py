@@ -7,6 +7,27 @@ from __future__ import annotations
 
 import re
 
+
+class Caseless:
+    """A pattern, written in small letters, that ignores case.
+
+    Most text is ASCII, and in small letters that is searched up to four times as fast as with `re.IGNORECASE`; what is
+    found has the same place in the text as it was given.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._any = re.compile(pattern, re.IGNORECASE)
+        self._ascii = re.compile(pattern, re.ASCII)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first match anywhere in a text; in one that is ASCII its groups are in small letters."""
+        return self._ascii.search(text.lower()) if text.isascii() else self._any.search(text)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """The match at the start of a text; in one that is ASCII its groups are in small letters."""
+        return self._ascii.match(text.lower()) if text.isascii() else self._any.match(text)
+
+
 _ERROR_LINE = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(]|error TS\d+|"
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
@@ -32,19 +53,17 @@ _MEASURE = re.compile(
     r"requests?|"
     r"rows?|entries|items|times|retries|attempts|percent|rps|qps|Hz|MHz|GHz|USD|EUR|dollars|euros)\b)"
 )
-_RULE = re.compile(
+_RULE = Caseless(
     r"\b(?:must|never|always|don'?t|do not|only|no longer|instead of|make sure|ensure|avoid|prefer|require[sd]?|"
     r"forbidden|deadline|at most|at least|no more than|limit(?:ed)? to|budget|cap(?:ped)?|remember)\b",
-    re.IGNORECASE,
 )
 # What is to hold from then on: an order to do or leave something, not a remark about what somebody does.
-_ORDER = re.compile(
+_ORDER = Caseless(
     r"(?:\A\W*|[,;:(]\s+|\b(?:and|but|please|so|also|then|just)\s+)"
     r"(?:do(?:n.?t| not) (?!think|like|know|see|worry)|"
     r"never (?!mind)|always|only|avoid|prefer|remember to|no (?!,|more than))\w|"
     r"\b(?:must|make sure|be sure|ensure|never(?! mind)|always|should (?:never|always|only|not)|shouldn'?t|"
     r"at most|at least|no more than|from now on|not allowed|forbidden|required|mandatory|under no circumstances)\b",
-    re.IGNORECASE,
 )
 # Each text that sets a rule, or gives an order, has one of these. To look for them is far cheaper than to search.
 _RULE_HINTS = tuple(
@@ -55,12 +74,11 @@ _ORDER_HINTS = tuple(
     "don|do not|never|always|only|avoid|prefer|remember to|no |must|sure|should|at most|at least|from now on|"
     "not allowed|forbidden|required|mandatory|under no ".split("|")
 )
-_CHAT = re.compile(
+_CHAT = Caseless(
     r"\s*(?:(?:ok(?:ay)?|yes|yeah|yep|no|nope|hm+|ha(?:ha)?|oh|ah|aha|right|great|nice|good|cool|fine|sure|well|wow|"
     r"thanks?|thank you|sorry|sounds|hi|hey|hello|go (?:ahead|on)|looks)\b|[^\n]*\?\s*\Z)",
-    re.IGNORECASE,
 )
-_DECISION = re.compile(
+_DECISION = Caseless(
     r"(?:\A|[.!?,;:\n]\s*)(?:no|nope|actually|wait)\b[^?]{0,30}?\b(?:let'?s|we|i|that|do(?:n'|n’| no)t|want|"
     r"skip|leave)\b|"
     r"\b(?:(?:you |we )?must(?: not)?\b|never (?!mind)|always\b|(?:i )?(?:do(?:n't|nt| not)) (?:want|like)|"
@@ -68,36 +86,31 @@ _DECISION = re.compile(
     r"let'?s (?:go with|use|keep|skip|stick)|we(?:'ll| will) (?:use|go with|keep)|decided\b|i (?:actually |"
     r"only |would only )want|"
     r"(?:is|are|looks?) (?:horrible|wrong|shit)|go with|instead of\b)",
-    re.IGNORECASE,
 )
-_CHECKPOINT = re.compile(
+_CHECKPOINT = Caseless(
     r"^\s*(?:ok(?:ay)?|k|great|good|nice|perfect|alright|cool|mm+k|now|next|done|wow)?[,.!\s]*(?:(?:now|next|lastly|"
     r"done|let'?s (?:move on|continue|tackle|look|talk)|moving on|(?:that|it|everything|both|round|"
     r"all)\b.{0,30}\bwork(?:s|ed)|works|"
     r"another|wow|jesus|looks? (?:good|great|amazing)|this looks (?:good|great|amazing))\b)|\bit'?s (?:good|"
     r"fine)\. continue|"
     r"\b(?:works|worked) (?:fine|great|well|now)\b",
-    re.IGNORECASE,
 )
-_DONE = re.compile(
+_DONE = Caseless(
     r"(?:\W{0,4}(?:all )?(?:done|complete[d]?|finished|shipped|all (?:green|clean|set))\b|.{0,60}\b(?:is|"
     r"are) (?:now )?(?:done|"
     r"complete|implemented|finished)\b|\W{0,4}(?:created|updated|added|removed|renamed|moved|implemented|"
     r"replaced|wrote)\b|"
     r".{0,80}\b(?:is implemented|worked .{1,30} through|progress!|complete and green|done and green|"
     r"build succeeded|all committed))",
-    re.IGNORECASE,
 )
-_FIXED = re.compile(
+_FIXED = Caseless(
     r"\W{0,4}(?:fixed|resolved|mended)\b|.{0,200}\b(?:the fix:|(?:bug|issue|error|problem|fault) (?:has been|is|"
     r"was) (?:now )?(?:fixed|resolved))",
-    re.IGNORECASE,
 )
-_CAUSE_FOUND = re.compile(
+_CAUSE_FOUND = Caseless(
     r".{0,160}\b(?:root cause|found it|the (?:problem|bug|cause|culprit) (?:is|was)|turns out|"
     r"reproduced the (?:bug|issue|error|fault)|"
     r"i(?:'ve| have) diagnosed|verdict:|here's exactly what happened)",
-    re.IGNORECASE,
 )
 
 
@@ -112,30 +125,26 @@ def claim_of(text: str, *, changed: bool) -> str | None:
 
 # What came of something, said by the agent: a cause, a decision, a verdict, something given up. One mark each.
 _OUTCOME_MARKS = (
-    re.compile(
+    Caseless(
         r"\b(?:because|root cause|cause[ds]?(?: by)?|the (?:real |actual )?(?:problem|issue|bug|cause|reason|culprit|"
         r"fix|catch)(?: here)? (?:is|was)|turns? out|found (?:it|the)|that's why|which (?:means|is why)|"
         r"this means|due to|"
         r"so that|diagnos\w+|confirm(?:ed|s)|therefore)\b",
-        re.IGNORECASE,
     ),
-    re.compile(
+    Caseless(
         r"\b(?:decided|decision|instead(?: of)?|rather than|must(?: not)?|should(?:n't)?|no longer|never|"
         r"we(?:'ll| will)|"
         r"going with|the right (?:way|fix|call|place)|needs? to (?:be|have|use)|settle[sd]?|locked|keep(?:s|ing)?|"
         r"agreed)\b",
-        re.IGNORECASE,
     ),
-    re.compile(
+    Caseless(
         r"\b(?:fixed|resolved|done|complete[ds]?|works?(?: (?:now|fine|again))?|pass(?:es|ed)?|all green|verified|"
         r"created|added|removed|replaced|renamed|moved|implemented|updated|deleted|landed|shipped|proven?|"
         r"committed)\b",
-        re.IGNORECASE,
     ),
-    re.compile(
+    Caseless(
         r"\b(?:does(?:n't| not)|did(?:n't| not)|can(?:'t|not)|won't|fail(?:s|ed|ing)?|broke(?:n)?|wrong|missing|"
         r"gave up|given up|abandon\w*|revert(?:ed)?|rolled back|not (?:work|possible|enough)|mistake|oversight)\b",
-        re.IGNORECASE,
     ),
 )
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codelet.context.compaction.archive import LONGEST_ANSWER, Archive, text_in
 from codelet.context.compaction.coverage import Candidates, Selection, log2_milli
@@ -23,6 +26,7 @@ from codelet.context.compaction.segments import (
     parse_segment,
     render,
 )
+from codelet.context.compaction.signals import Caseless
 from codelet.context.tokens import estimate_message
 from codelet.messages import with_kinds
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
@@ -298,3 +302,12 @@ def test_segments_of_older_exports_are_read():
     assert not any(entry.is_words for entry in others) and SegmentEntry(1, REQUESTS).is_words
     nothing = parse_segment("no head at all")
     assert (nothing.first, nothing.last) == (0, 0)
+
+
+@given(st.lists(st.sampled_from("Not nOT it's IT’S ok_ ſet K ı İ 12 \n ä Ä . ,".split(" ")), max_size=8).map(" ".join))
+def test_a_pattern_that_ignores_case_finds_the_same_place_in_plain_text_and_in_any_other(text):
+    pattern = r"\b(?:not|it.s|set|i)\b|[^a-z\s]{2,}|ä"
+    usual = re.compile(pattern, re.IGNORECASE)
+    for find, expected in ((Caseless(pattern).search, usual.search), (Caseless(pattern).match, usual.match)):
+        found, right = find(text), expected(text)
+        assert (found and found.span()) == (right and right.span())
