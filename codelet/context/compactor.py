@@ -13,7 +13,7 @@ from codelet import events
 from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect, pays_after
 from codelet.context.window import ContextWindow, Growth, Measurement, NarrativeWriter
 from codelet.errors import UsageError
-from codelet.messages import Message, newest_messages
+from codelet.messages import Message, kind_of, newest_messages
 from codelet.record import Record
 
 if TYPE_CHECKING:
@@ -164,16 +164,19 @@ class Compactor:
     async def _narrated(
         self, tiers: Tiers, made: Compacted, snapshot: Parts, reason: Reason, instruction: str, size: Size | None
     ) -> Compacted:
-        """The same with a narrative at its head, if a model tells one; none is asked about a list that was too long."""
-        from codelet.context.narrative import narrative_room, with_struck
+        """The same with a narrative at its head, if a model tells one; none is asked about a list that is too long."""
+        from codelet.context.narrative import LARGEST, narrative_room, with_struck
 
-        narrator = None if made.report.tier < 2 or reason in ("overflow", "entries") else self._writer()
+        narrator = None if made.report.tier < 2 else self._writer()
         if narrator is None or not narrator.available:
             return made
+        size_with_answer = self._window.size(self._conversation) + LARGEST
+        if reason in ("overflow", "entries") or size_with_answer > self._window.budget.window:
+            return with_struck(made, (), "The list was too long to ask a model about")
         lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
         if lines:
             made = await asyncio.to_thread(tiers.summarised, snapshot, instruction, lines, reason=reason, size=size)
-        return with_struck(made, narrator.struck, failed=not lines)
+        return with_struck(made, narrator.struck, "" if lines else "The model gave nothing that could be used")
 
     def approach(self) -> None:
         """A request is about to be sent without a compaction: if one is near, its narrative is begun beside it."""
@@ -359,14 +362,14 @@ class Compactor:
 
     def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
         """Archive what went, except what came from the archive: segments and what was reduced before."""
-        from codelet.context.compaction.parsing import parse_messages
+        from codelet.context.compaction.parsing import turns_of
 
-        readings = parse_messages(body)
+        turns = turns_of(body)
         self.archive.put_all(
-            (readings[place].turn, body[place])
+            (turns[place], body[place])
             for place in removed
             if place < len(body)
-            and readings[place].kind != "segment"
+            and kind_of(body[place]) != "segment"
             and not self.held(body[place])  # it has its own entry
             and self.archive.original(body[place]) is None
         )

@@ -236,8 +236,8 @@ def narrative_room(target: int) -> int:
     return min(LARGEST, max(_LEAST, target * _PERCENT // 100))
 
 
-def with_struck(made: Compacted, struck: tuple[str, ...], *, failed: bool) -> Compacted:
-    """The same with what was not kept of a narrative; `failed` says in the receipt that there is none."""
-    notes = ("The model gave no narrative that could be used: the note stands without one.",) if failed else ()
+def with_struck(made: Compacted, struck: tuple[str, ...], without: str = "") -> Compacted:
+    """The same with what was not kept of a narrative; `without` says in the receipt why there is none."""
+    notes = (f"{without}: the note stands without a narrative.",) if without else ()
     report = replace(made.report, warnings=(*made.report.warnings, *notes), struck=struck)
     return made._replace(report=report)

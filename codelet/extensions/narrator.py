@@ -86,7 +86,7 @@ class Narrator(Extension):
         from codelet.context.narrative import INSTRUCTION, NarrativeCheck, narrate
 
         stable = list(messages)
-        check = NarrativeCheck(list(map(_said, stable)), room, _runs(stable))
+        check = await asyncio.to_thread(lambda: NarrativeCheck(list(map(_said, stable)), room, _runs(stable)))
         whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
         ahead, self._ahead = self._ahead, None
 

@@ -12,6 +12,7 @@ from codelet.context.narrative import INSTRUCTION, NarrativeCheck
 from codelet.errors import ProviderError
 from codelet.extensions.narrator import Narrator
 from codelet.loop.session import Session
+from codelet.messages import assistant, user
 from codelet.providers.protocol import Request
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
@@ -102,7 +103,18 @@ async def test_a_failure_leaves_the_note_of_the_rules_and_the_receipt_says_so(op
     provider.script = answering(answer)
     done = await compact(session)
     assert session.messages == plain.messages
-    assert "no narrative" in done.note
+    assert "stands without a narrative" in done.note
+
+
+async def test_no_model_is_asked_about_a_list_that_is_larger_than_its_window(open_session: Open):
+    session, provider = open_session(window=24_000, extensions=[Narrator()])
+    provider.script = answering(Answer(GOOD))
+    told = [(f"prompt {n}: look into src/part{n}.py", f"src/part{n}.py reads port {n}. " * 120) for n in range(40)]
+    session.adopt([message for prompt, reply in told for message in (user(prompt), assistant(reply))])
+    assert session.size > 24_000
+    [done] = compactions(await turn(session, "go on"), "done")
+    assert "too long to ask a model about: the note stands without a narrative" in done.note
+    assert asked(provider) == [] and len(provider.sent) == 1
 
 
 async def test_it_is_asked_ahead_so_that_the_compaction_waits_for_nothing(open_session: Open):

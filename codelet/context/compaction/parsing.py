@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of, with_file_of
-from codelet.context.compaction.segments import ParsedSegment, last_step, parse_segment
+from codelet.context.compaction.segments import ParsedSegment, last_step, last_turn, parse_segment
 from codelet.context.compaction.signals import EXIT_MARK, is_error_line
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
 
@@ -149,21 +149,31 @@ class ParsedMessage:
         return tuple(islice((line for line in told if not EXIT_MARK.fullmatch(line)), 2))
 
 
-def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
-    """Parse a normalised list. Turns count from 1 and go on after the turns that segments stand for."""
-    found: list[ParsedMessage] = []
+def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
+    """The turn of each message. Turns count from 1 and go on after the turns that segments stand for."""
+    found: list[int] = []
     turn = 0
-    made: dict[str, Action] = {}
     for message in messages:
+        kind = kind_of(message)
+        if kind == "segment":
+            turn = max(turn, last_turn(text_of(message)))
+        elif kind == "prompt":
+            turn += 1
+        found.append(turn)
+    return found
+
+
+def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
+    """Parse a normalised list."""
+    found: list[ParsedMessage] = []
+    made: dict[str, Action] = {}
+    for message, turn in zip(messages, turns_of(messages), strict=True):
         kind = kind_of(message)
         if kind == "reminder":
             found.append(ParsedMessage("reminder", text_of(message), turn, reminder=reminder_type(message)))
         elif kind == "segment":
-            segment = parse_segment(text_of(message))
-            turn = max(turn, segment.last)
-            found.append(ParsedMessage("segment", text_of(message), turn, segment=segment))
+            found.append(ParsedMessage("segment", text_of(message), turn, segment=parse_segment(text_of(message))))
         elif kind == "prompt":
-            turn += 1
             found.append(ParsedMessage("user", text_of(message), turn))
         elif kind == "assistant":
             answered = {str(m.get("tool_call_id")): text_of(m)[:600] for m in _answers(messages, len(found))}

@@ -132,11 +132,20 @@ def render(segment: ParsedSegment, *, note: bool) -> str:
     return "\n".join(parts)
 
 
+def last_turn(text: str) -> int:
+    """The last turn that a segment stands for, without reading the rest of it; 0 if it does not say."""
+    return _turns(_HEAD.match(text))[1]
+
+
+def _turns(head: re.Match[str] | None) -> tuple[int, int]:
+    first, last = (int(head.group(1)), int(head.group(2))) if head else (0, 0)
+    return first, max(first, last)
+
+
 def parse_segment(text: str) -> ParsedSegment:
     """The segment that a text was rendered from. Never raises: what cannot be read becomes plain lines."""
     head = _HEAD.match(text)
-    first, last = (int(head.group(1)), int(head.group(2))) if head else (0, 0)
-    segment = ParsedSegment(first, max(first, last))
+    segment = ParsedSegment(*_turns(head))
     lines = text[head.end() if head else 0 :].split("\n")
     written = WrittenOut()
     for line in lines:
