@@ -131,15 +131,15 @@ class Compactor:
         """
         from codelet.context.asked import NothingToCompact
         from codelet.context.compaction import IrreducibleContext
+        from codelet.system.machine import give_back_memory
 
         before = self._window.size(self._conversation)
         warm = not self._window.cold
         pays = pays_after(before, min(before, self._window.budget.target)) if warm else 0
         yield events.Compaction(phase="starting", reason=reason, before=before, after=before, pays_after=pays)
-        snapshot, tiers = self._conversation.snapshot(), self.tiers
+        snapshot = self._conversation.snapshot()
         try:
-            made = await asyncio.to_thread(tiers.compacted, snapshot, reason, instruction, size)
-            made = await self._narrated(tiers, made, snapshot, reason, instruction, size)
+            made = await self._smaller(snapshot, reason, instruction, size)
         except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
@@ -151,6 +151,7 @@ class Compactor:
                 note = f"{note}; {self._what_stays()}"
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=note)
             return
+        await asyncio.to_thread(give_back_memory)  # what was made to read the list takes several times as much
         after = self._window.size(self._conversation)
         self.sizes = before, after
         yield _done(reason, before, after, made.report, warm=warm)
@@ -160,6 +161,11 @@ class Compactor:
             self._fruitless += 1
         if self._fruitless >= _FRUITLESS:
             yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
+
+    async def _smaller(self, snapshot: Parts, reason: Reason, instruction: str, size: Size | None) -> Compacted:
+        tiers = self.tiers
+        made = await asyncio.to_thread(tiers.compacted, snapshot, reason, instruction, size)
+        return await self._narrated(tiers, made, snapshot, reason, instruction, size)
 
     async def _narrated(
         self, tiers: Tiers, made: Compacted, snapshot: Parts, reason: Reason, instruction: str, size: Size | None

@@ -184,6 +184,9 @@ async def clear(repl: ReplControls, argument: str) -> None:
     repl.can_resume = False
     repl.attached.clear()
     repl.screen.forget()
+    from codelet.system.machine import give_back_memory
+
+    give_back_memory()
     repl.screen.note("the conversation is forgotten; usage goes on counting")
 
 
