@@ -176,6 +176,7 @@ def _cleared(terminal: Terminal) -> dict[str, int]:
     """What is held once the conversation is forgotten and nothing runs any more."""
     terminal.key("esc")
     terminal.settle(2.0, timeout=20.0)  # a background task of the last turns ends within a second
+    terminal.type("\x15")  # Ctrl-U: /rewind may have put a prompt into the line
     terminal.raw = b""
     terminal.line("/clear")
     terminal.until(lambda: b"is forgotten" in terminal.raw, "the conversation is forgotten")

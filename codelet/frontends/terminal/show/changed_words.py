@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
 WordSpan = tuple[int, int]
-"""Where a changed part begins and ends in the line, without the line's sign."""
+"""Where a changed part begins and ends in the line, without the line's sign; at one place where the other has more."""
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _SIGNIFICANT = re.compile(r"\w+|[^\w\s]")
@@ -91,8 +91,7 @@ def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:
         if kind == "equal":
             continue
         for side, (start, end) in enumerate((ends[:2], ends[2:])):
-            if start < end:
-                spans[side].append((places[side][start], places[side][end]))
+            spans[side].append((places[side][start], places[side][end]))
     return spans
 
 

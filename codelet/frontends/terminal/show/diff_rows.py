@@ -13,6 +13,9 @@ from codelet.frontends.terminal.show.diff_colours import HUNK, code_colours
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
 
+_SHOWN = 12
+"""So many columns of what changed are to be seen."""
+
 
 @dataclass(frozen=True)
 class DiffCount:
@@ -64,7 +67,10 @@ def diff_rows(
                 rows.append(Text(line[4:].removeprefix("b/"), "bold"))
         elif body and line[:1] in ("+", "-", " ", ""):
             mark = line[:1] or " "
-            row = _row(new if mark != "-" else old, mark, line[1:], coloured.get(number, ()), marked.get(number, ()))
+            changed = marked.get(number, ())
+            row = _row(new if mark != "-" else old, mark, line[1:], coloured.get(number, ()), changed)
+            if changed and line.strip():
+                row = _with_change(row, len(row) - len(line) + 1, changed[0][0], width, signs.more)
             rows.append(truncate(row, width, signs.more))
             old += mark != "+"
             new += mark != "-"
@@ -72,6 +78,20 @@ def diff_rows(
         left_out = len(rows) - limit + 1
         rows = [*rows[: limit - 1], Text(f"{' ' * MARGIN}{signs.more} {left_out} more rows{hint}", QUIET)]
     return rows
+
+
+def _with_change(row: Text, begins: int, first: int, width: int, more: str) -> Text:
+    """The row without the beginning of its line where nothing of its `first` change would fit otherwise.
+
+    A line and the one that took its place are the same so far, so that as much is left out of both.
+    """
+    place = begins + first
+    before, whole = row[:place], row.copy()
+    for part in (before, whole):
+        part.expand_tabs(4)
+    if whole.cell_len <= width or before.cell_len < width - _SHOWN:
+        return row
+    return Text.assemble(row[:begins], more, row[max(begins, place - (width - begins) // 3) :])
 
 
 def _row(number: int, mark: str, line: str, coloured: Iterable[Span], changed: Iterable[WordSpan]) -> Text:

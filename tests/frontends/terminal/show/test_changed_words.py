@@ -57,5 +57,15 @@ def test_many_lines_of_unequal_numbers_are_soon_looked_at() -> None:
 
 
 def test_a_row_that_is_too_wide_is_cut_with_its_marks() -> None:
-    (minus, _) = diff_rows(unified("x" * 100 + " = 1\n", "x" * 100 + " = 2\n", "a.py"), 40, Signs())
-    assert minus.cell_len == 40 and marked(minus) == []
+    (minus, _) = diff_rows(unified("x = 1" + " y" * 60 + "\n", "x = 2" + " y" * 60 + "\n", "a.py"), 40, Signs())
+    assert minus.cell_len == 40 and marked(minus) == ["1"] and minus.plain.endswith("…")
+
+
+@pytest.mark.parametrize("tab", ["", "\t"])
+def test_of_a_row_that_is_too_wide_the_change_is_shown(tab: str) -> None:
+    old, new = f"{tab}{'word ' * 30}one end\n", f"{tab}{'word ' * 30}another one end\n"
+    minus, plus = diff_rows(unified(old, new, "a.py"), 40, Signs())
+    assert (minus.plain.strip(), plus.plain.strip()) == ("1 - …word word one end", "1 + …word word another one end")
+    assert (marked(minus), marked(plus)) == ([], ["another "])
+    shorter, longer = diff_rows(unified(old + "x\n", new.replace(" end", " e" * 40) + "x\n", "a.py"), 40, Signs())[:2]
+    assert max(shorter.cell_len, longer.cell_len) <= 40 and "another" in longer.plain and longer.plain.endswith("…")
