@@ -77,7 +77,7 @@ def report_shown(report: CompactionReport) -> Iterator[str]:
 
 
 def messages_shown(messages: list[Message]) -> Iterator[str]:
-    for message in messages:
+    for message in with_kinds(messages):
         told = "".join(f", picture {picture['name']}" for picture in images_of(message))
         yield f"\n======== {kind_of(message)} {message.get('tool_call_id', '')}".rstrip() + told
         if text := text_of(message):
@@ -157,6 +157,6 @@ def test_what_is_known_of_a_session_is_as_approved(name: str) -> None:
         for one in effects
     ]
     told = [f"t{one.turn} {one.kind}, {one.confidence}%, {one.weight}: {one.text}" for one in anchors]
-    parts = {"messages": readings_shown(readings), "ran": ran, "files": did, "anchors": told, "ledger": lines}
+    parts = {"messages": readings_shown(readings), "ran": ran, "files": did, "anchors": told, "ledger": lines, "struck": story.struck}
     text = "\n".join(line for title, part in parts.items() for line in (f"== {title}", *part))
     is_approved(f"{name}_known", text + "\n")

@@ -202,7 +202,7 @@ def handed_over() -> Story:
             "Done (with files): `queue/mailer.py` sends a mail for each job that failed.",
             "Tried and given up (and why): a 64 bit key, as 9223372036854775808 is out of range.",
             "Cause found: NOWAIT was used rather than SKIP LOCKED.",
-            "Value that holds now: the lease is 120 seconds.",
+            "Value that holds now: the lease is 7,200 seconds.",
             "The lease is 90 seconds.",
             "The build passes.",
             'The user said "retry every job twice".',
