@@ -157,6 +157,13 @@ def test_what_is_known_of_a_session_is_as_approved(name: str) -> None:
         for one in effects
     ]
     told = [f"t{one.turn} {one.kind}, {one.confidence}%, {one.weight}: {one.text}" for one in anchors]
-    parts = {"messages": readings_shown(readings), "ran": ran, "files": did, "anchors": told, "ledger": lines, "struck": story.struck}
+    parts = {
+        "messages": readings_shown(readings),
+        "ran": ran,
+        "files": did,
+        "anchors": told,
+        "ledger": lines,
+        "struck": story.struck,
+    }
     text = "\n".join(line for title, part in parts.items() for line in (f"== {title}", *part))
     is_approved(f"{name}_known", text + "\n")
