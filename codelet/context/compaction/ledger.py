@@ -190,7 +190,8 @@ class Ledger:
                 for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
-                last = index
+                if effect.how != "committed":  # which leaves the files as they are
+                    last = index
                 self._effect(effect, reading.turn)
         return last
 

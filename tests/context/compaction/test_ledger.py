@@ -375,3 +375,12 @@ def test_the_last_line_in_which_a_runner_says_how_it_went_is_told_up_to_its_boun
     assert outcome_line("2 failed\nwarned\n  3 passed in 1s  \nbye") == "3 passed in 1s"
     assert outcome_line("3 passed " + "x" * 300) == ("3 passed " + "x" * 300)[:160]
     assert outcome_line("nothing to tell") == outcome_line("3 passed\n" + "x" * 4_000) == ""
+
+
+def test_a_commit_changes_no_file_that_a_run_before_it_was_about():
+    passed = ran("pytest -q", f"3 passed\n{DONE}")
+    commit = ran("git commit -qam 'Mended'", f"[main 1a2b3c4] Mended\n{DONE}")
+    assert after([*wrote("a.py"), *passed, *commit]).status["pytest -q"] == "tests passed (t1): pytest -q"
+    changed = ran("touch b.py", DONE)
+    told = after([*passed, *changed, *commit]).status["pytest -q"]
+    assert told == "tests passed (t1, files changed since): pytest -q"
