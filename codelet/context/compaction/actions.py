@@ -83,6 +83,8 @@ def action_of(call: Mapping[str, Any]) -> Action:
     kind = "command" if command and not path else _kind(name, bool(path) or patches)
     if path and command in _LOOKS:
         kind = "read"
+    if path and kind in ("read", "write"):
+        rest.pop("command", None)  # it says what the tool is to do, and is no text of the file
     if kind == "command" and shows_edit(command) and _PATCHES.search(command):
         return _write(call_id, name, "", [command])
     if kind == "write":

@@ -384,3 +384,9 @@ def test_a_commit_changes_no_file_that_a_run_before_it_was_about():
     changed = ran("touch b.py", DONE)
     told = after([*passed, *changed, *commit]).status["pytest -q"]
     assert told == "tests passed (t1, files changed since): pytest -q"
+
+
+def test_what_an_editor_is_told_to_do_is_no_line_of_the_file():
+    call_of = {"command": "str_replace", "path": "a.py", "old_str": "x = 10_000", "new_str": "x = 20_000"}
+    found = after(call("str_replace_editor", "The file a.py has been edited.", **call_of))
+    assert found.changes["a.py"].lines == ("x = 20_000",)
