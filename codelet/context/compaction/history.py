@@ -145,7 +145,7 @@ def _of_commands(
 
 
 def _line_of(run: Run, runs: Sequence[Run | None], output: str) -> str:
-    """What a run said of its end, where the output can be its own: of several runners nobody knows which one said it."""
+    """What a run said of its end, if that can be told: of several runners nobody knows which said it."""
     commits = run.name == _COMMIT
     beside = [other for other in runs if other is not None and (other.name == _COMMIT) == commits]
     return outcome_line(output, commit=commits) if len(beside) == 1 else ""
