@@ -1,15 +1,18 @@
 """What compaction writes for made-up sessions, as files that a person has read and approved.
 
-Of each session of `stories` there is one file for each size that it is made smaller to, one for its old results reduced
-in place, and one for what is known of it: what ran and how it ended, what became of files, errors, anchors, scores.
+Of each session of `stories` there is one file for each size that it is made smaller to (of some one in another measure
+as well), one for its old results reduced in place, and one for what is known of it: what ran and how it ended, what
+became of files, errors, anchors, scores.
 `CODELET_WRITE_GOLDEN=1` writes the files anew, for a person to read the difference.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +108,21 @@ def test_a_session_made_smaller_reads_as_approved(name: str, percent: int) -> No
     assert sum(map(estimate_message, made.messages)) == made.report.after <= target
     assert story.in_flight or pairing_faults(made.messages) == []
     is_approved(f"{name}_{percent}", "\n".join([*report_shown(made.report), *messages_shown(made.messages), ""]))
+
+
+def in_bytes(message: Mapping[str, Any]) -> int:
+    """Another measure of a message, as a tokenizer of a model is: by its bytes, calls by their number."""
+    return 3 + len(text_of(message).encode()) // 3 + 40 * len(calls_of(message))
+
+
+@pytest.mark.parametrize("name", ["chinese_pipeline", "compacted_again", "handed_over", "many_segments", "shell_work"])
+def test_a_session_that_is_measured_otherwise_reads_as_approved(name: str) -> None:
+    story = STORIES[name]()
+    target = sum(map(in_bytes, story.messages)) * 30 // 100
+    settings = replace(story.settings, user_percent=12, context=target // 2)
+    made = compact(story.messages, target, estimate=in_bytes, settings=settings, narrative=story.narrative)
+    assert sum(map(in_bytes, made.messages)) == made.report.after <= target
+    is_approved(f"{name}_in_bytes", "\n".join([*report_shown(made.report), *messages_shown(made.messages), ""]))
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -34,7 +34,7 @@ _ASKED = (
 def small_talk() -> Story:
     """Many short messages, hardly any work between them; most of the list is what was said."""
     story = Story("small_talk", system="You are helpful.")
-    for lap in range(9):
+    for lap in range(6):
         for number, asked in enumerate(_ASKED):
             story.user(
                 asked if lap == 0 or number % 4 == 1 else f"{asked} (part {lap}, {_ASKED[(number + lap) % 20][:18]})"
