@@ -390,3 +390,15 @@ def test_what_an_editor_is_told_to_do_is_no_line_of_the_file():
     call_of = {"command": "str_replace", "path": "a.py", "old_str": "x = 10_000", "new_str": "x = 20_000"}
     found = after(call("str_replace_editor", "The file a.py has been edited.", **call_of))
     assert found.changes["a.py"].lines == ("x = 20_000",)
+
+
+def test_a_list_of_files_says_that_it_does_not_name_all_of_them_in_later_summaries_too():
+    ledger = after(*[wrote(f"src/part_{n}/rows.py") for n in range(20)], looked("src/seen.py"))
+    told = dict(ledger.lines(600))["changed"]
+    assert told.startswith("src/part_19/rows.py (t20), ") and told.endswith("rows.py (t7), …")
+    assert dict(ledger.lines(100_000))["changed"].count("rows.py") == 20
+    assert dict(ledger.lines(100_000))["changed"].endswith("src/part_0/rows.py (t1)")
+    later = after(wrote("src/last.py"), ledger=earlier(f"changed: {told}", "read: src/seen.py (t21)"))
+    files = dict(later.lines(100_000))
+    assert files["changed"].endswith("), …") and files["changed"].count("rows.py") == told.count("rows.py")
+    assert files["read"] == "src/seen.py (t21)"
