@@ -357,7 +357,7 @@ def _new_lines(action: Action) -> tuple[str, ...]:
 
 
 def _listing(files: dict[str, int], room: int, *, part: bool) -> str:
-    """`path (tN), path (tN)`, newest first, as many as fit; a list that is not all of them, or `part`, ends with `…`."""
+    """`path (tN), path (tN)`, newest first, as many as fit; `…` at its end says that there are more, as does `part`."""
     items: list[str] = []
     for path, turn in sorted(files.items(), key=lambda item: (-item[1], item[0])):
         item = f"{path} (t{turn})"
