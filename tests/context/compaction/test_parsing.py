@@ -69,7 +69,8 @@ def test_two_thirds_of_the_words_make_a_repetition():
 
 
 @pytest.mark.parametrize("tokens", [40, 100, 333, 900])
-def test_a_message_that_is_shortened_uses_nearly_what_it_may_take(tokens: int):
-    message = result("call_1", "\n".join(f"line {n} tells of part_{n % 9}" for n in range(400)))
+@pytest.mark.parametrize("between", ["\n", " "])
+def test_a_message_that_is_shortened_uses_nearly_what_it_may_take(tokens: int, between: str):
+    message = result("call_1", between.join(f"line {n} tells of part_{n % 9}" for n in range(400)))
     size = estimate_message(shortened(message, tokens, estimate_message))
     assert tokens * 8 // 10 <= size <= tokens
