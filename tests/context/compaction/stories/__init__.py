@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.context.compaction.stories import long_ones, odd_ones, programs, talks
+from tests.context.compaction.stories import edited, long_ones, odd_ones, programs, talks
 from tests.context.compaction.stories.story import Story
 
 STORIES: dict[str, Callable[[], Story]] = {
@@ -22,6 +22,7 @@ STORIES: dict[str, Callable[[], Story]] = {
         long_ones.steered_turn,
         long_ones.compacted_again,
         long_ones.many_segments,
+        edited.edited_everywhere,
         odd_ones.shell_work,
         odd_ones.other_tools,
         odd_ones.pictures_and_recall,
