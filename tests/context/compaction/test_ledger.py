@@ -402,3 +402,9 @@ def test_a_list_of_files_says_that_it_does_not_name_all_of_them_in_later_summari
     files = dict(later.lines(100_000))
     assert files["changed"].endswith("), …") and files["changed"].count("rows.py") == told.count("rows.py")
     assert files["read"] == "src/seen.py (t21)"
+
+
+def test_a_file_that_a_patch_moves_is_where_it_was_moved_to():
+    patch = "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n-one = 10_000\n+two = 20_000\n*** End Patch"
+    found = after(looked("a.py", "one = 10_000"), call("apply_patch", "Done!", input=patch))
+    assert found.changed == {"b.py": 2} and found.deleted == {"a.py": 2} and found.read == {}
