@@ -408,3 +408,8 @@ def test_a_file_that_a_patch_moves_is_where_it_was_moved_to():
     patch = "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n-one = 10_000\n+two = 20_000\n*** End Patch"
     found = after(looked("a.py", "one = 10_000"), call("apply_patch", "Done!", input=patch))
     assert found.changed == {"b.py": 2} and found.deleted == {"a.py": 2} and found.read == {}
+
+
+@pytest.mark.parametrize(("code", "status"), [(1, ["tests failed (t1): pytest -q"]), (4, []), (5, [])])
+def test_a_run_that_could_not_begin_has_no_status(code: int, status: list[str]):
+    assert list(after(ran("pytest -q", f"stopped\n[exit code {code}]")).status.values()) == status

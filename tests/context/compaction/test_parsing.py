@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from codelet.context.compaction import compact
+from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.parsing import NO_RESULT, normalise, parse_messages
-from codelet.context.compaction.reduction import shortened
+from codelet.context.compaction.reduction import old_results, shortened
 from codelet.context.compaction.signals import is_listing
 from codelet.context.compaction.user_text import WeighedWords
 from codelet.context.tokens import estimate_message
@@ -74,3 +75,34 @@ def test_a_message_that_is_shortened_uses_nearly_what_it_may_take(tokens: int, b
     message = result("call_1", between.join(f"line {n} tells of part_{n % 9}" for n in range(400)))
     size = estimate_message(shortened(message, tokens, estimate_message))
     assert tokens * 8 // 10 <= size <= tokens
+
+
+def test_a_message_that_gets_no_smaller_is_left_alone():
+    messages = [user("go"), CALL, result("a", "row\n" * 900), says("done")]
+    left = old_results(messages, lambda message: 10, keep_last=0, least=0)
+    assert left.changed == () and left.messages == messages
+    assert old_results(messages, estimate_message, keep_last=0, least=0).changed == (2,)
+
+
+def test_of_several_calls_at_once_the_long_ones_are_told_by_their_size():
+    made = calling(("w", "write", {"path": "a.py", "content": "x = 1\n" * 300}), ("l", "bash", {"command": "ls"}))
+    messages = [user("go"), made, result("w", "Wrote a.py."), result("l", "a.py"), says("done")]
+    reduced = old_results(messages, estimate_message, keep_last=0, least=10)
+    assert reduced.changed == (1,) and reduced.how == ("arguments",)
+    shown = str(reduced.messages[1])
+    assert "1800 characters" in shown and "a.py" in shown and '"ls"' in shown.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("line", "made"),
+    [
+        ("see src/inner_part/deep_name.py", {"src/inner_part/deep_name.py", "inner_part", "deep_name"}),
+        ("see " + "x" * 300 + "/inner_part/deep_name.py", set()),
+    ],
+)
+def test_a_path_stands_for_the_names_in_it_and_noise_for_none(line: str, made: set[str]):
+    lexicon = Lexicon()
+    found = {lexicon.words[number] for number in lexicon.read(line)}
+    (inside,) = lexicon.lines([line])
+    assert {word for word in found if "_" in word} == {word for word in made if "_" in word}
+    assert {lexicon.words[number] for number in inside if "_" in lexicon.words[number]} == made
