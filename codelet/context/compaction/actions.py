@@ -26,6 +26,8 @@ _WHOLE_WRITES = ("write", "create")
 _LOOKS = frozenset({"view", "read", "open"})
 # A command that applies a patch in its own text.
 _PATCHES = re.compile(r"\b(?:apply_patch|git apply|patch)\b")
+# Where the patch in such a command begins: what stands before it is no line of a file.
+_PATCH_BEGINS = re.compile(r"\*\*\* Begin Patch|^(?:diff --git |--- \S|Index: |@@)", re.MULTILINE)
 _QUOTED_PATH = re.compile(r"`[\w@~.+-]*[/.][\w@~./+-]*`")
 _TELLS_FILE = re.compile(r"(?:The file|File created successfully at:) ([^\s`'\"]*/[^\s`'\"]+)")
 # The folder that a command goes to first; its heading has room for the rest of the command beside it.
@@ -83,8 +85,11 @@ def action_of(call: Mapping[str, Any]) -> Action:
     kind = "command" if command and not path else _kind(name, bool(path) or patches)
     if path and command in _LOOKS:
         kind = "read"
+    if path and kind in ("read", "write"):
+        rest.pop("command", None)  # it says what the tool is to do, and is no text of the file
     if kind == "command" and shows_edit(command) and _PATCHES.search(command):
-        return _write(call_id, name, "", [command])
+        begins = _PATCH_BEGINS.search(command)
+        return _write(call_id, name, "", [command[begins.start() :] if begins else command])
     if kind == "write":
         return _write(call_id, name, subject if path else "", rest, whole=command == "create")
     edits = tuple(Edit(text) for _, text in texts_in(rest) if text and text != subject)

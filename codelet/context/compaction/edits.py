@@ -177,6 +177,8 @@ class _Reader:
         if line.startswith(("*** End", "```")):
             self._mode = ""
         elif found := _MOVED.match(line):
+            if self._file in self._parts.written:  # as an update: it stands elsewhere now
+                self._parts.written.remove(self._file)
             self._parts.deleted.append(self._file)
             self._file = found.group(1).strip()
             self._parts.written.append(self._file)

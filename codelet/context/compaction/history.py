@@ -33,9 +33,11 @@ _NOTHING_RAN = re.compile(
 _TELLING = re.compile(
     r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
     r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
-    r"BUILD (?:SUCCESS|FAIL)|"
-    r"^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] "
+    r"BUILD (?:SUCCESS|FAIL)"
 )
+# What git says of a commit.
+COMMITTED = re.compile(r"^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] ")
+_COMMIT = "git commit"
 _LONGEST = 120
 # How much of an answer tells whether the call itself failed.
 _HEAD = 400
@@ -132,14 +134,21 @@ def _of_commands(
     index: int, reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | None]]
 ) -> list[Execution]:
     found = []
-    for command, passed in ended:
+    runs = [run_of(command) for command, _ in ended]
+    for (command, passed), run in zip(ended, runs, strict=True):
         if not command.words:
             continue
-        run = run_of(command)
         end = passed if run is None else _end_of(run, passed, reading.text)
-        line = outcome_line(reading.text) if run is not None else ""
+        line = _line_of(run, runs, reading.text) if run is not None else ""
         found.append(Execution(index, reading.turn, short(command.text), run, end, line, is_command=True))
     return found
+
+
+def _line_of(run: Run, runs: Sequence[Run | None], output: str) -> str:
+    """What a run said of its end, if that can be told: of several runners nobody knows which said it."""
+    commits = run.name == _COMMIT
+    beside = [other for other in runs if other is not None and (other.name == _COMMIT) == commits]
+    return outcome_line(output, commit=commits) if len(beside) == 1 else ""
 
 
 def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
@@ -149,10 +158,11 @@ def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
     return passed if run.tells(exit_code(output) or 0) else None
 
 
-def outcome_line(text: str) -> str:
-    """The last line in which a runner or git says how it went; "" if none does."""
+def outcome_line(text: str, *, commit: bool = False) -> str:
+    """The last line in which a runner, or git of a `commit`, says how it went; "" if none does."""
     lines = [line.strip() for line in text[-4_000:].split("\n")]
-    return next((line[:160] for line in reversed(lines) if _TELLING.search(line)), "")
+    telling = COMMITTED if commit else _TELLING
+    return next((line[:160] for line in reversed(lines) if telling.search(line)), "")
 
 
 def call_text(reading: ParsedMessage) -> str:

@@ -34,6 +34,8 @@ _STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files
 _CHANGE = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})(?:\.(\d{1,7}))?\): ([^\n]+)\Z")
 _RULE = re.compile(r"t(\d{1,7}) ([^\n]+)\Z")
 _LINE_END = " ⏎ "
+# Behind a list of files that names not all of them.
+_MORE = ", …"
 _OPEN_ERRORS = 6
 _STATUSES = 4
 # What is kept for the lists of files, however many errors there are.
@@ -75,7 +77,10 @@ class NewLines:
 
 @dataclass
 class Ledger:
-    """What is known at the end of a span: for each file the turn it was last changed or read in, and so on."""
+    """What is known at the end of a span: for each file the turn it was last changed or read in, and so on.
+
+    `parts` are the lists of files (changed, read, deleted) of which an earlier segment named only a part.
+    """
 
     changed: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
@@ -88,12 +93,15 @@ class Ledger:
     status: dict[str, str] = field(default_factory=dict)
     anchors: list[str] = field(default_factory=list)
     narrative: list[str] = field(default_factory=list)
+    parts: set[str] = field(default_factory=set)
     _uncommitted: set[str] = field(default_factory=set)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
         """Take over the ledger lines of an earlier segment. Lines that cannot be read are left out."""
         for key, text in lines:
             if key in ("changed", "read", "deleted"):
+                if text.endswith(_MORE):
+                    self.parts.add(key)
                 for path, turn in _ITEM.findall(text):
                     self._carry_file(key, path, int(turn))
             elif key == "open error":
@@ -190,7 +198,8 @@ class Ledger:
                 for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
-                last = index
+                if effect.how != "committed":  # which leaves the files as they are
+                    last = index
                 self._effect(effect, reading.turn)
         return last
 
@@ -266,7 +275,7 @@ class Ledger:
         for text in self._statuses():
             page.put("status", text, files_room)
         # Half of what is left is for the lines that were put in, so that the lists of files do not take all of it.
-        page.put("deleted", _listing(self.deleted, page.room // 4 - 10))
+        page.put("deleted", self._listed("deleted", self.deleted, page.room // 4 - 10))
         spare = page.room // 2
         shown = set()
         for path, change in sorted(self.changes.items(), key=lambda item: (-item[1].turn, -item[1].step, item[0])):
@@ -274,8 +283,8 @@ class Ledger:
             if current and path in self.changed and page.put("change", change.text(path), spare):
                 shown.add(path)
         others = {path: turn for path, turn in self.changed.items() if path not in shown}
-        page.put("changed", _listing(others, page.room * 2 // 3 - 10))
-        page.put("read", _listing(self._only_read(), page.room // 3 - 7))
+        page.put("changed", self._listed("changed", others, page.room * 2 // 3 - 10))
+        page.put("read", self._listed("read", self._only_read(), page.room // 3 - 7))
         for text in self.settled[: -_SETTLED - 1 : -1]:
             page.put("settled error", text)
         for line in reversed(self.anchors):
@@ -291,6 +300,9 @@ class Ledger:
                 break
             found.append(("narrative", text))
         return found
+
+    def _listed(self, key: str, files: dict[str, int], room: int) -> str:
+        return _listing(files, room - len(_MORE), part=key in self.parts)
 
     def _statuses(self) -> list[str]:
         """What failed first, then the newest."""
@@ -344,13 +356,14 @@ def _new_lines(action: Action) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _listing(files: dict[str, int], room: int) -> str:
-    """`path (tN), …`, newest first, as many as fit."""
+def _listing(files: dict[str, int], room: int, *, part: bool) -> str:
+    """`path (tN), path (tN)`, newest first, as many as fit; `…` at its end says that there are more, as does `part`."""
     items: list[str] = []
     for path, turn in sorted(files.items(), key=lambda item: (-item[1], item[0])):
         item = f"{path} (t{turn})"
         if len(item) + 2 > room:
+            part = True
             break
         items.append(item)
         room -= len(item) + 2
-    return ", ".join(items)
+    return ", ".join(items) + _MORE * (part and bool(items))

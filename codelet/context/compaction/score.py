@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codelet.context.compaction.history import Execution
+from codelet.context.compaction.history import COMMITTED, Execution
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT, Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.signals import claim_of, moves_on, states_decision
@@ -25,7 +25,6 @@ CONFIDENCE = {
     "error fixed": 95, "cause found": 92, "task done": 92, "milestone": 92, "decision": 90, "checkpoint": 91
 }  # fmt: skip
 LEAST_CONFIDENCE = 90
-_COMMITTED = re.compile(r"\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] ")
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,12 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
             del failing[text]
         if kind is not None:
             text = f"{run.text[:80]}: {run.line[:100]}" if run.line else run.text[:80]
-            found[run.turn, kind] = TurnAnchor(run.turn, kind, " ".join(text.split()), by_run=True)
+            anchor = TurnAnchor(run.turn, kind, " ".join(text.split()), by_run=True)
+            if kind != "checkpoint" or run.line or (run.turn, kind) not in found:  # a push tells less than its commit
+                found[run.turn, kind] = anchor
     committed = {run.turn: run for run in executions if run.what == "commit" and run.passed is None}
     for turn, run in committed.items():
-        if _COMMITTED.match(run.line):  # git says so itself, whatever became of the exit status
+        if COMMITTED.match(run.line):  # git says so itself, whatever became of the exit status
             found.setdefault((turn, "checkpoint"), TurnAnchor(turn, "checkpoint", run.line[:100], by_run=True))
     closing: dict[int, ParsedMessage] = {}
     for reading in readings:

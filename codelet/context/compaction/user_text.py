@@ -16,7 +16,7 @@ from codelet.context.compaction.signals import STOP_WORDS, is_small_talk, states
 
 LEAST = 160
 _READABLE = 60
-_GAP = " […] "
+_GAP, _END = " […] ", " […]"
 # Blanks after the mark of a sentence, or line ends. A pattern that begins with what it takes is searched for faster.
 _SENTENCE = re.compile(r"\s(?:(?<=[.!?;]\s)\s*|(?<=\n)\n*)")
 
@@ -66,10 +66,13 @@ def fit_prompts(said: Sequence[EarlierPrompt], budget: int, room: int) -> Fitted
         return FittedPrompts(entries, mode="stubs", left_out=left_out)
     result = FittedPrompts(mode="head and tail" if cap > LEAST else "head")
     for position, one in enumerate(said):
+        if len(one.text) <= cap:
+            result.entries.append(_entry(one, one.text))
+            continue
         head, tail = clip(one.text, cap)
-        result.entries.append(_entry(one, head + (_GAP + tail if tail else "")))
-        if len(one.text) > cap:
-            result.cut.append((position, one.text[len(head) : len(one.text) - len(tail)]))
+        head = head if tail else head[: cap - len(_END)]
+        result.entries.append(_entry(one, head + (_GAP + tail if tail else _END)))
+        result.cut.append((position, one.text[len(head) : len(one.text) - len(tail)]))
     return result
 
 

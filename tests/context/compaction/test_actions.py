@@ -59,6 +59,9 @@ def test_what_an_edit_says_and_takes_away():
     assert (patch.kind, patch.subject, patch.written) == ("write", "src/x.py", ("src/x.py",))
     assert [pair for one in patch.edits for pair in one.removed] == [("src/x.py", ("old = 1",))]
     assert "new = 2" in "\n".join(patch.values) and "old = 1" not in "\n".join(patch.values)
+    assert not any("git apply" in value for value in patch.values)
+    begun = act("bash", command="cd src && apply_patch '*** Begin Patch\n*** Add File: a.py\n+x = 1\n*** End Patch'")
+    assert (begun.written, begun.values) == (("a.py",), ("Add a.py\nx = 1",))
     assert act("bash", command=f"cat <<'EOF'\n{DIFF}EOF").kind == "command"
 
 

@@ -84,7 +84,7 @@ CASES: dict[str, tuple[str, EditedText]] = {
     ),
     "a patch that moves": (
         ("*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n-one\n+two\n*** End Patch"),
-        EditedText(["Update a.py", "two"], removed=[("b.py", ["one"])], written=["a.py", "b.py"], deleted=["a.py"]),
+        EditedText(["Update a.py", "two"], removed=[("b.py", ["one"])], written=["b.py"], deleted=["a.py"]),
     ),
     "a fence": (
         ("text\n```diff\n--- a.py\n+++ a.py\n@@\n-one\n+two\n three\n```\n-after"),

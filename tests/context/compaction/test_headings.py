@@ -34,9 +34,22 @@ def shortened(labels: list[str]) -> list[str]:
             [f"bash cd {FOLDER} && make", f"bash cd {FOLDER}/docs && make", f"bash cd {FOLDER} && ls"],
         ),
         (["bash cd src && make", "bash cd src && make"], ["bash cd src && make", "bash cd src && make"]),
+        (
+            ["read generated_documentation/chapter.md", "edit generated_documentation/chapter.md"],
+            ["read generated_documentation/chapter.md", "edit generated_documentation/chapter.md"],
+        ),
         (["bash", f"bash cat {PATH} | head"], ["bash", f"bash cat {PATH} | head"]),
     ],
-    ids=["a path", "two files of one name", "a short path", "a folder", "two folders", "a short folder", "no path"],
+    ids=[
+        "a path",
+        "two files of one name",
+        "a short path",
+        "a folder",
+        "two folders",
+        "a short folder",
+        "one folder",
+        "no path",
+    ],
 )
 def test_a_path_and_a_folder_are_written_out_once(labels: list[str], shown: list[str]):
     assert shortened(labels) == shown

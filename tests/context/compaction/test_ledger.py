@@ -375,3 +375,41 @@ def test_the_last_line_in_which_a_runner_says_how_it_went_is_told_up_to_its_boun
     assert outcome_line("2 failed\nwarned\n  3 passed in 1s  \nbye") == "3 passed in 1s"
     assert outcome_line("3 passed " + "x" * 300) == ("3 passed " + "x" * 300)[:160]
     assert outcome_line("nothing to tell") == outcome_line("3 passed\n" + "x" * 4_000) == ""
+
+
+def test_a_commit_changes_no_file_that_a_run_before_it_was_about():
+    passed = ran("pytest -q", f"3 passed\n{DONE}")
+    commit = ran("git commit -qam 'Mended'", f"[main 1a2b3c4] Mended\n{DONE}")
+    assert after([*wrote("a.py"), *passed, *commit]).status["pytest -q"] == "tests passed (t1): pytest -q"
+    changed = ran("touch b.py", DONE)
+    told = after([*passed, *changed, *commit]).status["pytest -q"]
+    assert told == "tests passed (t1, files changed since): pytest -q"
+
+
+def test_what_an_editor_is_told_to_do_is_no_line_of_the_file():
+    call_of = {"command": "str_replace", "path": "a.py", "old_str": "x = 10_000", "new_str": "x = 20_000"}
+    found = after(call("str_replace_editor", "The file a.py has been edited.", **call_of))
+    assert found.changes["a.py"].lines == ("x = 20_000",)
+
+
+def test_a_list_of_files_says_that_it_does_not_name_all_of_them_in_later_summaries_too():
+    ledger = after(*[wrote(f"src/part_{n}/rows.py") for n in range(20)], looked("src/seen.py"))
+    told = dict(ledger.lines(600))["changed"]
+    assert told.startswith("src/part_19/rows.py (t20), ") and told.endswith("rows.py (t7), …")
+    assert dict(ledger.lines(100_000))["changed"].count("rows.py") == 20
+    assert dict(ledger.lines(100_000))["changed"].endswith("src/part_0/rows.py (t1)")
+    later = after(wrote("src/last.py"), ledger=earlier(f"changed: {told}", "read: src/seen.py (t21)"))
+    files = dict(later.lines(100_000))
+    assert files["changed"].endswith("), …") and files["changed"].count("rows.py") == told.count("rows.py")
+    assert files["read"] == "src/seen.py (t21)"
+
+
+def test_a_file_that_a_patch_moves_is_where_it_was_moved_to():
+    patch = "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@\n-one = 10_000\n+two = 20_000\n*** End Patch"
+    found = after(looked("a.py", "one = 10_000"), call("apply_patch", "Done!", input=patch))
+    assert found.changed == {"b.py": 2} and found.deleted == {"a.py": 2} and found.read == {}
+
+
+@pytest.mark.parametrize(("code", "status"), [(1, ["tests failed (t1): pytest -q"]), (4, []), (5, [])])
+def test_a_run_that_could_not_begin_has_no_status(code: int, status: list[str]):
+    assert list(after(ran("pytest -q", f"stopped\n[exit code {code}]")).status.values()) == status

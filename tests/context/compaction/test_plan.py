@@ -6,7 +6,15 @@ import pytest
 
 from codelet.context.compaction import CompactionSettings, IrreducibleContext, compact
 from codelet.context.compaction.parsing import normalise, parse_messages
-from codelet.context.compaction.plan import READ_LEAST, CompactionPlan, Transcript, make_plan, units
+from codelet.context.compaction.plan import (
+    ENDING_EACH,
+    READ_LEAST,
+    READ_TIMES,
+    CompactionPlan,
+    Transcript,
+    make_plan,
+    units,
+)
 from codelet.context.tokens import estimate_message
 from tests.context.compaction.lists import Message, calling, reminder, result, says, size, user
 
@@ -248,3 +256,44 @@ def test_of_a_far_larger_list_only_a_part_is_read_and_that_is_told() -> None:
     assert "ended_0 " in text, "the last words of a turn that is not read"
     small = compact(far_larger(READ_LEAST // 2), 6_000)
     assert not [warning for warning in small.report.warnings if "line by line" in warning]
+
+
+def far_larger_plan(target: int, **settings: object) -> tuple[CompactionPlan, Transcript]:
+    """The plan of 60 turns of 24,000 tokens each, by a measure that counts each token a hundred times."""
+
+    def measure(message: Message) -> int:
+        return 100 * estimate_message(message)
+
+    messages = normalise(turns(*[760] * 60)).messages
+    sizes = [measure(message) for message in messages]
+    transcript = Transcript(messages, parse_messages(messages), sizes, measure)
+    return make_plan(transcript, target, CompactionSettings(**settings), ()), transcript
+
+
+def test_of_a_far_larger_list_the_newest_half_of_the_room_is_read_and_the_best_turns_before_it() -> None:
+    target = 60_000
+    plan, transcript = far_larger_plan(target, feedback={30: 5, 45: -5, 51: -5, 52: -5})
+    old = [i for i, reading in enumerate(transcript.readings) if i not in plan.kept and reading.kind != "user"]
+    weight = {
+        turn: sum(transcript.sizes[i] for i in old if transcript.readings[i].turn == turn) for turn in range(1, 61)
+    }
+    unread = sum(transcript.sizes[i] for i in plan.unread)
+    room = READ_TIMES * target
+    assert sum(weight.values()) - room - 24_000 < unread <= sum(weight.values()) - room + 24_000
+    share = (sum(weight.values()) - room) * 100 // sum(weight.values())
+    assert [f"that {share}% of it" in warning for warning in plan.warnings] == [True]
+    read = [i for i in old if i not in plan.unread]
+    newest = room // 2 // (sum(weight.values()) // len(weight))
+    assert {transcript.readings[i].turn for i in read} >= set(range(60 - newest + 2, 60)) | {30, 51, 52}
+    assert 45 not in {transcript.readings[i].turn for i in read} and plan.unread.isdisjoint(plan.kept)
+
+
+def test_of_turns_that_are_not_read_the_best_ones_last_words_are() -> None:
+    plan, transcript = far_larger_plan(ENDING_EACH * 1_000)
+    unread = {transcript.readings[i].turn for i in plan.unread}
+    assert {transcript.readings[i].text for i in plan.endings} == {f"Answer {turn}." for turn in unread}
+    few, transcript = far_larger_plan(1_000, feedback={20: 5, 30: -5})
+    ended = sorted(transcript.readings[i].turn for i in few.endings)
+    assert len(ended) == 1_000 // ENDING_EACH and ended[0] == 20
+    assert set(range(ended[1], ended[-1] + 1)) - set(ended) == {30}
+    assert ended[-1] == max(transcript.readings[i].turn for i in few.unread)

@@ -214,3 +214,27 @@ def test_what_a_run_showed_is_told_from_what_was_only_said():
     assert [(anchor.turn, anchor.kind, anchor.by_run) for anchor in found] == [
         (1, "decision", False), (2, "task done", True)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "told"),
+    [
+        ("pytest -q", "9 passed in 1s", ["pytest -q: 9 passed in 1s"]),
+        ("mypy src && pytest -q", "Success: no issues found\n9 passed in 1s", ["pytest -q", "mypy src"]),
+        (
+            "pytest -q && git commit -m x",
+            "9 passed in 1s\n[main 1a2b3c4] x",
+            ["pytest -q: 9 passed in 1s", "git commit -m x: [main 1a2b3c4] x"],
+        ),
+        ("git commit -m x && git push", "[main 1a2b3c4] x", ["git commit -m x: [main 1a2b3c4] x"]),
+        ("git merge side", "[main 1a2b3c4] x", ["git merge side"]),
+        ("git commit -m x && git commit -m y", "[main 1a2b3c4] x\n[main 2a2b3c4] y", ["git commit -m x"]),
+    ],
+)
+def test_an_anchor_quotes_what_its_run_said_and_not_another_run_of_the_same_line(
+    line: str, output: str, told: list[str]
+):
+    edit = [calling(("e", "edit", {"path": "a.py"})), result("e", "ok")]
+    run = [calling(("c", "bash", {"command": line})), result("c", f"{output}\n[exit code 0]")]
+    readings = parse_messages([user("go"), *edit, *run])
+    assert [anchor.text for anchor in find_anchors(readings, History(readings).executions)] == told
