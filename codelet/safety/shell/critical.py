@@ -170,7 +170,7 @@ def _everything(operand: str, context: _Context) -> str | None:
     """What of value as a whole the operand stands for: the system, the home, the workspace; or None."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     root = workspace_root(context.workspace)
-    for cwd in context.folders:
+    for cwd in sorted(context.folders):
         spelled = operand if operand.startswith("/") else f"{cwd}/{operand}"
         place = os.path.realpath(re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/")
         if place == root:
