@@ -99,9 +99,7 @@ class Bench:
         settings = [part for key, value in SETTINGS.items() for part in ("-c", f"{key}={value}")]
         self._standing = {
             "⟨variables⟩": "".join(f"{key}={value} " for key, value in ENVIRONMENT.items()),
-            "⟨settings⟩": shlex.join(
-                [*OPTIONS, *(part for item in SETTINGS.items() for part in ("-c", "=".join(item)))]
-            ),
+            "⟨settings⟩": shlex.join([*OPTIONS, *settings]),
             "⟨grep⟩": shlex.join(search_exceptions("grep")),
             "⟨rg⟩": shlex.join(search_exceptions("rg")),
         }
