@@ -252,14 +252,22 @@ _CHECKS: dict[str, Callable[[list[str], _Context], str | None]] = {
 }
 
 
+def _is_output(place: str) -> bool:
+    """Whether what is written there goes to the command's own output, to nowhere, or out of a socket, which asks."""
+    return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT)
+
+
 def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
     """Why nothing may ever be written at the place, or None where a person may decide."""
     if "\0" in text:
         return "the path holds a NUL character"
     spelled = text if text.startswith("/") else f"{cwd}/{text}"
     root = workspace_root(workspace)
-    for place in {os.path.normpath(spelled), os.path.realpath(spelled)}:
-        if place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT):
+    plain = os.path.normpath(spelled)
+    if _is_output(plain):  # where it leads for us, to a pipe or a terminal, says nothing of the command's
+        return None
+    for place in dict.fromkeys((plain, os.path.realpath(spelled))):
+        if _is_output(place):
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"
