@@ -118,6 +118,28 @@ def test_a_variable_that_names_the_own_repository_is_kept(tmp_path: Path, monkey
     assert verdict(workspace) == "allow"
 
 
+@pytest.mark.parametrize("name", ["GIT_OBJECT_DIRECTORY", "GIT_SHALLOW_FILE", "GIT_DIR", "GIT_GRAFT_FILE"])
+def test_of_the_files_in_the_own_repository_only_another_index_may_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    workspace = repository(tmp_path / "workspace")
+    monkeypatch.setenv(name, str(workspace / ".git" / "other"))
+    assert reason(workspace) == f"the variable {name} may lead git to other files than the repository's"
+    monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/next-index")
+    assert verdict(workspace) == "allow"
+    monkeypatch.setenv("GIT_INDEX_FILE", "next-index")
+    assert "GIT_INDEX_FILE" in reason(workspace)
+
+
+def test_a_variable_that_leads_elsewhere_asks_where_there_is_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verdict(tmp_path, "git status") == "allow"
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert "GIT_INDEX_FILE" in reason(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"])
 def test_a_trace_is_not_written_by_what_runs_unasked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
