@@ -4,7 +4,7 @@
 a row is the verdict and the command, below it what decides:
 
     allow     runs unasked anywhere; `confined` only in a sandbox, `write` and `confined-write` under auto-edit
-    ask, deny with `because` the reason
+    ask, deny with `because` the reason; `ask-write` where all that is asked about writes files by redirections
     always    the rule that "always for this session" would add
     part      a part of the command that does more than read, and why, where the reason does not say it all
     runs      what is run in place of the command
@@ -120,7 +120,7 @@ class Bench:
     def _word(self, verdict: Verdict, command: str) -> str:
         """The verdict in a word; one that is allowed and needs a sandbox for it is `confined`."""
         if verdict.action != "allow":
-            return verdict.action
+            return verdict.action + "-write" * (verdict.tier == "write")
         free = self._nowhere.judge("bash", [Touch("run", command)]).action == "allow"
         if verdict.tier == "read":
             return "allow" if free else "confined"
@@ -209,7 +209,8 @@ def _plant(workspace: Path, outside: Path) -> None:
     git(workspace, "add", *named)
     git(workspace, "commit", "-qm", "one")
     git(workspace, "tag", "v1")
-    git(workspace, "tag", "content", git(workspace, "rev-parse", "HEAD:a.txt"))
+    for name in ("content", "few"):
+        git(workspace, "tag", name, git(workspace, "rev-parse", "HEAD:a.txt"))
     git(workspace, "branch", "other")
     git(workspace, "add", "-f", ".env")
     git(workspace, "commit", "-qm", "a secret")
