@@ -94,7 +94,7 @@ class Bench:
 
     def __init__(self, workspace: Path, outside: Path) -> None:
         self._workspace = workspace
-        self._places = {"⟨workspace⟩": workspace, "⟨outside⟩": outside, "⟨home⟩": workspace.parent / "home"}
+        self._places = {"⟨workspace⟩": workspace, "⟨outside⟩": outside, "⟨home⟩": workspace.parent / "users" / "me"}
         self._here, self._nowhere = Policy(workspace, "auto-edit"), Policy(workspace, "auto-edit", sandboxed=False)
         settings = [part for key, value in SETTINGS.items() for part in ("-c", f"{key}={value}")]
         self._standing = {
@@ -173,8 +173,8 @@ def bench() -> Iterator[Bench]:
     Programs are looked for in one planted folder, and no variable of whoever runs the tests counts.
     """
     with workspace_of_cases() as (workspace, outside), pytest.MonkeyPatch.context() as patch:
-        bin_folder, home = workspace.parent / "bin", workspace.parent / "home"
-        home.mkdir()
+        bin_folder, home = workspace.parent / "bin", workspace.parent / "users" / "me"
+        home.mkdir(parents=True)
         bin_folder.mkdir()
         (bin_folder / "git").symlink_to(shutil.which("git") or "git")
         for name in ("bash", "sed", "egrep", "wc"):
