@@ -48,6 +48,36 @@ def test_what_is_gone_by_then_is_told_too(tmp_path: Path) -> None:
     assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md")
 
 
+def test_so_many_names_are_tried_and_then_it_stays(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text("made\n")
+    for number in range(1, 1_000):
+        (tmp_path / f"aside-{number}-CLAUDE_md").touch()
+    assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md")
+    assert (tmp_path / "CLAUDE.md").read_text() == "made\n"
+    (tmp_path / "aside-999-CLAUDE_md").unlink()
+    assert settle(tmp_path / "CLAUDE.md", tmp_path, move=True) == MadeFile("CLAUDE.md", "aside-999-CLAUDE_md")
+
+
+def test_a_folder_in_which_programs_are_looked_for_is_not_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ".husky"
+    place.mkdir()
+    monkeypatch.setenv("PATH", f"/usr/bin:{place}")
+    assert settle(place, tmp_path, move=True) == MadeFile(".husky")
+    assert place.is_dir()
+
+
+def test_what_lies_deeper_is_moved_only_where_it_is_obeyed_there(tmp_path: Path) -> None:
+    for name in (".github/workflows", "src/.vscode"):
+        (tmp_path / name).mkdir(parents=True)
+    assert settle(tmp_path / "src/.vscode", tmp_path, move=True) == MadeFile("src/.vscode")
+    moved = MadeFile(".github/workflows", ".github/aside-1-workflows")
+    assert settle(tmp_path / ".github/workflows", tmp_path, move=True) == moved
+    (tmp_path / ".envrc").touch()
+    assert settle(tmp_path / ".envrc", tmp_path, move=False) == MadeFile(".envrc")
+
+
 async def test_what_a_command_made_is_moved_aside_and_told(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("ours\n")
     (tmp_path / "aside-1-envrc").write_text("taken\n")

@@ -101,10 +101,13 @@ def test_a_machine_whose_calls_are_not_known_has_no_filter(monkeypatch: pytest.M
 
 
 def answered(program: bytes, machine: int, number: int, first: int = 0) -> int:
-    """What the filter answers to a call with this first argument: its lines are followed as the kernel does."""
-    lines = list(struct.iter_unpack("HBBI", program))
-    data, at = struct.pack("=II8xQ40x", number, machine, first), 0
-    loaded = 0
+    """What the filter answers to a call with this first argument."""
+    return answer(list(struct.iter_unpack("HBBI", program)), struct.pack("=II8xQ40x", number, machine, first))
+
+
+def answer(lines: list[tuple[int, ...]], data: bytes) -> int:
+    """What the lines of a filter answer to a call: they are followed as the kernel does."""
+    at = loaded = 0
     while True:
         code, fits, fails, value = lines[at]
         if code == 0x06:
@@ -133,6 +136,36 @@ def test_calls_by_the_numbers_of_another_machine_are_refused(
     clone, user = {"x86_64": 56, "aarch64": 220}[machine], 0x10000000
     assert {answered(program, own, clone, flags) for flags in range(512)} == {allowed}, "they are not taken for calls"
     assert {answered(program, own, clone, user | flags) for flags in range(512)} == {refused}
+
+
+_NUMBERS = {
+    "x86_64": {
+        "refused": {41, 90, 91, 92, 93, 94, 101, 103, 132, 141, 142, 144, 155, 161, 163, 165, 166, 188, 189, 190, 197,
+                    198, 199, 203, 235, 248, 249, 250, 251, 260, 261, 268, 280, 298, 302, 308, 310, 311, 312, 314, 321,
+                    323, 438, 440, 452, 463, 466, 469},
+        "absent": {425, 426, 427, 428, 429, 430, 431, 432, 433, 435, 442},
+    },
+    "aarch64": {
+        "refused": {5, 6, 7, 14, 15, 16, 30, 39, 40, 41, 51, 52, 53, 54, 55, 88, 89, 116, 117, 118, 119, 122, 140,
+                    198, 217, 218, 219, 241, 261, 268, 270, 271, 272, 274, 280, 282, 438, 440, 452, 463, 466, 469},
+        "absent": {425, 426, 427, 428, 429, 430, 431, 432, 433, 435, 442},
+    },
+}  # fmt: skip
+"""What is refused, and what is told to be absent, where every argument is 99: as the kernel's tables number it."""
+
+
+@pytest.mark.parametrize("machine", _NUMBERS)
+def test_each_call_that_is_refused_by_its_number(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    filter_program.cache_clear()
+    program = filter_program(network=False, sockets=False, metadata=False)
+    filter_program.cache_clear()
+    own = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
+    lines = list(struct.iter_unpack("HBBI", program))
+    found = {number: answer(lines, struct.pack("=II8x6Q", number, own, *[99] * 6)) for number in range(600)}
+    assert {number for number, said in found.items() if said == 0x5000D} == _NUMBERS[machine]["refused"]
+    assert {number for number, said in found.items() if said == 0x50026} == _NUMBERS[machine]["absent"]
+    assert set(found.values()) == {0x5000D, 0x50026, 0x7FFF0000}
 
 
 _HEADERS = {

@@ -55,10 +55,11 @@ class AuditError(CodeletError):
 class AuditLog:
     """Appends the records of one session to an audit file that other sessions may write at the same time.
 
-    Raises UsageError where the file cannot be opened or is no audit file. Secrets are masked before writing.
+    Raises UsageError where the file cannot be opened or is no audit file. Secrets are masked before writing. `patience`
+    is how many seconds another writer may hold the file's lock.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, patience: float = _LOCK_SECONDS) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             self._file = os.open(path, flags, 0o600)
@@ -67,7 +68,7 @@ class AuditLog:
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
             os.close(self._file)
             raise UsageError(f"cannot write the audit file {path}: it is no regular file")
-        self._path = path
+        self._path, self._patience = path, patience
         self._session = os.urandom(8).hex()
         self._known: tuple[int, int, str] | None = None
         self._last = b""
@@ -102,14 +103,14 @@ class AuditLog:
 
     def _lock(self) -> None:
         """Wait for other writers. Raises AuditError where one does not let go."""
-        end = time.monotonic() + _LOCK_SECONDS
+        end = time.monotonic() + self._patience
         while True:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
                 if time.monotonic() > end:
-                    why = f"another program holds its lock for {_LOCK_SECONDS:g} s"
+                    why = f"another program holds its lock for {self._patience:g} s"
                     raise AuditError(f"the audit file {self._path} cannot be written: {why}") from None
                 time.sleep(_LOCK_PAUSE)
 

@@ -5,6 +5,7 @@ Found in wrappers and in `sh -c` strings too.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -68,13 +69,21 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
         elif isinstance(part, SimpleCommand) and part.words:
             context = _Context(_follow(part, folders), workspace)
             words = [word.text for word in part.words if not word.splits]
-            if words[:1] in (["echo"], ["printf"]):
-                printed.append(" ".join(words[1:]))
+            printed += _printed(words)
             why = _worst(_words_critical(words, context, depth, printed))
         if why and why != REWRITES_HISTORY:
             return why
         lighter = lighter or why
     return lighter
+
+
+def _printed(words: Sequence[str]) -> list[str]:
+    """The lines that `echo` or `printf` may write for a shell to run."""
+    if words[:1] == ["echo"]:
+        return [" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:]))]
+    if words[:1] == ["printf"]:
+        return [word.replace("\\n", "\n") for word in (" ".join(words[1:]), *words[1:])]
+    return []
 
 
 def _follow(command: SimpleCommand, folders: Folders) -> frozenset[str]:
@@ -133,7 +142,7 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
 
 
 def _rm(words: list[str], context: _Context) -> str | None:
-    recursive = any(re.fullmatch(r"-\w*[rR]\w*|--recursive", word) for word in words[1:])
+    recursive = any(re.fullmatch(r"-\w*[rR]\w*", word) or _means(word, "--recursive") for word in words[1:])
     if "--no-preserve-root" in words:
         return "rm --no-preserve-root removes the whole file system"
     for operand in _operands(words):
@@ -149,16 +158,18 @@ def _find(words: list[str], context: _Context) -> str | None:
     )
     narrowed = any(word.startswith(("-name", "-iname", "-path", "-regex", "-newer", "-mtime")) for word in words)
     if destroys and not narrowed:
-        for word in words[1:]:
-            if word.startswith("-"):
-                break
+        rest = list(words[1:])
+        while rest and re.fullmatch(r"-[HLP]|-O\d", rest[0]):
+            rest.pop(0)
+        given = list(itertools.takewhile(lambda word: not word.startswith("-"), rest))
+        for word in given or ["."]:
             if why := _everything(word, context):
                 return f"find removes {why}"
     return None
 
 
 def _owner_or_mode(words: list[str], context: _Context) -> str | None:
-    if any(re.fullmatch(r"-\w*R\w*|--recursive", word) for word in words[1:]):
+    if any(re.fullmatch(r"-\w*R\w*", word) or _means(word, "--recursive") for word in words[1:]):
         for operand in _operands(words)[1:]:
             why = _everything(operand, context)
             if why and why != "the whole workspace":
@@ -170,26 +181,28 @@ def _everything(operand: str, context: _Context) -> str | None:
     """What of value as a whole the operand stands for: the system, the home, the workspace; or None."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     root = workspace_root(context.workspace)
-    for cwd in context.folders:
+    for cwd in sorted(context.folders):
         spelled = operand if operand.startswith("/") else f"{cwd}/{operand}"
-        place = os.path.realpath(re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/")
+        plain = re.sub(r"(?:/(?:\*+|\.|\.\*|\{[^}]*\}))+$", "", os.path.normpath(spelled)) or "/"
+        place = os.path.realpath(plain)
         if place == root:
             return "the whole workspace"
         if contained(root, place):
             return "a folder that holds the workspace"
         if place == home or (contained(home, place) and place != "/"):
             return "the whole home"
-        if place.count("/") == 1 and place not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):
-            return f"{place}, a folder of the system"
+        for one in (plain, place):  # `/bin` may be a link to a folder that lies deeper
+            if one.count("/") == 1 and one not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):
+                return f"{one}, a folder of the system"
     return None
 
 
 def _destination(words: list[str], context: _Context) -> str | None:
     """`cp`, `mv` and the like: the last operand is written, and `mv` takes its sources away."""
     operands = _operands(words)
-    targets = [word.partition("=")[2] for word in words if word.startswith("--target-directory=")]
-    targets += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-t"]
-    if base_name(words[0]) == "mv":
+    name = base_name(words[0])
+    targets = [] if name == "rsync" else list(_named_targets(words))
+    if name == "mv":
         for operand in operands[:-1]:
             if why := _everything(operand, context):
                 return f"mv moves {why} away"
@@ -203,6 +216,14 @@ def _destination(words: list[str], context: _Context) -> str | None:
     )
 
 
+def _named_targets(words: list[str]) -> Iterator[str]:
+    """The folders that `-t` and `--target-directory` name, attached or in the next word."""
+    for word, following in itertools.pairwise([*words[1:], ""]):
+        bundled = re.fullmatch(r"-\w*?t(.*)", word, re.DOTALL)
+        if bundled or _means(word, "--target-directory"):
+            yield (bundled[1] if bundled else word.partition("=")[2]) or following
+
+
 def _changes(words: list[str], context: _Context) -> str | None:
     """Programs whose every operand is written."""
     return _first(
@@ -211,7 +232,7 @@ def _changes(words: list[str], context: _Context) -> str | None:
 
 
 def _in_place(words: list[str], context: _Context) -> str | None:
-    if any(re.match(r"-\w*i|--in-place", word) for word in words[1:]):
+    if any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:]):
         return _first(
             forbidden_place(operand, cwd, context.workspace)
             for operand in _operands(words)[1:]
@@ -232,7 +253,8 @@ def _git(words: list[str], _: _Context) -> str | None:
     if rest[:1] != ["push"]:
         return None
     for word in rest[1:]:
-        if re.fullmatch(r"-\w*f\w*|--force|--mirror", word) or (word.startswith("+") and len(word) > 1):
+        forced = re.fullmatch(r"-\w*f\w*|--force", word) or _means(word, "--mirror")
+        if forced or (word.startswith("+") and len(word) > 1):
             return REWRITES_HISTORY
     return None
 
@@ -252,14 +274,22 @@ _CHECKS: dict[str, Callable[[list[str], _Context], str | None]] = {
 }
 
 
+def _is_output(place: str) -> bool:
+    """Whether what is written there goes to the command's own output, to nowhere, or out of a socket, which asks."""
+    return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT)
+
+
 def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
     """Why nothing may ever be written at the place, or None where a person may decide."""
     if "\0" in text:
         return "the path holds a NUL character"
     spelled = text if text.startswith("/") else f"{cwd}/{text}"
     root = workspace_root(workspace)
-    for place in {os.path.normpath(spelled), os.path.realpath(spelled)}:
-        if place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT):
+    plain = os.path.normpath(spelled)
+    if _is_output(plain):  # where it leads for us, to a pipe or a terminal, says nothing of the command's
+        return None
+    for place in dict.fromkeys((plain, os.path.realpath(spelled))):
+        if _is_output(place):
             continue
         if any(contained(place, magic) for magic in ("/dev", "/proc", "/sys")):
             return f"{text} is a device or a switch of the kernel"
@@ -271,6 +301,12 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
             if place.startswith(_PLANTS):
                 return f"{text} belongs to the system"
     return None
+
+
+def _means(word: str, option: str) -> bool:
+    """Whether a word is the long option, perhaps cut short or with a value."""
+    name = word.partition("=")[0]
+    return len(name) > 2 and option.startswith(name)
 
 
 def _operands(words: Sequence[str]) -> list[str]:

@@ -119,7 +119,9 @@ def refuse_printed_secrets(
         return
     a_diff = name == "diff" or (name == "stash" and subcommand == ["show"])
     plain = [] if a_diff else ["--format="]
-    asked = [name, *subcommand, *_kept(parsed), *plain, "--name-status", "-z", *before, *behind]
+    # To `git stash show`, `-u` is no `-p`: it adds the files that were not tracked.
+    untracked = ["-u"] if subcommand == ["show"] and parsed.has("-u") and name == "stash" else []
+    asked = [name, *subcommand, *_kept(parsed), *untracked, *plain, "--name-status", "-z", *before, *behind]
     _refuse_listed(name, asked, place, settings)
 
 

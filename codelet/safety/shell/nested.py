@@ -13,7 +13,7 @@ WRAPPERS = frozenset(
 )  # fmt: skip
 """Programs that run the words after them as a command."""
 
-SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash"))
+SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "yash", "ash", "fish", "rbash", "csh", "tcsh"))
 _OPERAND_FIRST = frozenset(("flock", "chroot", "ssh", "su", "taskset", "setarch", "runuser", "chrt", "watch"))
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
@@ -50,6 +50,12 @@ def nested_scripts(words: Sequence[str]) -> Iterator[str]:
         name = base_name(inner[0]) if inner else ""
         if name == "eval":
             yield " ".join(inner[1:])
+        elif name == "env":
+            for index, word in enumerate(inner[1:], 1):
+                if found := re.fullmatch(r"(?:-\w*?S|--s\w*-?\w*=)(.+)", word, re.DOTALL):
+                    yield " ".join((found[1], *inner[index + 1 :]))
+                elif re.fullmatch(r"-\w*S|--s[\w-]*", word):
+                    yield " ".join(inner[index + 1 :])
         elif name in SHELLS or name == "su":
             for index, word in enumerate(inner[1:-1], 1):
                 if re.fullmatch(r"-\w*c|--command", word):

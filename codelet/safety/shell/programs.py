@@ -305,8 +305,12 @@ VERSIONS: frozenset[tuple[str, str]] = frozenset(
 Not here, because they run the folder's code first: yarn, npm, pnpm, cargo, rustc, go, gradle, mvn, bundle.
 """
 
+_JAVA = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH")
 VERSION_VARIABLES: dict[str, tuple[str, ...]] = {
-    "java": ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH"),
+    "java": _JAVA,
+    "javac": (*_JAVA, "JDK_JAVAC_OPTIONS"),
+    "lua": ("LUA_INIT", "LUA_INIT_5_2", "LUA_INIT_5_3", "LUA_INIT_5_4", "LUA_INIT_5_5"),
+    "php": ("PHPRC", "PHP_INI_SCAN_DIR"),
     "mypy": ("PYTHONPATH", "PYTHONHOME"),
 }
 """Variables by which even a program that only says its version may load code: where one is set, it asks."""

@@ -205,6 +205,15 @@ def test_a_shape_is_known_to_the_environment_the_masker_and_the_prefilter(servic
     assert f"it is {token}." not in Masker({"HARMLESS": token}).mask(f"it is {token}.")
 
 
+def test_the_prefilter_looks_for_the_whole_piece_of_a_key_where_its_seldom_letters_stand() -> None:
+    key = "XaQeZtJsB-Kn7Qa4Zt1JsXo9"
+    prefilter = SecretPrefilter([[key]])
+    seldom = "".join(letter for letter in key if letter not in "aetsno")
+    assert prefilter(json.dumps(f"it is {key}").encode())
+    assert not prefilter(json.dumps(f"it is {seldom}").encode())
+    assert not prefilter(json.dumps(" ".join(seldom)).encode())
+
+
 def test_the_prefilter_finds_a_password_in_an_address() -> None:
     prefilter = SecretPrefilter()
     assert prefilter(b'"see @me, then postgres://me:hunter2@host/x"')

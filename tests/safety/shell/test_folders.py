@@ -96,7 +96,17 @@ def test_a_variable_of_the_environment_is_not_the_scripts_own(workspace: Path, m
 
 
 @pytest.mark.parametrize(
-    ("command", "variable"), [("java -version", "JAVA_TOOL_OPTIONS"), ("mypy --version", "PYTHONPATH")]
+    ("command", "variable"),
+    [
+        ("java -version", "JAVA_TOOL_OPTIONS"),
+        ("javac --version", "JAVA_TOOL_OPTIONS"),
+        ("javac --version", "JDK_JAVAC_OPTIONS"),
+        ("lua -v", "LUA_INIT"),
+        ("lua -v", "LUA_INIT_5_4"),
+        ("php --version", "PHPRC"),
+        ("php --version", "PHP_INI_SCAN_DIR"),
+        ("mypy --version", "PYTHONPATH"),
+    ],
 )
 def test_a_version_asks_where_the_environment_loads_code(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, command: str, variable: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,41 @@ def test_what_changes_between_two_commands_is_seen(tmp_path: Path) -> None:
     assert "filter.late.clean=" in Policy(workspace).prepare("git diff")
 
 
+def test_git_is_asked_again_once_a_file_or_a_variable_that_it_reads_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, log, real = repository(tmp_path / "workspace"), tmp_path / "log", shutil.which("git")
+    for name in ("one", "two"):
+        shim = tmp_path / name / "git"
+        shim.parent.mkdir()
+        shim.write_text(f'#!/bin/sh\ncase "$*" in *--list*) echo asked >> {log};; esac\nexec {real} "$@"\n')
+        shim.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}/one:{os.environ['PATH']}")
+
+    def asked() -> int:
+        log.write_text("")
+        assert verdict(workspace, "git status") == "allow"
+        return len(log.read_text().split())
+
+    assert asked() == 1 == asked(), "what changed just now could change again within the same moment"
+    time.sleep(2.1)  # clock: the time of a file's change cannot be set
+    assert [asked(), asked()] == [1, 0]
+    changes = {"HOME": f"{tmp_path}/home", "XDG_CONFIG_HOME": f"{tmp_path}/settings", "GIT_CONFIG_NOSYSTEM": "1",
+               "PATH": f"{tmp_path}/two:{os.environ['PATH']}"}  # fmt: skip
+    for name, value in changes.items():
+        monkeypatch.setenv(name, value)
+        assert [asked(), asked()] == [1, 0], name
+    monkeypatch.setenv("EDITOR", "x")
+    assert asked() == 0
+    files = (workspace / ".git" / "config", tmp_path / "home" / ".gitconfig", tmp_path / "settings" / "git" / "config")
+    for file in files:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a") as opened:
+            opened.write("[a]\n\tb = c\n")
+        assert asked() == 1, file
+
+
 @pytest.mark.parametrize(
     "name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"]
 )
@@ -116,6 +153,28 @@ def test_a_variable_that_names_the_own_repository_is_kept(tmp_path: Path, monkey
     monkeypatch.setenv("GIT_DIR", str(workspace / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(workspace / ".git" / "index"))
     assert verdict(workspace) == "allow"
+
+
+@pytest.mark.parametrize("name", ["GIT_OBJECT_DIRECTORY", "GIT_SHALLOW_FILE", "GIT_DIR", "GIT_GRAFT_FILE"])
+def test_of_the_files_in_the_own_repository_only_another_index_may_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    workspace = repository(tmp_path / "workspace")
+    monkeypatch.setenv(name, str(workspace / ".git" / "other"))
+    assert reason(workspace) == f"the variable {name} may lead git to other files than the repository's"
+    monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/next-index")
+    assert verdict(workspace) == "allow"
+    monkeypatch.setenv("GIT_INDEX_FILE", "next-index")
+    assert "GIT_INDEX_FILE" in reason(workspace)
+
+
+def test_a_variable_that_leads_elsewhere_asks_where_there_is_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verdict(tmp_path, "git status") == "allow"
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    assert "GIT_INDEX_FILE" in reason(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -44,6 +45,21 @@ def test_commands_that_only_resemble_critical_ones_are_not_denied(workspace: Pat
     policy = Policy(workspace, "ask")
     judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("not_critical.txt")}
     assert not {command: found.reason for command, found in judged.items() if found.action == "deny"}
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"])
+def test_a_write_to_the_commands_own_output_is_not_critical_where_ours_is_a_pipe(workspace: Path, name: str) -> None:
+    policy = Policy(workspace, "ask")
+    number = 1 if name.endswith(("stdout", "1")) else 2
+    before, (read, write) = os.dup(number), os.pipe()
+    try:
+        os.dup2(write, number)
+        action = policy.judge("bash", [Touch("run", f"ls > {name}")]).action
+    finally:
+        os.dup2(before, number)
+        for one in (before, read, write):
+            os.close(one)
+    assert action == "ask"
 
 
 def test_a_word_known_at_run_time_is_only_text_where_the_operator_of_test_is_fixed(workspace: Path) -> None:

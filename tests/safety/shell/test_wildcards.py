@@ -122,3 +122,15 @@ def test_where_the_order_or_number_of_files_matters_it_asks(workspace: Path) -> 
 def test_a_pattern_for_the_folder_above_asks(workspace: Path) -> None:
     for pattern in (".*", ".?", "..*", ".[.]", ".[!x]*", ".[[:punct:]]", "src/.*"):
         assert verdict(workspace, f"ls {pattern}") == "ask"
+
+
+def test_a_folder_is_looked_through_up_to_twenty_thousand_entries(workspace: Path) -> None:
+    (workspace / "full").mkdir()
+    first = workspace / "full" / "0"
+    first.touch()
+    for number in range(1, 20_000):
+        os.link(first, f"{first.parent}/{number}")
+    searches = ("grep -r main full", "rg --hidden main full", "cat full/1999?", "ls -d full/x*")
+    assert {command: verdict(workspace, command) for command in searches} == dict.fromkeys(searches, "allow")
+    (workspace / "full" / "last").touch()
+    assert {command: verdict(workspace, command) for command in searches} == dict.fromkeys(searches, "ask")

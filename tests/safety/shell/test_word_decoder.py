@@ -11,6 +11,7 @@ import pytest
 
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.shell.syntax import SimpleCommand
+from codelet.safety.shell.word_decoder import UnclearError, decode
 
 pytestmark = pytest.mark.needs("bash")
 
@@ -94,3 +95,9 @@ def test_random_words(tmp_path: Path, seed: int) -> None:
             commands.append(command)
             decoded.append([word.text for word in parts[0].words[1:]] or [""])
     assert decoded == as_bash_reads(commands, tmp_path)
+
+
+@pytest.mark.parametrize("raw", ["'a", "a'b", '"a', 'a"b', "a'b'\"c", "'", '"'])
+def test_a_quote_that_is_not_closed_is_not_decoded(raw: str) -> None:
+    with pytest.raises(UnclearError, match="a quote that is not closed"):
+        decode(raw, 0, len(raw), {})
