@@ -15,8 +15,10 @@ from codelet.context.compaction.segments import REQUESTS, USER, SegmentEntry, he
 from codelet.context.compaction.signals import STOP_WORDS, is_small_talk, states_rule
 
 LEAST = 160
-_READABLE = 60
 _GAP, _END = " […] ", " […]"
+_READABLE = 60 + len(_END)
+# For so few characters more nothing is cut.
+_LITTLE = 16
 # Blanks after the mark of a sentence, or line ends. A pattern that begins with what it takes is searched for faster.
 _SENTENCE = re.compile(r"\s(?:(?<=[.!?;]\s)\s*|(?<=\n)\n*)")
 
@@ -65,7 +67,8 @@ def fit_prompts(said: Sequence[EarlierPrompt], budget: int, room: int) -> Fitted
         entries = [SegmentEntry(said[0].turn, REQUESTS, lines)] if lines else []
         return FittedPrompts(entries, mode="stubs", left_out=left_out)
     result = FittedPrompts(mode="head and tail" if cap > LEAST else "head")
-    for position, one in enumerate(said):
+    caps = [cap] * len(said) if cap > LEAST else _caps([one.text for one in said], cap)
+    for position, (one, cap) in enumerate(zip(said, caps, strict=True)):
         if len(one.text) <= cap:
             result.entries.append(_entry(one, one.text))
             continue
@@ -91,6 +94,27 @@ def _cap(lengths: Sequence[int], budget: int) -> int:
     return lengths[-1]
 
 
+def _caps(texts: Sequence[str], cap: int) -> list[int]:
+    """The characters for each text, together as many as if each got `cap`: none gets less than can be read.
+
+    What is little longer than that stands whole, as long as there is room, and then what tells more than the rest.
+    """
+    caps = [min(len(text), _READABLE) for text in texts]
+    left = sum(min(len(text), cap) for text in texts) - sum(caps)
+    known = _weighed(texts)
+    ranks = [known[flat].rank if (flat := " ".join(text.split())) else 0 for text in texts]
+    little = [len(text) - cap <= _LITTLE for text, cap in zip(texts, caps, strict=True)]
+    for i in sorted(range(len(texts)), key=lambda i: (not little[i], -ranks[i], len(texts[i]))):
+        if (little[i] or ranks[i] > 0) and len(texts[i]) - caps[i] <= left:
+            left -= len(texts[i]) - caps[i]
+            caps[i] = len(texts[i])
+    cut = [i for i, text in enumerate(texts) if caps[i] < len(text)]
+    level = _cap(sorted(len(texts[i]) for i in cut), left + sum(caps[i] for i in cut)) if cut else 0
+    for i in cut:
+        caps[i] = min(level, len(texts[i]))
+    return caps
+
+
 def clip(text: str, cap: int) -> tuple[str, str]:
     """Head and tail of a text, together with their gap at most `cap` long; the head gets two thirds, at least 160."""
     if len(text) <= cap:
@@ -112,11 +136,13 @@ SHORTEST = 6
 _STEPS = ((50, 1), (80, 1), (10, -9), (0, 1), (18, -5), (26, -5), (36, -5), (50, -5), (0, -5))
 # From this rank on, a message lays something down.
 _LAID_DOWN = 3
-# A word that so many of the messages share tells little of any of them.
-_SHARED = 3
+# A word that so many of the messages share, or one in so many of them if that is more, tells little of any of them.
+_SHARED, _OF = 3, 20
 _READ = 600
+# With fewer telling words a message is a phrase that comes again and again.
+_FEW = 4
 _MARKS = ".,;:!?()\"'"
-_VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]")
+_VALUE = re.compile(r"\d|[`\"'][^`\"'\n]{2,60}[`\"']|\w[/_]\w|[a-z][A-Z]|(?<!\S)(?:/|--)\w")
 
 
 @dataclass(frozen=True)
@@ -134,10 +160,10 @@ class WeighedWords:
         worth = tuple(_worth(word, common) for word in words)
         return cls(words, worth, sum(one > 0 for one in worth))
 
-    def repeats(self, common: Mapping[str, int]) -> bool:
-        """Whether most of what it tells is in several other messages too."""
+    def repeats(self, common: Mapping[str, int], shared: int = _SHARED) -> bool:
+        """Whether most of what it tells is in so many messages."""
         own = [_bare(word) for word, worth in zip(self.words, self.worth, strict=True) if worth]
-        return 3 * sum(common.get(word, 0) >= _SHARED for word in own) >= 2 * len(own)
+        return 3 * sum(common.get(word, 0) >= shared for word in own) >= 2 * len(own)
 
     def abridged(self, cap: int) -> str:
         """The most telling words, in order, as many as `cap` characters take.
@@ -171,21 +197,41 @@ def _worth(word: str, common: Mapping[str, int]) -> int:
     return 50 - min(40, 6 * (common.get(low, 1) - 1)) + 5 * word[:1].isupper()
 
 
-def one_line_each(said: Sequence[str], room: int) -> tuple[list[str], int]:
-    """One line per distinct message in at most `room` characters, and how many messages got none."""
+@dataclass(frozen=True)
+class _Weighed:
+    words: WeighedWords
+    rank: int
+
+
+def _weighed(said: Sequence[str]) -> dict[str, _Weighed]:
+    """The distinct messages, each in one line, with what their words tell and how important it is to keep them whole.
+
+    Rules and values raise it, small talk and repetition lower it. A request of several words that was made twice is no
+    repetition: it was not met at first.
+    """
     counts: dict[str, int] = {}
     for spoken in said:
-        text = " ".join(spoken.split())
-        counts[text] = counts.get(text, 0) + 1
-    texts = [text for text in counts if text]
+        if text := " ".join(spoken.split()):
+            counts[text] = counts.get(text, 0) + 1
     common: dict[str, int] = {}
-    for text in texts:
+    for text in counts:
         for word in set(map(_bare, text.split())):
             common[word] = common.get(word, 0) + 1
-    weighed = [WeighedWords.of(text[:_READ], common) for text in texts]
-    ranks = [_rank(text, counts[text] + one.repeats(common)) for text, one in zip(texts, weighed, strict=True)]
-    lines = _fill(texts, weighed, ranks, room)
-    return lines, len(texts) - len(lines)
+    shared = max(_SHARED, len(counts) // _OF)
+    found = {}
+    for text, count in counts.items():
+        words = WeighedWords.of(text[:_READ], common)
+        laid_down = 2 * states_rule(text) + 2 * bool(_VALUE.search(text))
+        again = 3 * min(2, (words.count < _FEW) * (count - 1) + words.repeats(common, shared))
+        found[text] = _Weighed(words, (laid_down or -2 * is_small_talk(text)) + 1 - again)
+    return found
+
+
+def one_line_each(said: Sequence[str], room: int) -> tuple[list[str], int]:
+    """One line per distinct message in at most `room` characters, and how many messages got none."""
+    known = _weighed(said)
+    lines = _fill(list(known), [one.words for one in known.values()], [one.rank for one in known.values()], room)
+    return lines, len(known) - len(lines)
 
 
 def _fill(texts: Sequence[str], weighed: Sequence[WeighedWords], ranks: Sequence[int], room: int) -> list[str]:
@@ -215,10 +261,3 @@ def _fill(texts: Sequence[str], weighed: Sequence[WeighedWords], ranks: Sequence
 def _fitting(cap: int, left: int) -> int:
     """The cap, or a little less if that is all that is left: a shorter line is better than none. 0 is no cap."""
     return left - 1 if 2 * cap // 3 <= left - 1 < cap else cap
-
-
-def _rank(text: str, times: int) -> int:
-    """How important it is to keep a message whole: rules and values raise it, small talk and repetition lower it."""
-    laid_down = 2 * states_rule(text) + 2 * bool(_VALUE.search(text))
-    again = 3 * min(2, times - 1)
-    return (laid_down or -2 * is_small_talk(text)) + 1 - again

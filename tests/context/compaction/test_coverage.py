@@ -6,7 +6,6 @@ import pytest
 
 from codelet.context.compaction import compact
 from codelet.context.compaction.coverage import FRAME, SMALLEST_ROOM, Candidates, Selection, cover, log2_milli
-from codelet.context.compaction.segments import USER
 from tests.context.compaction.lists import coding_session, segments_of
 
 
@@ -122,7 +121,7 @@ def test_the_report_counts_what_the_list_shows(target: int):
     shown: dict[int, int] = {}
     for segment in segments_of(made.messages):
         for entry in segment.entries:
-            if entry.label != USER:
+            if not entry.is_words:
                 shown[entry.turn] = shown.get(entry.turn, 0) + len(entry.lines) + bool(entry.label)
     told = {fate.turn: fate.lines for fate in made.report.turns if fate.lines}
     assert sum(told.values()) > 10

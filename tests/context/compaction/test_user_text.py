@@ -125,6 +125,32 @@ def test_a_message_repeats_where_two_thirds_of_its_words_are_in_three_messages()
     assert not WeighedWords.of("gamma gamma", common).repeats(common)
 
 
+def test_a_request_of_several_words_that_was_made_twice_is_no_repetition():
+    wanted = "if the command has more than 1 line, ask for the approval once, then run all of them"
+    pasted = [f"Aider v0.{n} Main model number {n} Repo-map using {n} tokens of the window" for n in range(12)]
+    lines, _ = one_line_each([*pasted[:6], wanted, *pasted[6:], wanted, "go on", "go on"], 300)
+    assert wanted in lines
+    assert "go on" not in lines[: lines.index(wanted)]
+
+
+def test_of_heads_what_lays_something_down_stands_whole_and_none_is_shorter_than_can_be_read():
+    orders = [
+        "before a command runs, add it to the history of what was typed, as `/run COMMAND`",
+        "the retries of a delivery must never take more than 45 s, the gateway cuts there",
+        "write token counts of ten thousand and more without a point, as 11k, not 11.2k",
+    ]
+    pasted = [f"Loaded the plugins. {word} was found and is up to date. " * 6 for word in ("Alpha", "Beta", "Gamma")]
+    said = [EarlierPrompt(turn, text) for turn, text in enumerate([*pasted, *orders])]
+    made = fit_prompts(said, 100, 530)
+    assert made.mode == "head"
+    shown = ["\n".join(entry.lines) for entry in made.entries]
+    assert shown[3:] == orders
+    assert all(
+        text.startswith(whole[:60]) and text.endswith(" […]") for text, whole in zip(shown, pasted, strict=False)
+    )
+    assert 480 < made.size() <= 530
+
+
 def test_the_same_message_is_one_line_and_its_room_is_kept():
     lines, left_out = one_line_each(["Use  tabs\nhere.", "Use tabs here.", "", "Never log names."], 200)
     assert (lines, left_out) == (["Use tabs here.", "Never log names."], 0)
