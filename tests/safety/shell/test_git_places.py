@@ -120,6 +120,10 @@ def test_git_is_asked_again_once_a_file_or_a_variable_that_it_reads_is_another(
         assert verdict(workspace, "git status") == "allow"
         return len(log.read_text().split())
 
+    settings = tmp_path / "linked" / ".gitconfig"
+    settings.parent.mkdir()
+    settings.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").touch()
     assert asked() == 1 == asked(), "what changed just now could change again within the same moment"
     time.sleep(2.1)  # clock: the time of a file's change cannot be set
     assert [asked(), asked()] == [1, 0]
@@ -130,6 +134,11 @@ def test_git_is_asked_again_once_a_file_or_a_variable_that_it_reads_is_another(
         assert [asked(), asked()] == [1, 0], name
     monkeypatch.setenv("EDITOR", "x")
     assert asked() == 0
+    monkeypatch.setenv("HOME", str(settings.parent))
+    assert [asked(), asked()] == [1, 0]
+    settings.write_text("[a]\n\td = e\n")
+    assert [asked(), asked()] == [1, 1], "what the link leads to changed just now"
+    monkeypatch.setenv("HOME", changes["HOME"])
     files = (workspace / ".git" / "config", tmp_path / "home" / ".gitconfig", tmp_path / "settings" / "git" / "config")
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
