@@ -57,7 +57,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
     text = command[:_TEXT_CAP]
     if script.fork_bomb or (_DEFINES.search(text) and _FORK_BOMB.search(text)) or _COPIES_ITSELF.search(text):
         return "a fork bomb"
-    if any(isinstance(part, UnclearPart) for part in script.parts) and _ROOT_REMOVED.search(text):
+    if _may_hide(script) and _ROOT_REMOVED.search(text):
         return "it removes the whole file system or home"
     folders = Folders(workspace)
     printed: list[str] = []
@@ -75,6 +75,14 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
             return why
         lighter = lighter or why
     return lighter
+
+
+def _may_hide(script: Script) -> bool:
+    """Whether commands may stand where none is looked for: in what is not understood, in a here-string for a shell."""
+    started = {base_name(command.words[0].text) for command in script.commands if command.words}
+    return any(isinstance(part, UnclearPart) for part in script.parts) or (
+        script.text_input and not started.isdisjoint(SHELLS)
+    )
 
 
 def _printed(words: Sequence[str]) -> list[str]:

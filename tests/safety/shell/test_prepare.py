@@ -268,3 +268,18 @@ def test_options_stand_before_what_ends_them(workspace: Path) -> None:
     assert policy.prepare("grep -r x -- src").endswith(" -- src")
     # `xe` is no `-e`: the `--` behind it is not its value.
     assert policy.prepare("grep -r xe -- src").startswith("grep -r xe --exclude=")
+
+
+def test_a_sed_is_told_to_do_no_more_only_where_its_text_names_the_option(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    policy, sed = Policy(workspace), tmp_path / "sed"
+    assert policy.prepare("sed p a.txt") == "sed p a.txt", "there is none"
+    most = 16 * 1024 * 1024
+    for text, size, told in (("--sandbox", 9, True), ("--sandbo", 8, False), ("--sandbox", most - 1, True),
+                             ("--sandbox", most, False)):  # fmt: skip
+        sed.write_text(text)
+        sed.chmod(0o755)
+        os.truncate(sed, size)
+        assert policy.prepare("sed p a.txt") == ("sed --sandbox p a.txt" if told else "sed p a.txt"), (text, size)
