@@ -159,6 +159,12 @@ _MORE = {
     "data/2.csv": "1\n",
     "with space/x y.txt": "1\n",
     "vendor/lib/.git/HEAD": "ref: refs/heads/main\n",
+    "vendor/lib/.git/config": "",
+    "half/HEAD": "",
+    "half/objects/x": "",
+    "links/x.py": "1\n",
+    "linked/x.py": "1\n",
+    "leading/x.py": "1\n",
     "emb/HEAD": "ref: refs/heads/main\n",
     "emb/objects/x": "",
     "emb/refs/x": "",
@@ -193,12 +199,9 @@ def _plant(workspace: Path, outside: Path) -> None:
     (workspace / "many").mkdir()
     for number in range(301):
         (workspace / "many" / f"{number}.txt").touch()
-    for name, target in (
-        ("inner", "a.txt"),
-        ("link_out", outside / "secret.txt"),
-        ("linkdir", outside),
-        ("deep", "src"),
-    ):
+    links = {"inner": "a.txt", "link_out": outside / "secret.txt", "linkdir": outside, "deep": "src"}
+    links |= {"links/docs": "../docs", "linked/plain.py": "../.env", "linked/gone": "x", "leading/away": outside}
+    for name, target in links.items():
         (workspace / name).symlink_to(target)
     shutil.rmtree(workspace / ".git")
     git(workspace, "init", "-q", "-b", "main", "--template=")
