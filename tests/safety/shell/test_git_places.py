@@ -198,6 +198,15 @@ def test_a_trace_is_not_written_by_what_runs_unasked(
     assert not (tmp_path / "trace").exists()
 
 
+def test_only_a_range_diff_asks_where_the_configuration_names_a_text_converter(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    ranges = "git range-diff HEAD...HEAD"
+    assert verdict(workspace, ranges) == "allow"
+    git(workspace, "config", "diff.x.textconv", "./pwn")
+    assert verdict(workspace) == "allow"
+    assert reason(workspace, ranges) == "git range-diff runs the text converters that the configuration names"
+
+
 def test_a_home_in_the_workspace_is_the_repositorys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a container whose HOME is the checkout: its .gitconfig came with the files."""
     workspace = repository(tmp_path / "workspace")
