@@ -201,6 +201,7 @@ def _plant(workspace: Path, outside: Path) -> None:
         (workspace / "many" / f"{number}.txt").touch()
     links = {"inner": "a.txt", "link_out": outside / "secret.txt", "linkdir": outside, "deep": "src"}
     links |= {"links/docs": "../docs", "linked/plain.py": "../.env", "linked/gone": "x", "leading/away": outside}
+    links["loop"] = "loop"
     for name, target in links.items():
         (workspace / name).symlink_to(target)
     shutil.rmtree(workspace / ".git")

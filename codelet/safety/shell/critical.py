@@ -90,7 +90,7 @@ def _printed(words: Sequence[str]) -> list[str]:
     if words[:1] == ["echo"]:
         return [" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:]))]
     if words[:1] == ["printf"]:
-        return [word.replace("\\n", "\n") for word in (" ".join(words[1:]), *words[1:])]
+        return [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
     return []
 
 
@@ -121,13 +121,14 @@ def _worst(found: Iterator[str | None]) -> str | None:
     return lighter
 
 
-def _words_critical(words: list[str], context: _Context, depth: int, printed: Sequence[str]) -> Iterator[str | None]:
+def _words_critical(words: list[str], context: _Context, depth: int, printed: list[str]) -> Iterator[str | None]:
     for inner in unwrapped(words):
         name = base_name(inner[0])
         yield _simple(name, inner, context)
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
-            # A shell that reads its commands from the pipe: what was printed before is what it runs.
-            for line in printed if depth < 3 else ():
+            # A shell that reads its commands from the pipe: what was printed before is what it runs, as any later one.
+            while printed and depth < 3:
+                line = printed.pop()
                 yield find_critical(line, read_script(line, context.workspace), context.workspace, depth + 1)
     if depth < 3:
         for text in nested_scripts(words):

@@ -283,3 +283,10 @@ def test_a_sed_is_told_to_do_no_more_only_where_its_text_names_the_option(
         sed.chmod(0o755)
         os.truncate(sed, size)
         assert policy.prepare("sed p a.txt") == ("sed --sandbox p a.txt" if told else "sed p a.txt"), (text, size)
+
+
+def test_a_link_to_itself_in_a_tree_is_no_reason_to_ask_or_to_fail(workspace: Path) -> None:
+    (workspace / "src" / "loop").symlink_to("loop")
+    command = "grep -R main src"
+    assert Policy(workspace).judge("bash", [Touch("run", command)]).action == "allow"
+    assert Policy(workspace).prepare(command).startswith(command)
