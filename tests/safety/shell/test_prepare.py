@@ -290,3 +290,14 @@ def test_a_link_to_itself_in_a_tree_is_no_reason_to_ask_or_to_fail(workspace: Pa
     command = "grep -R main src"
     assert Policy(workspace).judge("bash", [Touch("run", command)]).action == "allow"
     assert Policy(workspace).prepare(command).startswith(command)
+
+
+@pytest.mark.parametrize("name", ["a=b", "a\x7fb"])
+def test_a_setting_whose_name_cannot_stand_on_a_command_line_is_left_out(workspace: Path, name: str) -> None:
+    shutil.rmtree(workspace / ".git")
+    git(workspace, "init", "-q")
+    git(workspace, "config", f"filter.{name}.clean", "./pwn")
+    git(workspace, "config", "filter.other.clean", "./pwn")
+    prepared = Policy(workspace).prepare("git diff")
+    assert "filter.other.clean=" in prepared and f"filter.{name}" not in prepared
+    assert Policy(workspace).judge("bash", [Touch("run", "git diff")]).action == "ask"
