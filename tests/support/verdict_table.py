@@ -203,7 +203,12 @@ def _plant(workspace: Path, outside: Path) -> None:
     (workspace / "many").mkdir()
     for number in range(301):
         (workspace / "many" / f"{number}.txt").touch()
-    links = {"inner": "a.txt", "link_out": outside / "secret.txt", "linkdir": outside, "deep": "src"}
+    links: dict[str, str | Path] = {
+        "inner": "a.txt",
+        "link_out": outside / "secret.txt",
+        "linkdir": outside,
+        "deep": "src",
+    }
     links |= {"links/docs": "../docs", "linked/plain.py": "../.env", "linked/gone": "x", "leading/away": outside}
     links["loop"] = "loop"
     for name, target in links.items():
