@@ -178,6 +178,11 @@ def test_of_the_files_in_the_own_repository_only_another_index_may_be_named(
     assert "GIT_INDEX_FILE" in reason(workspace)
 
 
+def test_outside_a_repository_only_a_diff_of_files_asks(tmp_path: Path) -> None:
+    assert reason(tmp_path, "git diff a.txt b.txt") == "git diff of files outside a repository"
+    assert verdict(tmp_path, "git status a.txt && git log a.txt") == "allow"
+
+
 def test_a_variable_that_leads_elsewhere_asks_where_there_is_no_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
