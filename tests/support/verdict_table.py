@@ -5,6 +5,7 @@ a row is the verdict and the command, below it what decides:
 
     allow     runs unasked anywhere; `confined` only in a sandbox, `write` and `confined-write` under auto-edit
     ask, deny with `because` the reason; `ask-write` where all that is asked about writes files by redirections
+    alone     the reason where there is no sandbox, where it is another
     always    the rule that "always for this session" would add
     part      a part of the command that does more than read, and why, where the reason does not say it all
     runs      what is run in place of the command
@@ -111,20 +112,14 @@ class Bench:
             command = command.replace(sign, str(place))
         verdict = self._here.judge("bash", [Touch("run", command)])
         told = list(_told(verdict, command))
+        alone = self._nowhere.judge("bash", [Touch("run", command)])
+        if verdict.action == "ask" and alone.reason != verdict.reason:
+            told.append(f"alone {alone.reason}")
         if (runs := self._here.prepare(command)) != command:
             for sign, text in self._standing.items():
                 runs = runs.replace(text, sign)
             told.append(f"runs {runs}")
-        return Row(row.family, row.command, self._word(verdict, command), tuple(map(self._shown, told)))
-
-    def _word(self, verdict: Verdict, command: str) -> str:
-        """The verdict in a word; one that is allowed and needs a sandbox for it is `confined`."""
-        if verdict.action != "allow":
-            return verdict.action + "-write" * (verdict.tier == "write")
-        free = self._nowhere.judge("bash", [Touch("run", command)]).action == "allow"
-        if verdict.tier == "read":
-            return "allow" if free else "confined"
-        return "write" if free else "confined-write"
+        return Row(row.family, row.command, _word(verdict, alone), tuple(map(self._shown, told)))
 
     def _shown(self, line: str) -> str:
         for sign, place in self._places.items():
@@ -132,6 +127,15 @@ class Bench:
         for letter, sign in _SPELLED:
             line = line.replace(letter, sign)
         return line
+
+
+def _word(verdict: Verdict, alone: Verdict) -> str:
+    """The verdict in a word; one that is allowed, but not `alone`, without a sandbox, is `confined`."""
+    if verdict.action != "allow":
+        return verdict.action + "-write" * (verdict.tier == "write")
+    if verdict.tier == "read":
+        return "allow" if alone.action == "allow" else "confined"
+    return "write" if alone.action == "allow" else "confined-write"
 
 
 def _told(verdict: Verdict, command: str) -> Iterator[str]:
@@ -159,6 +163,12 @@ _MORE = {
     "data/2.csv": "1\n",
     "with space/x y.txt": "1\n",
     "vendor/lib/.git/HEAD": "ref: refs/heads/main\n",
+    "vendor/lib/.git/config": "",
+    "half/HEAD": "",
+    "half/objects/x": "",
+    "links/x.py": "1\n",
+    "linked/x.py": "1\n",
+    "leading/x.py": "1\n",
     "emb/HEAD": "ref: refs/heads/main\n",
     "emb/objects/x": "",
     "emb/refs/x": "",
@@ -193,12 +203,15 @@ def _plant(workspace: Path, outside: Path) -> None:
     (workspace / "many").mkdir()
     for number in range(301):
         (workspace / "many" / f"{number}.txt").touch()
-    for name, target in (
-        ("inner", "a.txt"),
-        ("link_out", outside / "secret.txt"),
-        ("linkdir", outside),
-        ("deep", "src"),
-    ):
+    links: dict[str, str | Path] = {
+        "inner": "a.txt",
+        "link_out": outside / "secret.txt",
+        "linkdir": outside,
+        "deep": "src",
+    }
+    links |= {"links/docs": "../docs", "linked/plain.py": "../.env", "linked/gone": "x", "leading/away": outside}
+    links["loop"] = "loop"
+    for name, target in links.items():
         (workspace / name).symlink_to(target)
     shutil.rmtree(workspace / ".git")
     git(workspace, "init", "-q", "-b", "main", "--template=")

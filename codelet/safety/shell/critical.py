@@ -57,7 +57,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
     text = command[:_TEXT_CAP]
     if script.fork_bomb or (_DEFINES.search(text) and _FORK_BOMB.search(text)) or _COPIES_ITSELF.search(text):
         return "a fork bomb"
-    if any(isinstance(part, UnclearPart) for part in script.parts) and _ROOT_REMOVED.search(text):
+    if _may_hide(script) and _ROOT_REMOVED.search(text):
         return "it removes the whole file system or home"
     folders = Folders(workspace)
     printed: list[str] = []
@@ -77,12 +77,20 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
     return lighter
 
 
+def _may_hide(script: Script) -> bool:
+    """Whether commands may stand where none is looked for: in what is not understood, in a here-string for a shell."""
+    started = {base_name(command.words[0].text) for command in script.commands if command.words}
+    return any(isinstance(part, UnclearPart) for part in script.parts) or (
+        script.text_input and not started.isdisjoint(SHELLS)
+    )
+
+
 def _printed(words: Sequence[str]) -> list[str]:
     """The lines that `echo` or `printf` may write for a shell to run."""
     if words[:1] == ["echo"]:
         return [" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:]))]
     if words[:1] == ["printf"]:
-        return [word.replace("\\n", "\n") for word in (" ".join(words[1:]), *words[1:])]
+        return [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
     return []
 
 
@@ -113,13 +121,14 @@ def _worst(found: Iterator[str | None]) -> str | None:
     return lighter
 
 
-def _words_critical(words: list[str], context: _Context, depth: int, printed: Sequence[str]) -> Iterator[str | None]:
+def _words_critical(words: list[str], context: _Context, depth: int, printed: list[str]) -> Iterator[str | None]:
     for inner in unwrapped(words):
         name = base_name(inner[0])
         yield _simple(name, inner, context)
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
-            # A shell that reads its commands from the pipe: what was printed before is what it runs.
-            for line in printed if depth < 3 else ():
+            # A shell that reads its commands from the pipe: what was printed before is what it runs, as any later one.
+            while printed and depth < 3:
+                line = printed.pop()
                 yield find_critical(line, read_script(line, context.workspace), context.workspace, depth + 1)
     if depth < 3:
         for text in nested_scripts(words):

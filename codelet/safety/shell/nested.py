@@ -9,12 +9,15 @@ WRAPPERS = frozenset(
     ["sudo", "doas", "su", "env", "command", "builtin", "exec", "nice", "ionice", "nohup", "time",
      "timeout", "stdbuf", "setsid", "chroot", "unshare", "nsenter", "xargs", "parallel", "watch", "strace",
      "ltrace", "gdb", "flock", "script", "ssh", "busybox", "toybox", "runuser", "systemd-run", "setarch",
-     "taskset", "chrt", "firejail", "bwrap", "proot", "fakeroot", "entr", "caffeinate"]
+     "taskset", "chrt", "firejail", "bwrap", "proot", "fakeroot", "entr", "caffeinate", "pkexec", "run0", "prlimit",
+     "numactl", "valgrind", "faketime", "eatmydata", "xvfb-run", "dbus-run-session", "unbuffer", "chronic", "rlwrap"]
 )  # fmt: skip
 """Programs that run the words after them as a command."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "yash", "ash", "fish", "rbash", "csh", "tcsh"))
-_OPERAND_FIRST = frozenset(("flock", "chroot", "ssh", "su", "taskset", "setarch", "runuser", "chrt", "watch"))
+_OPERAND_FIRST = frozenset(
+    ("flock", "chroot", "ssh", "su", "taskset", "setarch", "runuser", "chrt", "watch", "faketime")
+)
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 

@@ -279,12 +279,19 @@ def refuse_secrets(
         for entry in entries:
             if follow and entry.is_symlink():
                 _refuse_followed(who, entry, place)
-            if entry.is_dir(follow_symlinks=follow):
+            if _is_folder(entry, follow=follow):
                 # What git keeps for itself may repeat anything, but shows names and packed data only.
                 if entry.name != ".git":
                     stack.append(entry.path)
             elif entry.name.endswith(endings) and (why := why_unread(entry.path, place.root)):
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
+
+
+def _is_folder(entry: os.DirEntry[str], *, follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:  # a link to itself, or to where this user may not look: it holds nothing to be read
+        return False
 
 
 def _refuse_followed(who: str, link: os.DirEntry[str], place: Location) -> None:

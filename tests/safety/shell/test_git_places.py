@@ -120,6 +120,10 @@ def test_git_is_asked_again_once_a_file_or_a_variable_that_it_reads_is_another(
         assert verdict(workspace, "git status") == "allow"
         return len(log.read_text().split())
 
+    settings = tmp_path / "linked" / ".gitconfig"
+    settings.parent.mkdir()
+    settings.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").touch()
     assert asked() == 1 == asked(), "what changed just now could change again within the same moment"
     time.sleep(2.1)  # clock: the time of a file's change cannot be set
     assert [asked(), asked()] == [1, 0]
@@ -130,6 +134,11 @@ def test_git_is_asked_again_once_a_file_or_a_variable_that_it_reads_is_another(
         assert [asked(), asked()] == [1, 0], name
     monkeypatch.setenv("EDITOR", "x")
     assert asked() == 0
+    monkeypatch.setenv("HOME", str(settings.parent))
+    assert [asked(), asked()] == [1, 0]
+    settings.write_text("[a]\n\td = e\n")
+    assert [asked(), asked()] == [1, 1], "what the link leads to changed just now"
+    monkeypatch.setenv("HOME", changes["HOME"])
     files = (workspace / ".git" / "config", tmp_path / "home" / ".gitconfig", tmp_path / "settings" / "git" / "config")
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -169,6 +178,11 @@ def test_of_the_files_in_the_own_repository_only_another_index_may_be_named(
     assert "GIT_INDEX_FILE" in reason(workspace)
 
 
+def test_outside_a_repository_only_a_diff_of_files_asks(tmp_path: Path) -> None:
+    assert reason(tmp_path, "git diff a.txt b.txt") == "git diff of files outside a repository"
+    assert verdict(tmp_path, "git status a.txt && git log a.txt") == "allow"
+
+
 def test_a_variable_that_leads_elsewhere_asks_where_there_is_no_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +201,15 @@ def test_a_trace_is_not_written_by_what_runs_unasked(
     assert policy.judge("bash", [Touch("run", "git status")]).action == "allow"
     assert run(workspace, policy.prepare("git status")).returncode == 0
     assert not (tmp_path / "trace").exists()
+
+
+def test_only_a_range_diff_asks_where_the_configuration_names_a_text_converter(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    ranges = "git range-diff HEAD...HEAD"
+    assert verdict(workspace, ranges) == "allow"
+    git(workspace, "config", "diff.x.textconv", "./pwn")
+    assert verdict(workspace) == "allow"
+    assert reason(workspace, ranges) == "git range-diff runs the text converters that the configuration names"
 
 
 def test_a_home_in_the_workspace_is_the_repositorys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -268,3 +268,36 @@ def test_options_stand_before_what_ends_them(workspace: Path) -> None:
     assert policy.prepare("grep -r x -- src").endswith(" -- src")
     # `xe` is no `-e`: the `--` behind it is not its value.
     assert policy.prepare("grep -r xe -- src").startswith("grep -r xe --exclude=")
+
+
+def test_a_sed_is_told_to_do_no_more_only_where_its_text_names_the_option(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    policy, sed = Policy(workspace), tmp_path / "sed"
+    assert policy.prepare("sed p a.txt") == "sed p a.txt", "there is none"
+    most = 16 * 1024 * 1024
+    for text, size, told in (("--sandbox", 9, True), ("--sandbo", 8, False), ("--sandbox", most - 1, True),
+                             ("--sandbox", most, False)):  # fmt: skip
+        sed.write_text(text)
+        sed.chmod(0o755)
+        os.truncate(sed, size)
+        assert policy.prepare("sed p a.txt") == ("sed --sandbox p a.txt" if told else "sed p a.txt"), (text, size)
+
+
+def test_a_link_to_itself_in_a_tree_is_no_reason_to_ask_or_to_fail(workspace: Path) -> None:
+    (workspace / "src" / "loop").symlink_to("loop")
+    command = "grep -R main src"
+    assert Policy(workspace).judge("bash", [Touch("run", command)]).action == "allow"
+    assert Policy(workspace).prepare(command).startswith(command)
+
+
+@pytest.mark.parametrize("name", ["a=b", "a\x7fb"])
+def test_a_setting_whose_name_cannot_stand_on_a_command_line_is_left_out(workspace: Path, name: str) -> None:
+    shutil.rmtree(workspace / ".git")
+    git(workspace, "init", "-q")
+    git(workspace, "config", f"filter.{name}.clean", "./pwn")
+    git(workspace, "config", "filter.other.clean", "./pwn")
+    prepared = Policy(workspace).prepare("git diff")
+    assert "filter.other.clean=" in prepared and f"filter.{name}" not in prepared
+    assert Policy(workspace).judge("bash", [Touch("run", "git diff")]).action == "ask"

@@ -238,6 +238,12 @@ def test_a_program_of_the_workspace_asks(workspace: Path, monkeypatch: pytest.Mo
     assert verdict(workspace, "wc a.txt") == "allow"
     monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
     assert verdict(workspace, "wc a.txt") == "ask"
+    for command in ("find . -exec wc {} +", "find . | xargs wc", "xargs wc < a.txt"):
+        assert verdict(workspace, command) == "ask", "it starts that program"
+    assert verdict(workspace, "find . | xargs dirname") == "allow"
+    tool.rename(tool.with_name("grep"))
+    assert verdict(workspace, "egrep x a.txt") == "ask", "it starts grep"
+    assert verdict(workspace, "wc a.txt") == "allow"
     monkeypatch.setenv("PATH", "bin:/usr/bin:/bin")
     assert verdict(workspace, "wc a.txt") == "ask"
 
