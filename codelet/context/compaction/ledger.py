@@ -95,6 +95,7 @@ class Ledger:
     narrative: list[str] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
     _uncommitted: set[str] = field(default_factory=set)
+    _stashed: dict[str, tuple[int, NewLines | None]] = field(default_factory=dict)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
         """Take over the ledger lines of an earlier segment. Lines that cannot be read are left out."""
@@ -208,11 +209,18 @@ class Ledger:
             self._write(effect.path, turn)
         elif effect.how in ("deleted", "moved"):
             self._delete(effect.path, turn)
-        elif effect.how == "reverted":
+        elif effect.how in ("reverted", "stashed"):
             for path in self._uncommitted:
                 if not effect.path or covers_path(effect.path, path):
-                    self.changed.pop(path, None)
-                    self.changes.pop(path, None)
+                    turn, change = self.changed.pop(path, 0), self.changes.pop(path, None)
+                    if effect.how == "stashed" and turn:
+                        self._stashed[path] = turn, change
+        elif effect.how == "unstashed":
+            for path, (turn, change) in self._stashed.items():
+                self.changed.setdefault(path, turn)
+                if change is not None:
+                    self.changes.setdefault(path, change)
+            self._stashed.clear()
         elif effect.how == "committed":
             self._uncommitted.clear()
 

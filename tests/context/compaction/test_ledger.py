@@ -413,3 +413,16 @@ def test_a_file_that_a_patch_moves_is_where_it_was_moved_to():
 @pytest.mark.parametrize(("code", "status"), [(1, ["tests failed (t1): pytest -q"]), (4, []), (5, [])])
 def test_a_run_that_could_not_begin_has_no_status(code: int, status: list[str]):
     assert list(after(ran("pytest -q", f"stopped\n[exit code {code}]")).status.values()) == status
+
+
+def test_what_was_stashed_is_changed_again_once_it_is_taken_back():
+    edit = call("edit", "edited", path="a.py", old="limit = 10_000", new="limit = 20_000")
+    stashed = after(edit, wrote("b.py"), ran("git stash"))
+    assert stashed.changed == {} and stashed.changes == {}
+    back = after(edit, wrote("b.py"), ran("git stash"), wrote("b.py"), ran("git stash pop"))
+    assert back.changed == {"a.py": 1, "b.py": 4} and back.changes["a.py"].lines == ("limit = 20_000",)
+    again = after(edit, ran("git stash"), ran("git stash pop"), ran("git checkout -- ."), ran("git stash pop"))
+    assert again.changed == {}
+    assert after(edit, ran("git commit -am x"), ran("git stash"), ran("git stash pop")).changed == {"a.py": 1}
+    dropped = after(edit, ran("git stash"), ran("git stash drop"))
+    assert dropped.changed == {}

@@ -227,3 +227,13 @@ def test_in_real_sessions_no_removed_line_is_shown_as_current(shared: Path):
                 faults = oracle.faults(compact(messages[:stop], size // share).messages)
                 assert not faults, (transcript.name, stop, share, faults[:5])
     assert checked > 500
+
+
+@pytest.mark.parametrize(("commands", "there"), [(["git stash"], False), (["git stash", "git stash pop"], True)])
+def test_what_was_stashed_is_quoted_only_if_it_was_taken_back(commands: list[str], there: bool):
+    content = "def go():\n    return retry_count_of_the_stash\n"
+    middle = [calling(("w", "write", {"path": "src/a.py", "content": content})), result("w", "ok")]
+    for number, command in enumerate(commands):
+        middle += [calling((f"g{number}", "bash", {"command": command})), result(f"g{number}", "[exit code 0]")]
+    made = compact(session(*middle, says("Done.")), 4_000).messages
+    assert any("retry_count_of_the_stash" in line for line in shown(made)) is there
