@@ -137,12 +137,12 @@ class Ledger:
         self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[TurnAnchor]
     ) -> None:
         """Take in what happened in a span: (index, message) pairs. `history` is that of the whole list."""
-        last_change = self._files(readings, history.effects)
-        if last_change >= 0:
+        self._files(readings, history.effects)
+        if history.last_change >= 0:
             self._stale()
-        for execution in history.executions:
+        for execution in history.executions:  # of what is kept beside the span, too
             if execution.run is not None:
-                self._status(execution, last_change)
+                self._status(execution, history.last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
             if anchor.by_run and line not in self.anchors:  # what was said of others stands as it was said
@@ -173,9 +173,10 @@ class Ledger:
             self.rules.pop(one, None)
             self.rules[one] = turn
 
-    def _files(self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]) -> int:
-        """Take in what became of files; return the index of the last change, -1 for none."""
-        last = -1
+    def _files(
+        self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]
+    ) -> None:
+        """Take in what became of files."""
         for index, reading in readings:
             action = reading.answers
             if action is None:
@@ -188,7 +189,6 @@ class Ledger:
             ):
                 self._see(action.subject, reading.turn)
             elif action.kind == "write" and not write_failed(reading.text):
-                last = index
                 for path in action.written:
                     self._write(path, reading.turn)
                 lines = _new_lines(action) if len(action.written) == 1 else ()
@@ -199,10 +199,7 @@ class Ledger:
                 for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
-                if effect.how != "committed":  # which leaves the files as they are
-                    last = index
                 self._effect(effect, reading.turn)
-        return last
 
     def _effect(self, effect: FileEffect, turn: int) -> None:
         if effect.how == "written":

@@ -426,3 +426,14 @@ def test_what_was_stashed_is_changed_again_once_it_is_taken_back():
     assert after(edit, ran("git commit -am x"), ran("git stash"), ran("git stash pop")).changed == {"a.py": 1}
     dropped = after(edit, ran("git stash"), ran("git stash drop"))
     assert dropped.changed == {}
+
+
+def test_a_run_that_is_told_beside_what_is_kept_says_what_changed_there():
+    passed = ran("pytest -q", f"3 passed\n{DONE}")
+    listed = [user("go"), *wrote("a.py"), *passed, says("ok"), user("on"), *wrote("b.py"), says("ok")]
+    readings = parse_messages(normalise(listed).messages)
+    older = [(index, reading) for index, reading in enumerate(readings) if reading.turn == 1]
+    told = Ledger()
+    told.take_in(older, History(readings), [])
+    assert list(told.status.values()) == ["tests passed (t1, files changed since): pytest -q"]
+    assert told.changed == {"a.py": 1}
