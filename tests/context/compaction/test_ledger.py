@@ -437,3 +437,9 @@ def test_a_run_that_is_told_beside_what_is_kept_says_what_changed_there():
     told.take_in(older, History(readings), [])
     assert list(told.status.values()) == ["tests passed (t1, files changed since): pytest -q"]
     assert told.changed == {"a.py": 1}
+
+
+def test_the_file_that_a_block_of_an_edit_names_is_no_new_line_of_another():
+    block = "<<<<<<< SEARCH\ncount = 1\n=======\ncount = 20_000\n>>>>>>> REPLACE\n"
+    found = after(call("replace_in_file", "ok", path="src/a.py", diff=f"src/a.py\n{block}\nsrc/b_module.py\n{block}"))
+    assert found.changes["src/a.py"].lines == ("count = 20_000",)
