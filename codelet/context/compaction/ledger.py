@@ -46,7 +46,8 @@ _MOST_CHANGES = 60
 _CHANGED_LINES, _LONGEST_LINE, _SHORTEST_LINE = 3, 120, 8
 _SAYS_LITTLE = re.compile(
     r"\W*\Z|#|//|\*|/\*|\"\"\"|(?:import|from|package|use|using|module|namespace|include) |```|"
-    r"[\"'][^\"']*[\"'],?\Z|[\w-]+:\Z|[\w@~.+-]*(?:/[\w@~.+-]+)+\Z|(?:name|type|title|version): |(?:Update|Add|Delete|Move) \S+\Z"
+    r"[\"'][^\"']*[\"'],?\Z|[\w-]+:\Z|[\w@~.+-]*(?:/[\w@~.+-]+)+\Z|"
+    r"(?:name|type|title|version): |(?:Update|Add|Delete|Move) \S+\Z"
 )
 # Of a file that was written anew the lines say most that define something, or are headings.
 _DEFINES = re.compile(
