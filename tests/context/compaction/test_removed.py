@@ -237,3 +237,12 @@ def test_what_was_stashed_is_quoted_only_if_it_was_taken_back(commands: list[str
         middle += [calling((f"g{number}", "bash", {"command": command})), result(f"g{number}", "[exit code 0]")]
     made = compact(session(*middle, says("Done.")), 4_000).messages
     assert any("retry_count_of_the_stash" in line for line in shown(made)) is there
+
+
+@pytest.mark.parametrize(("name", "there"), [("read", True), ("bash", False)])
+def test_of_a_patch_that_is_read_as_a_file_all_lines_are_its_own(name: str, there: bool):
+    arguments = {"path": "docs/fix.patch"} if name == "read" else {"command": "git diff"}
+    looked = [calling(("p", name, arguments)), result("p", f"{DIFF}[exit code 0]")]
+    made = compact([user("Look at the fix."), *looked, says("Seen."), *coding_session(8)[1:]], 4_000).messages
+    assert any("retry_count < LIMIT_OF_RETRIES" in line for line in shown(made)) is there
+    assert there or any("retry_count <= LIMIT_OF_RETRIES" in line for line in shown(made))
