@@ -246,3 +246,23 @@ def test_of_a_patch_that_is_read_as_a_file_all_lines_are_its_own(name: str, ther
     made = compact([user("Look at the fix."), *looked, says("Seen."), *coding_session(8)[1:]], 4_000).messages
     assert any("retry_count < LIMIT_OF_RETRIES" in line for line in shown(made)) is there
     assert there or any("retry_count <= LIMIT_OF_RETRIES" in line for line in shown(made))
+
+
+@pytest.mark.parametrize(("command", "there"), [("rm src/a.py", False), ("rm src/b.py", True)])
+@pytest.mark.parametrize("tool", ["read", "write"])
+def test_what_a_summary_quotes_of_a_file_goes_with_the_file(tool: str, command: str, there: bool):
+    body = "def go():\n    return retry_count_of_the_summary\n"
+    seen = {
+        "read": [calling(("r", "read", {"path": "src/a.py"})), result("r", body)],
+        "write": [calling(("w", "write", {"path": "src/a.py", "content": body})), result("w", "ok")],
+    }
+    first = compact([user("Look."), *seen[tool], says("Seen."), *coding_session(8, lines=12)[1:]], 2_500).messages
+    assert any("retry_count_of_the_summary" in line for line in shown(first))
+    gone = [
+        user("Clean up."),
+        calling(("g", "bash", {"command": command})),
+        result("g", "[exit code 0]"),
+        says("Done."),
+    ]
+    second = compact([*first, *gone, *coding_session(9, lines=12)[1:]], 2_500).messages
+    assert any("retry_count_of_the_summary" in line for line in shown(second)) is there
