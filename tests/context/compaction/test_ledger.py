@@ -443,3 +443,15 @@ def test_the_file_that_a_block_of_an_edit_names_is_no_new_line_of_another():
     block = "<<<<<<< SEARCH\ncount = 1\n=======\ncount = 20_000\n>>>>>>> REPLACE\n"
     found = after(call("replace_in_file", "ok", path="src/a.py", diff=f"src/a.py\n{block}\nsrc/b_module.py\n{block}"))
     assert found.changes["src/a.py"].lines == ("count = 20_000",)
+
+
+def test_an_error_of_which_nobody_knows_where_it_came_from_stays_open():
+    told = "t1 E   ValueError: the cart is empty"
+    ledger = after(ran("pytest -q", f"3 passed\n{DONE}"), ran("make"), ledger=earlier(f"open error: {told}"))
+    assert [error.text for error in ledger.errors] == [told] and ledger.settled == []
+
+
+@pytest.mark.parametrize(("before", "changed"), [(500, {}), (700, {"a.py": 1})])
+def test_a_refusal_far_behind_in_what_a_write_answers_is_none(before: int, changed: dict[str, int]):
+    answer = "x" * before + " could not be written"
+    assert after(wrote("a.py", answer)).changed == changed
