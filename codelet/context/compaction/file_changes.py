@@ -33,8 +33,8 @@ _PASSING = ("/tmp/", "/dev/", "/proc/")
 class FileEffect:
     """What was done to one path, which may be a pattern or a folder; "" as path of `reverted` means all files.
 
-    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, or edited
-    in place, which removes the lines that match `pattern`.
+    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, stashed (reverted
+    until it is unstashed), or edited in place, which removes the lines that match `pattern`.
     """
 
     how: str
@@ -133,7 +133,9 @@ def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list
         case "reset" if "--hard" in flags:
             return [FileEffect("reverted", "")]
         case "stash" if not plain or plain[0] in ("push", "save"):
-            return [FileEffect("reverted", "")]
+            return [FileEffect("stashed", "")]
+        case "stash" if plain[0] in ("pop", "apply"):
+            return [FileEffect("unstashed", "")]
     return []
 
 
@@ -187,6 +189,7 @@ class StaleLines:
         self.gone: set[str] = set()
         # The sources that changed a file since the last commit: what goes back to the commit loses what they put in.
         self.wrote: set[int] = set()
+        self._stashed: set[int] = set()
         self.files: dict[int, str] = {}
         self._texts = texts
         self._source_of = source_of
@@ -259,11 +262,16 @@ class StaleLines:
             self.dead.update(number for file in self._meant(effect.path) for number in self._of_file(file))
         elif effect.how == "committed":
             self.wrote.clear()
-        elif effect.how == "reverted":
+        elif effect.how in ("reverted", "stashed"):
             for source in self.wrote:
                 file = self.files.get(source, "")
                 if not effect.path or not file or covers_path(effect.path, file):
-                    self.dead.update(self._of(source))
+                    lost = set(self._of(source)) - self.dead
+                    self.dead |= lost
+                    self._stashed |= lost if effect.how == "stashed" else set()
+        elif effect.how == "unstashed":
+            self.dead -= self._stashed
+            self._stashed.clear()
 
     def _edited(self, path: str, patterns: Iterable[re.Pattern[str]]) -> None:
         """Record that a command replaced what matches one of the patterns in the files that a path covers."""

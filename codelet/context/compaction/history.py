@@ -282,6 +282,16 @@ class History:
         found = ((index, effects(ended, self._readings[index].text)) for index, ended in self.ended.items())
         return {index: done for index, done in found if done}
 
+    @cached_property
+    def last_change(self) -> int:
+        """The index of the last result of something that changed what files say, -1 for none."""
+        for index in range(len(self._readings) - 1, -1, -1):
+            reading = self._readings[index]
+            wrote = reading.answers is not None and reading.answers.kind == "write" and not write_failed(reading.text)
+            if wrote or any(effect.how != "committed" for effect in self.effects.get(index, ())):
+                return index
+        return -1
+
 
 _ERROR = re.compile(r"t(\d{1,7})(?: to t(\d{1,7}))? (.*?)(?: \[([^\[\n]*)\])?\Z", re.DOTALL)
 _JOINT = " ;; "

@@ -46,7 +46,8 @@ _MOST_CHANGES = 60
 _CHANGED_LINES, _LONGEST_LINE, _SHORTEST_LINE = 3, 120, 8
 _SAYS_LITTLE = re.compile(
     r"\W*\Z|#|//|\*|/\*|\"\"\"|(?:import|from|package|use|using|module|namespace|include) |```|"
-    r"[\"'][^\"']*[\"'],?\Z|[\w-]+:\Z|(?:name|type|title|version): |(?:Update|Add|Delete|Move) \S+\Z"
+    r"[\"'][^\"']*[\"'],?\Z|[\w-]+:\Z|[\w@~.+-]*(?:/[\w@~.+-]+)+\Z|"
+    r"(?:name|type|title|version): |(?:Update|Add|Delete|Move) \S+\Z"
 )
 # Of a file that was written anew the lines say most that define something, or are headings.
 _DEFINES = re.compile(
@@ -95,6 +96,7 @@ class Ledger:
     narrative: list[str] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
     _uncommitted: set[str] = field(default_factory=set)
+    _stashed: dict[str, tuple[int, NewLines | None]] = field(default_factory=dict)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
         """Take over the ledger lines of an earlier segment. Lines that cannot be read are left out."""
@@ -136,12 +138,12 @@ class Ledger:
         self, readings: Sequence[tuple[int, ParsedMessage]], history: History, anchors: Sequence[TurnAnchor]
     ) -> None:
         """Take in what happened in a span: (index, message) pairs. `history` is that of the whole list."""
-        last_change = self._files(readings, history.effects)
-        if last_change >= 0:
+        self._files(readings, history.effects)
+        if history.last_change >= 0:
             self._stale()
-        for execution in history.executions:
+        for execution in history.executions:  # of what is kept beside the span, too
             if execution.run is not None:
-                self._status(execution, last_change)
+                self._status(execution, history.last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
             if anchor.by_run and line not in self.anchors:  # what was said of others stands as it was said
@@ -172,9 +174,10 @@ class Ledger:
             self.rules.pop(one, None)
             self.rules[one] = turn
 
-    def _files(self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]) -> int:
-        """Take in what became of files; return the index of the last change, -1 for none."""
-        last = -1
+    def _files(
+        self, readings: Sequence[tuple[int, ParsedMessage]], effects: Mapping[int, Sequence[FileEffect]]
+    ) -> None:
+        """Take in what became of files."""
         for index, reading in readings:
             action = reading.answers
             if action is None:
@@ -187,7 +190,6 @@ class Ledger:
             ):
                 self._see(action.subject, reading.turn)
             elif action.kind == "write" and not write_failed(reading.text):
-                last = index
                 for path in action.written:
                     self._write(path, reading.turn)
                 lines = _new_lines(action) if len(action.written) == 1 else ()
@@ -198,21 +200,25 @@ class Ledger:
                 for path in action.deleted:
                     self._delete(path, reading.turn)
             for effect in effects.get(index, ()):
-                if effect.how != "committed":  # which leaves the files as they are
-                    last = index
                 self._effect(effect, reading.turn)
-        return last
 
     def _effect(self, effect: FileEffect, turn: int) -> None:
         if effect.how == "written":
             self._write(effect.path, turn)
         elif effect.how in ("deleted", "moved"):
             self._delete(effect.path, turn)
-        elif effect.how == "reverted":
+        elif effect.how in ("reverted", "stashed"):
             for path in self._uncommitted:
                 if not effect.path or covers_path(effect.path, path):
-                    self.changed.pop(path, None)
-                    self.changes.pop(path, None)
+                    turn, change = self.changed.pop(path, 0), self.changes.pop(path, None)
+                    if effect.how == "stashed" and turn:
+                        self._stashed[path] = turn, change
+        elif effect.how == "unstashed":
+            for path, (turn, change) in self._stashed.items():
+                self.changed.setdefault(path, turn)
+                if change is not None:
+                    self.changes.setdefault(path, change)
+            self._stashed.clear()
         elif effect.how == "committed":
             self._uncommitted.clear()
 

@@ -63,6 +63,9 @@ def test_what_an_edit_says_and_takes_away():
     begun = act("bash", command="cd src && apply_patch '*** Begin Patch\n*** Add File: a.py\n+x = 1\n*** End Patch'")
     assert (begun.written, begun.values) == (("a.py",), ("Add a.py\nx = 1",))
     assert act("bash", command=f"cat <<'EOF'\n{DIFF}EOF").kind == "command"
+    assert (
+        act("bash", command="patch -p1 < fix.diff").kind == act("bash", command="git apply fix.diff").kind == "command"
+    )
 
 
 def test_a_file_that_is_written_anew_has_nothing_of_its_old_content():

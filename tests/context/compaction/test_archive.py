@@ -125,3 +125,12 @@ def test_calls_are_the_same_where_their_ids_are():
         assert archive.original(other) is None
     assert archive.original(result("a", "recall id=r2")) is archive.entries()[1].message
     assert archive.original({"role": "tool", "content": "recall id=r2"}) is None
+
+
+def test_a_message_of_just_the_cap_is_kept():
+    message = {"role": "user", "content": "as large as all that there is room for"}
+    whole = Archive()
+    whole.put(1, message)
+    assert Archive(cap=whole.bytes).put(1, message) == "r1"
+    less = Archive(cap=whole.bytes - 1)
+    assert less.put(1, message) is None and less.lost == 1

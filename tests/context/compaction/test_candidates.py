@@ -178,3 +178,18 @@ def test_of_a_long_line_the_last_piece_counts_from_the_shortest_length_of_a_line
         found = collector()
         found.add(found.source((0, 0), 1, "read a.py"), "x" * 240 + "y" * 240 + "z" * length, "result")
         assert len(found.candidates.text) == count
+
+
+def test_a_line_that_stands_several_times_in_one_text_counts_as_often():
+    found = collector()
+    source = found.source((0, 0), 1, "bash make")
+    found.add(
+        source, "once_said here\ntwice_said here\nthrice_said x\ntwice_said here\n" + "thrice_said x\n" * 2, "result"
+    )
+    found.read()
+    used = dict(zip(found.lexicon.words, found.used, strict=False))
+    assert (used["twice_said"], used["thrice_said"]) == (2 * used["once_said"], 3 * used["once_said"])
+    again = found.source((9, 0), 2, "bash make")
+    found.add(again, "once_said here", "assistant")
+    found.read()
+    assert found.used[found.lexicon.words.index("once_said")] > 15 * used["once_said"]

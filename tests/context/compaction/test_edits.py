@@ -90,6 +90,10 @@ CASES: dict[str, tuple[str, EditedText]] = {
         ("text\n```diff\n--- a.py\n+++ a.py\n@@\n-one\n+two\n three\n```\n-after"),
         EditedText(["text", "two", "three", "-after"], removed=[("", ["one"])]),
     ),
+    "a list behind a counted hunk": (
+        ("@@ -1,2 +1,3 @@\n-one\n+two\n+three\n four\n- a point\n+ another\n five"),
+        EditedText(["two", "three", "four", "- a point", "+ another", " five"], removed=[("", ["one"])]),
+    ),
     "a loose hunk": (
         ("@@ ... @@\n-one\n+two"),
         EditedText(["two"], removed=[("", ["one"])]),

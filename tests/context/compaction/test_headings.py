@@ -79,3 +79,9 @@ def test_a_last_prompt_that_is_a_printed_list_takes_less_of_the_room(separator: 
     [last] = [message for message in made if message["content"].startswith(f"look{separator}at")]
     assert (last["content"] == listed) == whole
     assert whole or estimate_message(last) <= 2_400 * 20 // 100
+
+
+@pytest.mark.parametrize(("folder", "left_out"), [("/srv/shop/a", False), ("/srv/shop/ab", True)])
+def test_a_folder_of_twelve_characters_is_written_out_once(folder: str, left_out: bool):
+    labels = [f"bash cd {folder} && make", f"bash cd {folder} && ls"]
+    assert shortened(labels) == [labels[0], "bash cd … && ls" if left_out else labels[1]]

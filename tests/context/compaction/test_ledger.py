@@ -413,3 +413,45 @@ def test_a_file_that_a_patch_moves_is_where_it_was_moved_to():
 @pytest.mark.parametrize(("code", "status"), [(1, ["tests failed (t1): pytest -q"]), (4, []), (5, [])])
 def test_a_run_that_could_not_begin_has_no_status(code: int, status: list[str]):
     assert list(after(ran("pytest -q", f"stopped\n[exit code {code}]")).status.values()) == status
+
+
+def test_what_was_stashed_is_changed_again_once_it_is_taken_back():
+    edit = call("edit", "edited", path="a.py", old="limit = 10_000", new="limit = 20_000")
+    stashed = after(edit, wrote("b.py"), ran("git stash"))
+    assert stashed.changed == {} and stashed.changes == {}
+    back = after(edit, wrote("b.py"), ran("git stash"), wrote("b.py"), ran("git stash pop"))
+    assert back.changed == {"a.py": 1, "b.py": 4} and back.changes["a.py"].lines == ("limit = 20_000",)
+    again = after(edit, ran("git stash"), ran("git stash pop"), ran("git checkout -- ."), ran("git stash pop"))
+    assert again.changed == {}
+    assert after(edit, ran("git commit -am x"), ran("git stash"), ran("git stash pop")).changed == {"a.py": 1}
+    dropped = after(edit, ran("git stash"), ran("git stash drop"))
+    assert dropped.changed == {}
+
+
+def test_a_run_that_is_told_beside_what_is_kept_says_what_changed_there():
+    passed = ran("pytest -q", f"3 passed\n{DONE}")
+    listed = [user("go"), *wrote("a.py"), *passed, says("ok"), user("on"), *wrote("b.py"), says("ok")]
+    readings = parse_messages(normalise(listed).messages)
+    older = [(index, reading) for index, reading in enumerate(readings) if reading.turn == 1]
+    told = Ledger()
+    told.take_in(older, History(readings), [])
+    assert list(told.status.values()) == ["tests passed (t1, files changed since): pytest -q"]
+    assert told.changed == {"a.py": 1}
+
+
+def test_the_file_that_a_block_of_an_edit_names_is_no_new_line_of_another():
+    block = "<<<<<<< SEARCH\ncount = 1\n=======\ncount = 20_000\n>>>>>>> REPLACE\n"
+    found = after(call("replace_in_file", "ok", path="src/a.py", diff=f"src/a.py\n{block}\nsrc/b_module.py\n{block}"))
+    assert found.changes["src/a.py"].lines == ("count = 20_000",)
+
+
+def test_an_error_of_which_nobody_knows_where_it_came_from_stays_open():
+    told = "t1 E   ValueError: the cart is empty"
+    ledger = after(ran("pytest -q", f"3 passed\n{DONE}"), ran("make"), ledger=earlier(f"open error: {told}"))
+    assert [error.text for error in ledger.errors] == [told] and ledger.settled == []
+
+
+@pytest.mark.parametrize(("before", "changed"), [(500, {}), (700, {"a.py": 1})])
+def test_a_refusal_far_behind_in_what_a_write_answers_is_none(before: int, changed: dict[str, int]):
+    answer = "x" * before + " could not be written"
+    assert after(wrote("a.py", answer)).changed == changed

@@ -227,3 +227,42 @@ def test_in_real_sessions_no_removed_line_is_shown_as_current(shared: Path):
                 faults = oracle.faults(compact(messages[:stop], size // share).messages)
                 assert not faults, (transcript.name, stop, share, faults[:5])
     assert checked > 500
+
+
+@pytest.mark.parametrize(("commands", "there"), [(["git stash"], False), (["git stash", "git stash pop"], True)])
+def test_what_was_stashed_is_quoted_only_if_it_was_taken_back(commands: list[str], there: bool):
+    content = "def go():\n    return retry_count_of_the_stash\n"
+    middle = [calling(("w", "write", {"path": "src/a.py", "content": content})), result("w", "ok")]
+    for number, command in enumerate(commands):
+        middle += [calling((f"g{number}", "bash", {"command": command})), result(f"g{number}", "[exit code 0]")]
+    made = compact(session(*middle, says("Done.")), 4_000).messages
+    assert any("retry_count_of_the_stash" in line for line in shown(made)) is there
+
+
+@pytest.mark.parametrize(("name", "there"), [("read", True), ("bash", False)])
+def test_of_a_patch_that_is_read_as_a_file_all_lines_are_its_own(name: str, there: bool):
+    arguments = {"path": "docs/fix.patch"} if name == "read" else {"command": "git diff"}
+    looked = [calling(("p", name, arguments)), result("p", f"{DIFF}[exit code 0]")]
+    made = compact([user("Look at the fix."), *looked, says("Seen."), *coding_session(8)[1:]], 4_000).messages
+    assert any("retry_count < LIMIT_OF_RETRIES" in line for line in shown(made)) is there
+    assert there or any("retry_count <= LIMIT_OF_RETRIES" in line for line in shown(made))
+
+
+@pytest.mark.parametrize(("command", "there"), [("rm src/a.py", False), ("rm src/b.py", True)])
+@pytest.mark.parametrize("tool", ["read", "write"])
+def test_what_a_summary_quotes_of_a_file_goes_with_the_file(tool: str, command: str, there: bool):
+    body = "def go():\n    return retry_count_of_the_summary\n"
+    seen = {
+        "read": [calling(("r", "read", {"path": "src/a.py"})), result("r", body)],
+        "write": [calling(("w", "write", {"path": "src/a.py", "content": body})), result("w", "ok")],
+    }
+    first = compact([user("Look."), *seen[tool], says("Seen."), *coding_session(8, lines=12)[1:]], 2_500).messages
+    assert any("retry_count_of_the_summary" in line for line in shown(first))
+    gone = [
+        user("Clean up."),
+        calling(("g", "bash", {"command": command})),
+        result("g", "[exit code 0]"),
+        says("Done."),
+    ]
+    second = compact([*first, *gone, *coding_session(9, lines=12)[1:]], 2_500).messages
+    assert any("retry_count_of_the_summary" in line for line in shown(second)) is there

@@ -238,3 +238,10 @@ def test_an_anchor_quotes_what_its_run_said_and_not_another_run_of_the_same_line
     run = [calling(("c", "bash", {"command": line})), result("c", f"{output}\n[exit code 0]")]
     readings = parse_messages([user("go"), *edit, *run])
     assert [anchor.text for anchor in find_anchors(readings, History(readings).executions)] == told
+
+
+def test_of_a_long_claim_an_anchor_quotes_the_beginning():
+    claim = "The cause was the cache: " + "it was never emptied, and so it grew. " * 20
+    readings = parse_messages([user("why?"), says(claim)])
+    (anchor,) = find_anchors(readings, History(readings).executions)
+    assert anchor.kind == "cause found" and anchor.text == claim[:160]
