@@ -38,6 +38,7 @@ def is_approved(name: str, text: str) -> None:
     """Compare a text with the approved file of that name, or write it."""
     path = APPROVED / f"{name}.txt"
     if os.environ.get("CODELET_WRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text.split("\n") == path.read_text(encoding="utf-8").split("\n")
 
@@ -107,7 +108,7 @@ def test_a_session_made_smaller_reads_as_approved(name: str, percent: int) -> No
     )
     assert sum(map(estimate_message, made.messages)) == made.report.after <= target
     assert story.in_flight or pairing_faults(made.messages) == []
-    is_approved(f"{name}_{percent}", "\n".join([*report_shown(made.report), *messages_shown(made.messages), ""]))
+    is_approved(f"{name}/{percent}", "\n".join([*report_shown(made.report), *messages_shown(made.messages), ""]))
 
 
 def in_bytes(message: Mapping[str, Any]) -> int:
@@ -122,7 +123,7 @@ def test_a_session_that_is_measured_otherwise_reads_as_approved(name: str) -> No
     settings = replace(story.settings, user_percent=12, context=target // 2)
     made = compact(story.messages, target, estimate=in_bytes, settings=settings, narrative=story.narrative)
     assert sum(map(in_bytes, made.messages)) == made.report.after <= target
-    is_approved(f"{name}_in_bytes", "\n".join([*report_shown(made.report), *messages_shown(made.messages), ""]))
+    is_approved(f"{name}/in_bytes", "\n".join([*report_shown(made.report), *messages_shown(made.messages), ""]))
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -134,7 +135,7 @@ def test_old_results_of_a_session_are_reduced_as_approved(name: str) -> None:
     if made is not None:
         changed = [made.messages[place] for place in made.report.removed]
         lines = [*report_shown(made.report), *messages_shown(changed), ""]
-    is_approved(f"{name}_reduced", "\n".join(lines))
+    is_approved(f"{name}/reduced", "\n".join(lines))
 
 
 def readings_shown(readings: list[ParsedMessage]) -> Iterator[str]:
@@ -183,4 +184,4 @@ def test_what_is_known_of_a_session_is_as_approved(name: str) -> None:
         "struck": story.struck,
     }
     text = "\n".join(line for title, part in parts.items() for line in (f"== {title}", *part))
-    is_approved(f"{name}_known", text + "\n")
+    is_approved(f"{name}/known", text + "\n")
