@@ -61,7 +61,7 @@ _RULE = Caseless(
 _ORDER = Caseless(
     r"(?:\A\W*|[,;:(]\s+|\b(?:and|but|please|so|also|then|just)\s+)"
     r"(?:do(?:n.?t| not) (?!think|like|know|see|worry)|"
-    r"never (?!mind)|always|only|avoid|prefer|remember to|no (?!,|more than))\w|"
+    r"never (?!mind)|(?:always|only(?! (?:here|there|then))|avoid|prefer|remember to) |no (?!,|more than))\w|"
     r"\b(?:must|make sure|be sure|ensure|never(?! mind)|always|should (?:never|always|only|not)|shouldn'?t|"
     r"at most|at least|no more than|from now on|not allowed|forbidden|required|mandatory|under no circumstances)\b",
 )

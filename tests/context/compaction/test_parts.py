@@ -26,7 +26,7 @@ from codelet.context.compaction.segments import (
     parse_segment,
     render,
 )
-from codelet.context.compaction.signals import Caseless
+from codelet.context.compaction.signals import Caseless, gives_order
 from codelet.context.tokens import estimate_message
 from codelet.messages import with_kinds
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, reminder, result, says, user
@@ -311,3 +311,20 @@ def test_a_pattern_that_ignores_case_finds_the_same_place_in_plain_text_and_in_a
     for find, expected in ((Caseless(pattern).search, usual.search), (Caseless(pattern).match, usual.match)):
         found, right = find(text), expected(text)
         assert (found and found.span()) == (right and right.span())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "orders"),
+    [
+        ("Prefer sed over perl.", True),
+        ("avoid globals", True),
+        ("ok, and always run the linter first", True),
+        ("Please remember to sign commits.", True),
+        ("Only what fits is shown, please only ASCII.", True),
+        ("The preferences are in settings.toml, avoidable or not.", False),
+        ("Documentation is in docs/rows.md, and only there.", False),
+        ("It prefers tabs.", False),
+    ],
+)
+def test_what_is_to_hold_from_then_on_is_an_order(sentence: str, orders: bool):
+    assert gives_order(sentence) == orders
