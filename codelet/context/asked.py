@@ -1,4 +1,4 @@
-"""What a user who compacts by hand asks for, and the size that this means for the conversation.
+"""What a user who compacts by hand asks for, the size that this means for the conversation, and what it would do.
 
 Sizes are those of the next request, the one measure that previews, receipts and `/context` give. `30%` is a share of
 what the next request has now.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from codelet.context.tokens import Estimate
 from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages
 from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.context.compaction import CompactionReport
 
 # Without a size: what comes before the newest turns is made so much smaller, in per cent.
 _OLD_PERCENT = 35
@@ -34,6 +38,18 @@ class Size(Record):
     def of(self, now: int) -> int:
         """Tokens that the next request, which has `now`, is to have at most."""
         return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
+
+
+class CompactionPreview(Record):
+    """What a compaction would do: its report, the next request's size before and after in tokens, and its cost.
+
+    `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
+    """
+
+    report: CompactionReport
+    before: int
+    after: int
+    pays_after: int
 
 
 class NothingToCompact(CodeletError):

@@ -18,7 +18,7 @@ from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share
-    from codelet.context.asked import Size
+    from codelet.context.asked import CompactionPreview, Size
     from codelet.context.compaction import Compacted, CompactionReport
     from codelet.context.compaction.archive import Archive, Archived
     from codelet.context.pins import Pins
@@ -42,18 +42,6 @@ class _Undo(Record):
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
     measurement: Measurement | None = None
-
-
-class CompactionPreview(Record):
-    """What a compaction would do: its report, the next request's size before and after in tokens, and its cost.
-
-    `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
-    """
-
-    report: CompactionReport
-    before: int
-    after: int
-    pays_after: int
 
 
 class Compactor:
@@ -213,6 +201,8 @@ class Compactor:
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
         """What a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
+        from codelet.context.asked import CompactionPreview
+
         now = self._conversation.snapshot()
         made = self.tiers.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
