@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from codelet import events
     from codelet.api import Result, open_session, run
     from codelet.context.compaction import compact
+    from codelet.context.reminders import Source
     from codelet.errors import CodeletError, ToolError, UsageError
-    from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+    from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
     from codelet.loop.session import Session
     from codelet.safety.verdict import Answer, Question, Touch, Verdict
     from codelet.tools.tool import Tool, ToolOutput, tool
@@ -46,7 +47,8 @@ _MODULES = {
     "api": "Result open_session run",
     "context.compaction": "compact",
     "errors": "CodeletError ToolError UsageError",
-    "extensions.base": "Command ExportPart Extension Guard GuardedCall Source",
+    "context.reminders": "Source",
+    "extensions.base": "Command ExportPart Extension Guard GuardedCall",
     "safety.verdict": "Answer Question Touch Verdict",
     "loop.session": "Session",
     "tools.tool": "Tool ToolOutput tool",

@@ -12,51 +12,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from codelet import prompt
+from codelet.context.reminders import Source
 from codelet.errors import CodeletError, ToolError, UsageError
 from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Touch, Verdict, VerdictAction
 from codelet.tools.tool import Arguments, Tool, ToolOutput, copied
 
-Zone = Literal["head", "tail"]
 Noted = Literal["verdict", "approval", "change", "execution"]
 
 _CLOSE_SECONDS = 5.0
 """How long an extension may take to end what it opened."""
 _STRICTNESS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
-
-
-class Source:
-    """Where one reminder's text comes from. A subclass says `name` and `text`, and what it wants otherwise.
-
-    `name` is the reminder's type, one per session. What stands in the `head` is gathered once a turn and should be the
-    same bytes while nothing has changed: it is part of the prefix that the provider caches. What stands in the `tail`
-    is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
-    through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
-    replaced. While it is off nothing is asked of it.
-    """
-
-    name: str
-    zone: Zone = "tail"
-    late: bool = False
-    off: bool = False
-    quiet: bool = False
-
-    async def text(self) -> str | None:
-        """What the model is to be told now; None or an empty text takes the reminder out."""
-        raise NotImplementedError
-
-    async def begin(self) -> None:
-        """A turn begins: `text` is asked next."""
-
-    def sent(self) -> None:
-        """The provider has begun to answer a request that had the text as it was given last."""
-
-    def changed(self) -> None:
-        """Calls have run that may have changed files. Returns at once."""
-
-    async def stop(self) -> None:
-        """The turn is over: nothing is looked at any more."""
 
 
 class GuardedCall(Record):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from codelet.extensions.base import UNSAID, Command, ExportPart, Extension, Guard, GuardedCall, Noted, Source
+from codelet.context.reminders import Source
+from codelet.extensions.base import UNSAID, Command, ExportPart, Extension, Guard, GuardedCall, Noted
 from codelet.safety.verdict import Verdict
 from codelet.tools.tool import Arguments, Tool
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
+from codelet.context.reminders import Source
 from codelet.context.reminders.sources import Environment
-from codelet.extensions.base import Command, Extension, Source
+from codelet.extensions.base import Command, Extension
 from codelet.system.machine import MachineState, RunningProcess, machine_state
 from codelet.system.text import one_line
 

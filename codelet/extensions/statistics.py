@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from codelet import prompt
-from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Noted, Source
+from codelet.context.reminders import Source
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Noted
 from codelet.system.text import one_line
 
 FAILURES_TOLD = 3

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from codelet import events
+from codelet.context.reminders import Source
 from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import schema
@@ -18,7 +19,7 @@ from codelet.export.live import open_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
-from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.messages import reminder_type

@@ -12,13 +12,14 @@ import pytest
 
 from codelet import events
 from codelet.context import Piped
+from codelet.context.reminders import Source
 from codelet.errors import CodeletError, ProviderError, ToolError
 from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
 from codelet.export.session_context import context_of
-from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.providers.protocol import (

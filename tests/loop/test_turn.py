@@ -12,8 +12,9 @@ import pytest
 
 from codelet import events, prompt
 from codelet.context import CompactionOptions
+from codelet.context.reminders import Source
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
-from codelet.extensions.base import Command, Extension, Source
+from codelet.extensions.base import Command, Extension
 from codelet.loop.meter import Limits
 from codelet.loop.required_answer import RequiredAnswer
 from codelet.loop.session import Session

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING, Literal
 from codelet import events, prompt
 from codelet.context.tokens import estimate_message, estimate_text
 from codelet.errors import CodeletError
-from codelet.extensions.base import Source
 from codelet.messages import Message, reminder, reminder_type
 from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.loop.conversation import Conversation, Parts
 
+Zone = Literal["head", "tail"]
 Placement = Literal["tail", "prepend"]
 """Where the volatile reminders stand: last, or with all others in front."""
 
@@ -40,6 +40,39 @@ RESERVED = ("plan", "facts", "tasks")
 NESTED = ("nestedClaudeMd",)
 VOLATILE = ("gitStatus", "tokenStatus")
 PREPENDED = ("claudeMd", "environment")
+
+
+class Source:
+    """Where one reminder's text comes from. A subclass says `name` and `text`, and what it wants otherwise.
+
+    `name` is the reminder's type, one per session. What stands in the `head` is gathered once a turn and should be the
+    same bytes while nothing has changed: it is part of the prefix that the provider caches. What stands in the `tail`
+    is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
+    through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
+    replaced. While it is off nothing is asked of it.
+    """
+
+    name: str
+    zone: Zone = "tail"
+    late: bool = False
+    off: bool = False
+    quiet: bool = False
+
+    async def text(self) -> str | None:
+        """What the model is to be told now; None or an empty text takes the reminder out."""
+        raise NotImplementedError
+
+    async def begin(self) -> None:
+        """A turn begins: `text` is asked next."""
+
+    def sent(self) -> None:
+        """The provider has begun to answer a request that had the text as it was given last."""
+
+    def changed(self) -> None:
+        """Calls have run that may have changed files. Returns at once."""
+
+    async def stop(self) -> None:
+        """The turn is over: nothing is looked at any more."""
 
 
 class Zones(Record):

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from codelet import prompt
-from codelet.extensions.base import Source
+from codelet.context.reminders import Source
 from codelet.system.git import STATUS, run_git
 
 _SHOWN = 20

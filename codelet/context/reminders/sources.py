@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from codelet.context.reminders import Source
 from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.instructions import Instructions
 from codelet.context.tokens.budget import percent_of
-from codelet.extensions.base import Source
 from codelet.tools.touched import Touched
 
 

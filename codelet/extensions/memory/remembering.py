@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
+from codelet.context.reminders import Source
 from codelet.errors import ToolError
-from codelet.extensions.base import UNSAID, Command, ExportPart, Extension, Source
+from codelet.extensions.base import UNSAID, Command, ExportPart, Extension
 from codelet.extensions.memory.fact import (
     LONGEST_FACT,
     LONGEST_KEY,

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from codelet import prompt
+from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
-from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Source
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
 from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, as_exported, checklist_in, imported
 from codelet.extensions.plans.plan_command import edited
 from codelet.safety.verdict import Verdict

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codelet import prompt
+from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.events import ToolResult
-from codelet.extensions.base import Command, ExportPart, Extension, Source
+from codelet.extensions.base import Command, ExportPart, Extension
 from codelet.extensions.tasks.background import BackgroundTask, EarlierTask, KnownTask, is_stale, start_task
 from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
 from codelet.safety.sandbox import Sandbox

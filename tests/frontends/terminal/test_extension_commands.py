@@ -12,7 +12,8 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 from codelet.errors import UsageError
-from codelet.extensions.base import Command, Extension, Source
+from codelet.context.reminders import Source
+from codelet.extensions.base import Command, Extension
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import KEYS_HELP
