@@ -26,11 +26,6 @@ class CommitPair(NamedTuple):
     head: str
 
 
-async def commit_id(folder: Path, name: str) -> str:
-    """The id of the commit that a name stands for. Raises UsageError."""
-    return await asyncio.to_thread(_commit_id, folder, name)
-
-
 async def pair_of(folder: Path, words: str) -> CommitPair:
     """`BASE..HEAD`, `BASE...HEAD` (from their merge base), or one commit with its first parent. Raises UsageError."""
     return await asyncio.to_thread(_pair_of, folder, words)
@@ -51,11 +46,6 @@ async def is_commit(folder: Path, name: str) -> bool:
     except UsageError:
         return False
     return True
-
-
-def _commit_id(folder: Path, name: str) -> str:
-    with opened_repository(folder) as repository:
-        return _commit(_known(repository), name).hexsha
 
 
 def _pair_of(folder: Path, words: str) -> CommitPair:

@@ -18,7 +18,8 @@ import pytest
 
 from codelet.errors import UsageError
 from codelet.system.git import hardened_argv, run_git
-from codelet.system.git.objects import changed_files, head_of
+from codelet.system.git.objects import head_of
+from codelet.system.git.revisions import pair_of
 from tests.support import repo as repositories
 from tests.support.program import environment, run
 from tests.support.repo import commit, git, write
@@ -262,7 +263,7 @@ def test_a_walk_over_the_objects_springs_no_trap(name: str, trap: Trap):
     set_up(trap)
     trap.canary.unlink(missing_ok=True)
     with suppress(UsageError):  # some traps have no second commit, some lead elsewhere
-        asyncio.run(changed_files(trap.start, "HEAD~1"))
+        asyncio.run(pair_of(trap.start, "HEAD~1..HEAD"))
     head_of(trap.start)
     assert not trap.canary.exists()
 
