@@ -314,4 +314,4 @@ LOADING_VARIABLES: dict[str, tuple[str, ...]] = {
     "mypy": ("PYTHONPATH", "PYTHONHOME"),
     "shasum": ("PERL5LIB", "PERL5OPT", "PERLLIB", "PERL5DB"),  # a script of perl
 }
-"""Variables by which a program may load code, also where it only reads or says its version: where one is set it asks."""
+"""Variables by which a program may load code, even where it only reads or says its version: with one set it asks."""
