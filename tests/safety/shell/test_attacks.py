@@ -239,7 +239,8 @@ def test_a_name_that_speaks_of_a_secret(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["id_rsa.pub", ".env.example", ".env.example~", "token.py.orig", ".secrets.baseline", "src/env.ts", "history.txt",
-     "settings.json", "secret-scan.yml", "package.json", "docs/credentials.md", "hosts.yml", "src/private_key.go", "api_key.py", "bundle/config",
+     "settings.json", "secret-scan.yml", "package.json", "docs/credentials.md", "hosts.yml", "src/private_key.go",
+     "api_key.py", "bundle/config",
      "docs/access_token.md", "github_token.go", "src/client_secret.ts"],
 )  # fmt: skip
 def test_a_name_that_does_not(name: str) -> None:
