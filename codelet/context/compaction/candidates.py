@@ -131,7 +131,7 @@ class LineCollector:
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
         lines = [line for line in _bare(text) if len(line) >= SHORTEST_LINE]
         if len(text) > LONGEST_LINE and max(map(len, lines), default=0) > LONGEST_LINE:
-            lines = [part for line in lines for part in parts_of(line)]
+            lines = [part for line in lines for part in parts_of_line(line)]
         last = dict(zip(lines, count(self._lines)))
         self._lines += len(lines)
         seen = self._seen
@@ -244,7 +244,7 @@ def _bare(text: str) -> Iterable[str]:
     return map(squeezed if "    " in text else str.strip, text.split("\n"))
 
 
-def parts_of(line: str) -> Iterable[str]:
+def parts_of_line(line: str) -> Iterable[str]:
     """The candidates that a line becomes: itself, or its pieces if it is too long."""
     if len(line) <= LONGEST_LINE:
         return (line,)
