@@ -10,6 +10,7 @@ import pytest
 
 from codelet.frontends.commands.policy_cases import judge_cases, read_cases
 from codelet.safety import Policy
+from codelet.safety.shell.nested import unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
 from tests.support.case_workspace import lines_of
@@ -273,3 +274,11 @@ def test_without_bash_what_only_bash_reads_asks(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert {verdict(workspace, command) for command in commands} == {"ask"}
     assert verdict(workspace, "ls 2>&1 | cat") == "allow"
+
+
+def test_of_wrappers_in_one_another_each_command_is_looked_at_once():
+    """Their values may be commands too, and lead to the same word in more ways than there are words."""
+    words = ["env", "-u", "x", "-i"] * 9 + ["find", "-exec", "rm", "-r", "x", ";"]
+    found = list(unwrapped(words))
+    assert len(found) <= len(words) and ["rm", "-r", "x", ";"] in found
+    assert sorted({len(each) for each in found}) == sorted(len(each) for each in found)
