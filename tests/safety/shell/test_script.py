@@ -35,6 +35,16 @@ def test_commands_with_an_effect_ask(workspace: Path) -> None:
     assert not {command: found.reason for command, found in judged.items() if found.action != "ask"}
 
 
+UNSEEN = "\r\x07\x0b\x0c\x1b\x7f\x85\u00a0\u00ad\u2003\u200b\u2028\u202e\u3000\ufeff"
+
+
+@pytest.mark.parametrize("letter", UNSEEN, ids=ascii)
+def test_what_a_person_cannot_see_is_asked_about_wherever_it_stands(workspace: Path, letter: str) -> None:
+    for command in (f"cat a.txt{letter}", f"echo 'a{letter}b'", f'echo "a{letter}b"', f"ls{letter}src", f"{letter}ls"):
+        found = Policy(workspace, "ask").judge("bash", [Touch("run", command)])
+        assert found.action == "ask" and found.reason.startswith("it holds control characters, invisible"), command
+
+
 def test_critical_commands_are_denied_whatever_the_rules_say(workspace: Path) -> None:
     policy = Policy(workspace, "auto", allow=["bash", "write", "edit"], yes=True, sandboxed=True)
     judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("critical.txt")}
