@@ -5,7 +5,8 @@ Use: python -m scripts.near [--most N] FILE…
 Near is what bears its name or stands in its folder or one around it (tests/ mirrors codelet/), and what imports it,
 itself, by its fixtures or by another module of the product: the shorter the way, the nearer; then the more of its names
 a test mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is loaded.
-A test file is near itself.
+A test file is near itself. One that only runs the program names what it tests with `# near: FOLDER` in a line, and is
+near every file there.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ ENOUGH = 60
 _FAR = 3
 """A test that is more imports away than this is not near."""
 _WORD = re.compile(r"\w+")
+_MARK = re.compile(r"^# near: (\S+)$", re.MULTILINE)
 _OF_PROGRAMS = ("test_one_shot", "test_command_line", "test_start")
 """Where a module is reached by nothing but the program itself, these run it."""
 
@@ -48,6 +50,11 @@ class Graph:
     def tests(self) -> list[str]:
         """All test files."""
         return [name for name in self.paths if name.rpartition(".")[2].startswith("test_")]
+
+    def is_marked(self, test: str, target: str) -> bool:
+        """Whether a test file says that it is near a module."""
+        named = _MARK.findall(self.paths[test].read_text(encoding="utf-8"))
+        return any(self.paths[target].is_relative_to(self.root / folder) for folder in named)
 
     def ways(self, target: str) -> dict[str, int]:
         """How many imports each module is away from the target, at most `_FAR`."""
@@ -108,6 +115,9 @@ def nearest(graph: Graph, file: Path, most: int = MOST) -> list[Path]:
         akin = parts[-1] in stem.split("_") or stem in parts[-1].split("_")
         home = folders in homes
         way = ways.get(test)
+        if graph.is_marked(test, target):
+            ranks[test] = (0, 0, 0)
+            continue
         if way is None and not home:
             continue
         distance = (way or _FAR + 1) - 2 * named - akin - home

@@ -33,10 +33,12 @@ PROJECT = {
     "codelet/parts/wheel.py": "class Wheel: ...\n",
     "codelet/car.py": "from codelet.parts import Wheel\n",
     "codelet/boat.py": "",
+    "codelet/decks/upper.py": "",
     "tests/parts/test_wheel.py": "from codelet.parts import Wheel\n",
     "tests/parts/conftest.py": "",
     "tests/test_car.py": "from codelet.car import drive\n",
     "tests/test_boat.py": "import codelet.boat\n",
+    "tests/test_whole.py": "# near: codelet/decks\n",
     "tests/test_race.py": "from tests.support.track import run\n",
     "tests/boats/parts/test_sail.py": "",
     "tests/support/track.py": "from codelet.car import drive\n",
@@ -49,6 +51,7 @@ PROJECT = {
         ("codelet/parts/wheel.py", ["parts/test_wheel", "test_car"]),
         ("codelet/parts/__init__.py", ["parts/test_wheel", "test_car"]),
         ("codelet/boat.py", ["test_boat"]),
+        ("codelet/decks/upper.py", ["test_whole"]),
         ("codelet/car.py", ["test_car", "test_race"]),
         ("tests/test_boat.py", ["test_boat"]),
     ],
@@ -59,6 +62,7 @@ def test_near_is_what_bears_the_name_then_what_imports_it(tmp_path: Path, file: 
     assert found[: len(near)] == near
     assert "boats/parts/test_sail" not in found, "its folder has the name of another one"
     assert ("test_boat" in found) == ("test_boat" in near)
+    assert ("test_whole" in found) == ("test_whole" in near)
 
 
 def test_near_names_the_tests_of_this_checkout() -> None:

@@ -10,23 +10,17 @@ import functools
 from collections.abc import Iterable
 
 from codelet.errors import UsageError
-from codelet.tools import bash, read
-from codelet.tools import search_tools as searching
-from codelet.tools import write_tools as writing
-from codelet.tools.tool import Arguments, Tool, all_arguments, tool
+from codelet.tools import bash, read, search_tools, write_tools
+from codelet.tools.tool import Arguments, Tool, all_arguments
 
 
 @functools.cache
 def all_tools() -> tuple[Tool, ...]:
-    """Every tool, in the order in which the model sees them: the same bytes in every session."""
-    return (
-        tool(read.read, touches=read.touches, title=read.title),
-        tool(writing.write, touches=writing.touches, title=writing.title, preview=writing.write_preview),
-        tool(writing.edit, touches=writing.touches, title=writing.title, preview=writing.edit_preview),
-        tool(bash.bash, touches=bash.touches, title=bash.title, preview=bash.preview),
-        tool(searching.grep, touches=searching.reads, title=searching.title, preview=searching.preview),
-        tool(searching.find, touches=searching.lists, title=searching.title, preview=searching.preview),
-    )
+    """Every tool, in the order in which the model sees them: the same bytes in every session.
+
+    A new one goes behind the others: into the last of these modules, or into one of its own.
+    """
+    return (*read.TOOLS, *write_tools.TOOLS, *bash.TOOLS, *search_tools.TOOLS)
 
 
 def select_tools(names: Iterable[str]) -> tuple[Tool, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from codelet import prompt
 from codelet.errors import ToolError
 from codelet.safety.verdict import Touch
-from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.system.process import Finished
@@ -107,6 +107,10 @@ async def bash(
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
     return ToolOutput(shown, failed=failed, most=_SHOWN)
+
+
+TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)
+"""In the order in which the model sees them."""
 
 
 def _prepared(

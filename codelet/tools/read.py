@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codelet.safety.verdict import Touch
-from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, tool
 
 
 def touches(arguments: Arguments) -> tuple[Touch, ...]:
@@ -30,3 +30,7 @@ async def read(
     from codelet.tools.pages import read_path
 
     return await read_path(context, path, offset, limit)
+
+
+TOOLS = (tool(read, touches=touches, title=title),)
+"""In the order in which the model sees them."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelet.safety.verdict import Touch
-from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
 
 _MOST_HITS = 1000
 _MOST_AROUND = 20
@@ -86,3 +86,10 @@ async def find(context: ToolContext, progress: Progress, *, pattern: str, path: 
 
     query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
     return ToolOutput(files_found(context, await search(query, context.workspace)), counted="file")
+
+
+TOOLS = (
+    tool(grep, touches=reads, title=title, preview=preview),
+    tool(find, touches=lists, title=title, preview=preview),
+)
+"""In the order in which the model sees them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from codelet.safety.verdict import Touch
-from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
 
 
 class Replacement(TypedDict):
@@ -61,3 +61,10 @@ async def edit(context: ToolContext, progress: Progress, *, path: str, edits: li
     diff = change.diff()
     make_change(change, context)
     return ToolOutput(change.summary, display=diff)
+
+
+TOOLS = (
+    tool(write, touches=touches, title=title, preview=write_preview),
+    tool(edit, touches=touches, title=title, preview=edit_preview),
+)
+"""In the order in which the model sees them."""

@@ -1,5 +1,7 @@
 """Every command of /help in one session, with right and wrong arguments; strace sees that it writes nothing unnamed."""
 
+# near: codelet/frontends/terminal/slash_commands
+
 from __future__ import annotations
 
 import re
