@@ -374,12 +374,6 @@ def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mappin
     return next((name for name in (vendor.key_names if vendor else ()) if environment.get(name)), None)
 
 
-def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:
-    """Whether a model answers on this machine, as far as its name and the address say; nothing is opened for it."""
-    vendor = vendor_of(model, own)
-    return on_this_machine(api_base or (base_of(vendor) if vendor is not None else ""))
-
-
 def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
     """The vendor's address, or the one that a variable moves it to."""
     moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)

@@ -217,3 +217,9 @@ def _whole_map() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, entry in json.loads(text).items():
         if isinstance(entry, dict):
             yield name, entry
+
+
+def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:
+    """Whether a model answers on this machine, as far as its name and the address say; nothing is opened for it."""
+    vendor = vendor_of(model, own)
+    return on_this_machine(api_base or (base_of(vendor) if vendor is not None else ""))
