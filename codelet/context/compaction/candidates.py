@@ -38,6 +38,13 @@ _VARIABLE = re.compile(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*")
 # Lines of a file as tools number them; the numbers are wrong after the next edit, and cost room.
 _NUMBER = re.compile(r"^ {0,7}\d{1,6}(?:\t|→)", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:[^\n]*\n){0,3} {0,7}\d{1,6}(?:\t|→)[^\n]*\n {0,7}\d{1,6}(?:\t|→)")
+# A line of a log that reports no trouble, and what it is worth, in per mille: there are many alike, and each has names
+# of its own, but what is needed later is rarely among them.
+_ROUTINE_LEVELS = ("INFO", "DEBUG", "TRACE")
+_ROUTINE = re.compile(
+    r"\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d\S*\s+(?:\S+\s+){0,2}?\W?(?:INFO|DEBUG|TRACE)\b"
+)
+_ROUTINE_WORTH = 200
 # So much use counts as one.
 _LEVEL = 500
 
@@ -134,7 +141,7 @@ class LineCollector:
             lines = [part for line in lines for part in parts_of_line(line)]
         last = dict(zip(lines, count(self._lines)))
         self._lines += len(lines)
-        seen = self._seen
+        seen, of_log = self._seen, any(map(text.__contains__, _ROUTINE_LEVELS))
         fresh = [line for line in last if line not in seen]
         if len(fresh) < len(last):
             candidates = self.candidates
@@ -145,13 +152,17 @@ class LineCollector:
                     again.append(index)
                     candidates.source[index] = source
                     candidates.position[index] = position
-                    candidates.factor[index] = factor
+                    candidates.factor[index] = (
+                        factor * _ROUTINE_WORTH // 1000 if of_log and _ROUTINE.match(line) else factor
+                    )
                     self._said[index] += weight
             self.stale.revived(again)
             self.stale.took(source, again, ())
         first = len(self.candidates.text)
         seen.update(zip(fresh, count(first)))
         self._append(fresh, fresh, source, factor, [last[line] for line in fresh])
+        if of_log:
+            self.candidates.factor[first:] = [_worth(line, factor) for line in fresh]
         self._said += [weight] * len(fresh)
         self.stale.took(source, range(first, first + len(fresh)), last)
         if "|\n" in text:
@@ -261,3 +272,8 @@ def pieces(line: str) -> Iterable[str]:
             stop = blank + 1 if blank > 0 else stop
         yield line[start:stop]
         start = stop
+
+
+def _worth(line: str, factor: int) -> int:
+    """What a line of a text with lines of a log in it is worth, in per mille; `factor` is what its source is."""
+    return factor * _ROUTINE_WORTH // 1000 if _ROUTINE.match(line) else factor

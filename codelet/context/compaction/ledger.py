@@ -9,7 +9,7 @@ or of a run that covers it.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.context.compaction.actions import Action
@@ -28,6 +28,7 @@ from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
 from codelet.context.compaction.signals import gives_order, is_small_talk, may_order
 from codelet.context.compaction.user_text import sentences
+from codelet.messages import AnyMessage, images_of
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
 _STATUS = re.compile(r"(tests|build|commit) (passed|failed) \(t(\d{1,7})(, files changed since)?\): (.*)\Z", re.DOTALL)
@@ -44,6 +45,7 @@ _STATUSES = 4
 _FILES_PERCENT = 40
 _SETTLED = 4
 _MOST_CHANGES = 60
+_PICTURES_NAMED = 20
 # Of the newest change of a file so many lines stand, each so long at most; a shorter one says nothing.
 _CHANGED_LINES, _LONGEST_LINE, _SHORTEST_LINE = 3, 120, 8
 _SAYS_LITTLE = re.compile(
@@ -383,3 +385,10 @@ def _listing(files: dict[str, int], room: int, *, part: bool) -> str:
         items.append(item)
         room -= len(item) + 2
     return ", ".join(items) + _MORE * (part and bool(items))
+
+
+def pictures_gone(messages: Iterable[AnyMessage]) -> list[tuple[str, str]]:
+    """A line that names the pictures of messages which are not in the list any more, the newest of them."""
+    names = [picture["name"] for message in messages if "images" in message for picture in images_of(message)]
+    told = ", ".join(dict.fromkeys(names[-_PICTURES_NAMED:]))
+    return [("pictures", f"no longer here; look at the file again for what you need: {told}")] if told else []

@@ -12,7 +12,7 @@ from codelet.context.compaction.collect import Collected, add_cut_words, collect
 from codelet.context.compaction.coverage import REPEAT_PERCENT, Selection, cover
 from codelet.context.compaction.history import open_errors
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT
-from codelet.context.compaction.ledger import Ledger
+from codelet.context.compaction.ledger import Ledger, pictures_gone
 from codelet.context.compaction.outcomes import Ranked, TurnOutcome, outcomes, ranked
 from codelet.context.compaction.plan import CompactionPlan, CompactionSettings, IrreducibleContext, Transcript
 from codelet.context.compaction.score import Score, TurnAnchor, anchored, newest, scores, scoring_words
@@ -20,7 +20,7 @@ from codelet.context.compaction.segments import last_step
 from codelet.context.compaction.signals import decides
 from codelet.context.compaction.user_text import EarlierPrompt, FittedPrompts, fit_prompts
 from codelet.context.tokens import characters, estimate_message
-from codelet.messages import images_of, newest_prompt, text_of
+from codelet.messages import newest_prompt, text_of
 
 NOTE_FROM = 6_000
 LEDGER_FROM = 2_000
@@ -41,7 +41,8 @@ ERRORS_PERCENT = 5
 NARRATIVE_PERCENT = 15
 NARRATIVE_LEAST = 3_200
 _ROUNDS = 24
-_PICTURES_NAMED = 20
+# So much of the target may be left over before lines behind the one that did not fit are tried, and how many are.
+_LEFT_PERCENT, _TRIED = 2, 16
 
 
 @dataclass
@@ -97,7 +98,7 @@ def summarise(
         last = found.blocks[-1]
         below = words.mode == "verbatim" and bool(last.said) and last.said[0][1].turn == ledger.goal[0]
         last.ledger = told + ledger.lines(ledger_room, collector.stale.gone, goal=not below) + _steps(transcript, last)
-        found.blocks[-1].ledger += _pictures(transcript, plan)
+        found.blocks[-1].ledger += pictures_gone(m for n, m in enumerate(transcript.messages) if n not in plan.kept)
         left -= sum(len(key) + len(text) + 3 for key, text in found.blocks[-1].ledger)
     allowed = _for_context(transcript, plan, settings)
     left, capped = (left, False) if allowed is None or left <= allowed else (allowed, True)
@@ -302,18 +303,6 @@ def _steps(transcript: Transcript, block: OldBlock) -> list[tuple[str, str]]:
     return [("steps", f"t{block.last}.{step}")] if step else []
 
 
-def _pictures(transcript: Transcript, plan: CompactionPlan) -> list[tuple[str, str]]:
-    """A line that names the pictures which are not in the list any more."""
-    names = [
-        picture["name"]
-        for index, message in enumerate(transcript.messages)
-        if index not in plan.kept and "images" in message
-        for picture in images_of(message)
-    ]
-    told = ", ".join(dict.fromkeys(names[-_PICTURES_NAMED:]))
-    return [("pictures", f"no longer here; look at the file again for what you need: {told}")] if told else []
-
-
 def _fit(
     transcript: Transcript, plan: CompactionPlan, found: Collected, chosen: list[int], target: int, *, note: bool
 ) -> tuple[list[dict[str, Any]], int, int, int]:
@@ -341,12 +330,12 @@ def _fit(
         used = guess if low < guess <= high else (low + high + 1) // 2
     if best is None:
         made = _segments(found, [], note=False)
-        size, used = fixed + sum(transcript.measure(message) for message in made if message is not None), 0
+        size, used = fixed + _measured(transcript, made), 0
         if size > target:
             bare = size - fixed
             raise IrreducibleContext(target, {"kept messages": fixed, "segments": bare})
     else:
-        size, used = best
+        size, used = _with_shorter(transcript, found, chosen, best, target, note=note)
         made = _segments(found, chosen[:used], note=note)
     messages: list[dict[str, Any]] = []
     starts = {block.start: segment for block, segment in zip(found.blocks, made, strict=True)}
@@ -359,6 +348,28 @@ def _fit(
     return messages, size, sum(1 for segment in made if segment is not None), used
 
 
+def _with_shorter(
+    transcript: Transcript, found: Collected, chosen: list[int], best: tuple[int, int], target: int, *, note: bool
+) -> tuple[int, int]:
+    """The same with lines behind the one that did not fit, where those do: size and lines. They go up in `chosen`."""
+    size, used = best
+    if 100 * (target - size) <= _LEFT_PERCENT * target:
+        return best  # as nearly always: only of a small target one line is so much
+    without = size - _measured(transcript, _segments(found, chosen[:used], note=note))
+    for place in range(used + 1, min(len(chosen), used + _TRIED)):
+        if 100 * (target - size) <= _LEFT_PERCENT * target:
+            break
+        tried = without + _measured(transcript, _segments(found, [*chosen[:used], chosen[place]], note=note))
+        if tried <= target:
+            chosen.insert(used, chosen.pop(place))
+            size, used = tried, used + 1
+    return size, used
+
+
+def _measured(transcript: Transcript, made: Sequence[dict[str, Any] | None]) -> int:
+    return sum(transcript.measure(message) for message in made if message is not None)
+
+
 def _sizes(
     transcript: Transcript, found: Collected, chosen: list[int], fixed: int, *, note: bool
 ) -> Callable[[int], int]:
@@ -369,8 +380,7 @@ def _sizes(
     def size_of(used: int) -> int:
         if known is not None and of_length is not None:
             return fixed + sum(map(of_length, known.of(used)))
-        made = _segments(found, chosen[:used], note=note)
-        return fixed + sum(transcript.measure(message) for message in made if message is not None)
+        return fixed + _measured(transcript, _segments(found, chosen[:used], note=note))
 
     return size_of
 

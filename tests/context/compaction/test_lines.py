@@ -222,3 +222,26 @@ def test_a_status_from_an_earlier_segment_says_that_files_changed_since(changed:
     text = summary_of([before, *([earlier(2, 2)] * 5), user("Go on."), write, result("w", "ok"), says("Done.")])
     told = "tests passed (t1, files changed since): pytest -q" if changed else "tests passed (t1): pytest -q"
     assert f"status: {told}" in text
+
+
+@pytest.mark.parametrize("level", ["INFO", "DEBUG"])
+def test_lines_of_a_log_that_report_no_trouble_leave_the_room_to_others(level: str):
+    log = [
+        f"2026-03-01T09:33:{n:02d}Z {level} job_{n} req={n * 7919 % 99991:08x} from 10.0.{n}.{n * 3 % 97}:4{n:04d}"
+        for n in range(60)
+    ]
+    log[30] = log[30].replace(level, "WARN")
+    code = [f"def part_{n}_{n * 7907 % 991:x}(size_{n}: int, name: str) -> int:" for n in range(60)]
+    messages = [
+        user("Look at both."),
+        calling(("a", "read", {"path": "parts.py"})),
+        result("a", "\n".join(code)),
+        calling(("b", "bash", {"command": "cat app.log"})),
+        result("b", "\n".join(log)),
+        {"role": "assistant", "content": "Both are there."},
+        user("Go on."),
+    ]
+    text = str(compact(messages, 1_000).messages)
+    kept = sum(line in text for line in code)
+    assert kept > 20 and log[30] in text
+    assert sum(line in text for line in log) < kept // 2
