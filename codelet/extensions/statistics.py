@@ -69,7 +69,7 @@ class Statistics(Extension, Guard, Source):
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.guards = (self,)
         self.reminders = (self,)
-        self.commands = (Command("stats", "what calls and requests took and came to", self._shown),)
+        self.commands = (Command("stats", "counts, failures and seconds of calls and requests", self._shown),)
         self._parts = (Metrics(self), ApprovalHistory(self))
         self._clock = clock
         self._session: Any = None
