@@ -1,7 +1,7 @@
-"""Statistics of a session: what calls took and came to, what was approved, a word where a tool fails again and again.
+"""Statistics of a session: how calls went, how long they took, what was approved, which tool keeps failing.
 
-In memory, for `/stats`; in an export under the keys `metrics` and `approvals`. They say what was; nothing is permitted
-or forbidden by them, neither here nor where an export is taken up.
+In memory, for `/stats`; in an export under the keys `metrics` and `approvals`. They only report: they permit and forbid
+nothing, neither here nor when an export is resumed.
 """
 
 from __future__ import annotations
