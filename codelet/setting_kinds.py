@@ -15,7 +15,7 @@ from codelet.record import Record
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codelet.providers.vendors import Vendor
+    from codelet.providers.catalog import Vendor
 
 ThemeName = Literal["auto", "dark", "light", "colour-blind", "plain"]
 """The themes of the terminal."""

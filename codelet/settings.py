@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from codelet.context.reminders import Placement
     from codelet.extensions.event_log import Level
     from codelet.providers import Transport
+    from codelet.providers.catalog import Vendor
     from codelet.providers.protocol import Effort
-    from codelet.providers.vendors import Vendor
     from codelet.safety.sandbox import Use
     from codelet.safety.verdict import Mode
 

@@ -174,6 +174,7 @@ def _warm_up(terminal: Terminal) -> None:
 
 def _cleared(terminal: Terminal) -> dict[str, int]:
     """What is held once the conversation is forgotten and nothing runs any more."""
+    terminal.settle(1.5, timeout=20.0)  # ESC twice within a second, on an empty line, is /rewind
     terminal.key("esc")
     terminal.settle(2.0, timeout=20.0)  # a background task of the last turns ends within a second
     terminal.type("\x15")  # Ctrl-U: /rewind may have put a prompt into the line

@@ -17,11 +17,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
-from codelet.providers.catalog import vendor_of
+from codelet.providers.catalog import Vendor, Wire, vendor_of
 from codelet.providers.connection import http_address
 from codelet.providers.facts import on_this_machine
 from codelet.providers.quirks import Quirks
-from codelet.providers.vendors import Vendor, Wire
 from codelet.system.text.secret_shapes import is_secret
 from codelet.system.text.spelling import nearest
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.vendors import Vendor
+from codelet.providers.catalog import Vendor
 from codelet.record import Record
 from codelet.usage import Usage
 

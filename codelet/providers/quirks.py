@@ -1,6 +1,6 @@
 """Quirks: how requests to one vendor or model differ from what the wire would send. A new one has its place here alone.
 
-A vendor's row in `vendors.py` names its quirks, and so may a table in the user's settings; others are known by a
+A vendor's row in `catalog.py` names its quirks, and so may a table in the user's settings; others are known by a
 model's name (`catalog.quirks_of`) or learnt from how a server refuses a request (`Quirks.learnt`, which reads the
 vendors' own words). Quirks change the bytes on the wire, never the list.
 """

@@ -35,13 +35,17 @@ SECRET_FILES = (
     "local.settings.json", "settings-security.xml", "keystore.properties", "pip.conf", "pip.ini", "pgpass.conf",
     "rclone.conf", ".databrickscfg", ".authinfo", ".authinfo.*", ".msmtprc", ".fetchmailrc", ".renviron",
     ".ftpconfig", "sftp-config.json", ".claude.json", "wallet.dat", "wp-config.php", "htpasswd", ".*_history",
+    "api_key", ".api_key", "api_key.txt", "apikey", ".apikey", "apikey.txt", "access_token", ".access_token",
+    "access_token.txt", "github_token", ".github_token", "github_token.txt", "client_secret",
+    "client_secret.txt", "secret_key", ".secret_key", "secret_key.txt", ".sentryclirc", ".erlang.cookie",
+    "kaggle.json", ".smbcredentials", ".passwd-s3fs", ".wakatime.cfg", "ngrok.yml",
 )  # fmt: skip
 # What programs append to the name of a file that they copy before they change it.
 COPIES = ("~", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".tmp")
 # Files that hold keys by where they stand: the last components, lower case.
 SECRET_PLACES = (
     ".config/gh/hosts.yml", ".config/hub", ".m2/settings.xml", ".gradle/gradle.properties",
-    ".config/glab-cli/config.yml",
+    ".config/glab-cli/config.yml", ".bundle/config",
 )  # fmt: skip
 # What those patterns take in though it holds no secret.
 NOT_SECRET = (

@@ -1,7 +1,7 @@
 """The ruler: how well compaction keeps what is needed later, on real transcripts and on planted facts.
 
 Use: python scripts/bench/context.py --data DIR [--history REPOSITORY]
-     [--only handover,rounds,recall,needles,speed,kit,cost] [--cuts N] [--out FILE.json]
+     [--only handover,rounds,recall,needles,speed,kit,cost] [--cuts N] [--shares S …] [--out FILE.json]
      [--narratives DIR --only narratives]
 Reads pi, SWE-agent and LangChain transcripts and Chat Completions lists. Baselines that need a package (langchain,
 compaction-conformance-kit) are skipped with a message where it is absent. Exit status 1: a compaction of about 150,000
@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, pstdev
 from typing import Any
@@ -37,6 +37,7 @@ from context import (
 )
 
 SHARES = (0.25, 0.125)
+Shares = Sequence[float]
 READERS: dict[str, Callable[[str], set[str]]] = {"names": recall.identifiers, "words": recall.words}
 Table = list[dict[str, Any]]
 
@@ -63,7 +64,9 @@ def user_share(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> flo
     return sum(head in text for head in heads) / max(1, len(heads))
 
 
-def measure_recall(transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy], count: int) -> Table:
+def measure_recall(
+    transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy], count: int, shares: Shares
+) -> Table:
     """One row per session, reading, share and policy: means over the cuts, and their spread."""
     rows: Table = []
     for transcript in transcripts:
@@ -71,7 +74,7 @@ def measure_recall(transcripts: list[readers.Transcript], policies: dict[str, ba
             cuts = recall.cuts(transcript.messages, count, 30_000, True, reader)
             if len(cuts) < 3:
                 cuts = recall.cuts(transcript.messages, count, 12_000, False, reader)
-            for share in SHARES:
+            for share in shares:
                 fitting = [cut for cut in cuts if baselines.codelet(cut.before, target_of(cut, share))]
                 for name, policy in policies.items() if fitting else ():
                     rows.append(one_policy(transcript.name, reading, reader, fitting, share, name, policy))
@@ -124,20 +127,24 @@ def one_policy(
     }
 
 
-def measure_handover(transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy], count: int) -> Table:
+def measure_handover(
+    transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy], count: int, shares: Shares
+) -> Table:
     """One row per share and policy over all sessions; codelet's own rows by session are shown before."""
-    table, single = handover.measure(transcripts, policies, count, SHARES, orphans)
+    table, single = handover.measure(transcripts, policies, count, shares, orphans)
     show("codelet by session, with its cuts", single)
     return table
 
 
-def measure_needles(transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy]) -> Table:
+def measure_needles(
+    transcripts: list[readers.Transcript], policies: dict[str, baselines.Policy], shares: Shares
+) -> Table:
     """One row per host, share, policy and kind: survival after one round and after five, and stale values shown."""
     hosts = {"made up": needles.synthetic()}
     hosts.update({t.name: t.messages for t in transcripts if baselines.size(t.messages) > 100_000})
     rows: Table = []
     for host, messages in hosts.items():
-        for share in SHARES:
+        for share in shares:
             for name, policy in policies.items():
                 found = needles.run(policy, messages, share)
                 row: dict[str, Any] = {"host": host, "share": share, "policy": name, "target": found[0]["target"]}
@@ -201,6 +208,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--cuts", type=int, default=20, help="of each session for recall; a quarter of that for the hand-over"
     )
+    parser.add_argument(
+        "--shares", type=float, nargs="+", default=SHARES, help="the sizes to compact to, 0.25 for a quarter"
+    )
     parser.add_argument("--narratives", type=Path, help="a folder of narratives, for `--only narratives`")
     parser.add_argument("--out", type=Path, help="write all rows as JSON to this file")
     return parser.parse_args()
@@ -222,13 +232,13 @@ def main() -> int:
         print(f"LangChain's baselines are left out: {error} (pip install langchain)", file=sys.stderr)
     longest = max(transcripts, key=lambda t: baselines.size(t.messages)).messages
     parts: dict[str, Callable[[], Table]] = {
-        "handover": lambda: measure_handover(transcripts, policies, max(1, args.cuts // 4)),
-        "rounds": lambda: rounds.drift(transcripts, policies, SHARES),
-        "recall": lambda: measure_recall(transcripts, policies, args.cuts),
-        "needles": lambda: measure_needles(transcripts, policies),
+        "handover": lambda: measure_handover(transcripts, policies, max(1, args.cuts // 4), args.shares),
+        "rounds": lambda: rounds.drift(transcripts, policies, args.shares),
+        "recall": lambda: measure_recall(transcripts, policies, args.cuts, args.shares),
+        "needles": lambda: measure_needles(transcripts, policies, args.shares),
         "speed": lambda: speed.measure(longest),
         "kit": measure_kit,
-        "narratives": lambda: narratives.measure(transcripts, args.narratives or Path(), SHARES),
+        "narratives": lambda: narratives.measure(transcripts, args.narratives or Path(), args.shares),
         "cost": lambda: measure_cost(transcripts, policies),
     }
     everything: dict[str, Table] = {}

@@ -7,34 +7,34 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from context import needles, rounds
-
 from codelet.context.compaction import compact
+from codelet.context.tokens import estimate_message
+from tests.context.compaction.stories import STORIES
 
-Message = dict[str, Any]
-NARRATIVE = (
-    "Goal: find out why the nightly import loses rows, and mend it; never touch legacy/.",
-    "State: the components are read one by one, nothing is changed yet.",
-    "Next step: look at how the planner shares its buffer.",
-)
+PAGES = {
+    "one_long_turn": "One turn of 118 messages: a setting gets another name, part by part",
+    "python_service": "Seven turns on a service, with a correction and an open question",
+    "handed_over": "A queue moves to another database; a model's narrative stands at the head",
+}
+PERCENT = 25
+"""What each session is made smaller to, of its own size."""
 
 
 def main() -> int:
     """Print the page."""
-    long = rounds.long_turn()[0]
-    pages: dict[str, list[Message]] = {
-        "A turn of 300 steps, to 1,500 tokens": compact(long, 1_500).messages,
-        "The same with a model's narrative at its head": compact(long, 1_500, narrative=NARRATIVE).messages,
-        "Ninety turns over the same files, to 2,500 tokens": compact(needles.synthetic(), 2_500).messages,
-    }
-    print("# Three segments in full\n\nMade by `python scripts/bench/segments.py` from made-up sessions.")
-    for title, messages in pages.items():
-        text = next(str(m["content"]) for m in messages if str(m["content"]).startswith("<compacted"))
-        print(f"\n## {title}\n\n````text\n{text}\n````")
+    print("# Three segments in full\n\nMade by `python scripts/bench/segments.py` from made-up sessions of the tests.")
+    for name, title in PAGES.items():
+        story = STORIES[name]()
+        size = sum(map(estimate_message, story.messages))
+        target = size * PERCENT // 100
+        made = compact(
+            story.messages, target, settings=story.settings, pinned=story.pinned, narrative=story.narrative
+        ).messages
+        segments = [str(m["content"]) for m in made if str(m["content"]).startswith("<compacted")]
+        print(f"\n## {title}\n\nOf {size:,} tokens {target:,}.\n\n````text\n{segments[-1]}\n````")
     return 0
 
 

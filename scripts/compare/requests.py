@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from codelet.providers.vendors import VENDORS
+from codelet.providers.catalog import VENDORS
 from tests.support import repo
 from tests.support.program import run
 from tests.support.script import Call, Reply, Step, Stop, Tokens

@@ -98,6 +98,20 @@ async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: O
     assert read_at[0] == read_at[1] > 0, "the answer with it was never sent"
 
 
+async def test_what_was_not_sent_whole_is_still_known_where_the_list_is_taken_over(open_session: Open):
+    """What was recalled there counts as unread: nobody says what it was."""
+    session, provider = open_session(window=24_000)
+    provider.answers.extend([Answer("", [("recall", {"entry": "r1", "lines": "4001-4100"})]), Answer()])
+    await read(session, "".join(f"line {number} of the pipe\n" for number in range(1, 9_001)))
+    other, _ = open_session(window=24_000)
+    assert other.cut == ()
+    other.adopt(session.messages)
+    [there], [here] = session.cut, other.cut
+    assert (here.what, here.bytes) == (there.what, there.bytes) and 0 < here.read < there.read
+    other.clear()
+    assert other.cut == ()
+
+
 async def test_a_prompt_that_fits_stays_whole_through_a_compaction_of_what_is_old(open_session: Open):
     """Old turns make room for it, though it is larger than what a compaction leaves of a prompt that was sent."""
     session, provider = open_session(window=32_000)

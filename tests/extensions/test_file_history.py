@@ -7,6 +7,7 @@ import random
 import resource
 import shutil
 import stat
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,32 @@ def test_memory_is_bounded_and_what_had_to_go_is_told(tmp_path: Path) -> None:
     assert look(big, log.largest).same(look(big, log.largest))
     os.utime(big, ns=(1, 1))
     assert not look(big, log.largest).same(look(tmp_path / "3.txt", log.largest))
+
+
+def test_a_pipe_that_comes_into_a_file_s_place_while_it_is_looked_at_is_not_waited_for(tmp_path: Path) -> None:
+    place, stop, swaps = tmp_path / "a.txt", threading.Event(), 0
+    make(place, b"plain")
+
+    def swap() -> None:
+        nonlocal swaps
+        while not stop.is_set():
+            swaps += 1
+            os.mkfifo(tmp_path / "pipe")
+            os.replace(tmp_path / "pipe", place)
+            (tmp_path / "file").write_bytes(b"plain")
+            os.replace(tmp_path / "file", place)
+
+    thread = threading.Thread(target=swap, daemon=True)
+    thread.start()
+    kinds, looks = set(), 0
+    try:
+        while looks < 2_000 or swaps < 2_000:
+            looks += 1
+            kinds.add(look(place, 100).kind)
+    finally:
+        stop.set()
+        thread.join()
+    assert kinds == {"file", "other"}
 
 
 async def test_the_user_is_told_once_that_old_content_had_to_go(opened: Opened) -> None:

@@ -418,6 +418,10 @@ def test_a_list_that_is_taken_over_can_be_gone_back_in():
     conversation = Conversation()
     messages = [user("one"), assistant("1"), user("two"), assistant("2")]
     conversation.adopt(messages)
+    assert [(point.prompt, point.turn, point.at) for point in conversation.checkpoints] == [
+        ("one", 0, 0.0),
+        ("two", 0, 0.0),
+    ], "when each came, nobody knows"
     assert conversation.back() == "two"
     assert conversation.body == messages[:2]
     assert conversation.back() == "one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
 from tests.support.sessions import of_type, turn, turn_until_error
 from tests.support.vendors import DIALECTS, GREP, READ, RESPONSES
+from tests.support.waiting import happens
 
 DOWN = HttpError(503, "overloaded")
 WRITE = Call("w1", "write", {"path": "made.txt", "content": "made once\n"})
@@ -282,6 +284,36 @@ async def test_a_limit_of_the_rate_that_a_wait_cures_is_a_failure_like_any_other
     for _ in range(2):
         await turn_until_error(session)
     assert (session.standby.changes, other.requests) == ([], [])
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 408, 409, 422, 425, 429, 500, 502, 503, 529])
+async def test_which_refusals_without_another_attempt_are_failures_of_the_provider(
+    opened: Open, model_server: ModelServer, other: ModelServer, status: int
+):
+    """What the request, the key or the name is to blame for is told as often as it comes; 402 and 429 count at once."""
+    model_server.script = [HttpError(status, "no", headers={"x-should-retry": "false"})] * 3
+    session = opened()
+    failures = 0
+    while len(model_server.requests) < 3 and not session.standby.changes:
+        await turn_until_error(session)
+        failures += 1
+    blamed = status in (402, 408, 409, 425, 429) or status >= 500
+    assert len(session.standby.changes) == len(other.requests) == blamed
+    assert failures == (1 if status in (402, 429) else 3)
+
+
+async def test_a_probe_that_the_user_stops_is_none(opened: Open, model_server: ModelServer, clock: Clock):
+    model_server.script = [*[DOWN] * 5, Reply(["never"], fault=Stop("stall", after=None)), Reply("back")]
+    session = opened(standing_by=())
+    await turn_until_error(session)
+    clock.now += 31
+    probe = asyncio.ensure_future(turn(session))
+    await happens(lambda: len(model_server.requests) == 6)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    await turn(session)
+    assert session.messages[-1]["content"] == "back"
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codelet.providers.catalog import endpoint_for, quirks_of, vendor_of
+from codelet.providers.catalog import Vendor, endpoint_for, quirks_of, vendor_of
 from codelet.providers.custom_vendors import vendors_from
 from codelet.providers.quirks import Quirks
-from codelet.providers.vendors import Vendor
 from tests.support import repo as repositories
 from tests.support.program import Finished, run
 from tests.support.script import Call, Reply

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
-from codelet.providers.catalog import answers_here
+from codelet.providers.choice.known import answers_here
 from codelet.providers.facts import facts_of, model_facts
 from codelet.providers.protocol import ProviderOptions, Request, UsageChunk
 from codelet.usage import Usage

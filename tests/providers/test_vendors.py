@@ -21,8 +21,8 @@ from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.messages import unpaired
 from codelet.providers import open_provider
+from codelet.providers.catalog import VENDORS
 from codelet.providers.protocol import Provider
-from codelet.providers.vendors import VENDORS
 from codelet.safety import Policy
 from tests.providers.chunks import options
 from tests.support.script import Reply, Stop, Tokens

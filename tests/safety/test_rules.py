@@ -262,6 +262,14 @@ def test_a_redirection_is_a_write(workspace: Path) -> None:
     assert bash(Policy(workspace, "ask", allow=["write(out/**)"]), "ls > out/x") == "allow"
 
 
+def test_a_rule_lets_a_redirection_write_what_is_only_asked_about_but_no_secret(workspace: Path) -> None:
+    (workspace / "other-name.txt").hardlink_to(workspace / "a.txt")
+    for name, by_rule in (("a.txt", "allow"), ("new.txt", "allow"), (".env", "ask"), ("AGENTS.md", "ask")):
+        assert bash(Policy(workspace, "ask", allow=[f"write({name})"]), f"ls > {name}") == by_rule, name
+        assert bash(Policy(workspace, "ask"), f"ls > {name}") == "ask", name
+    assert bash(Policy(workspace, "auto-edit"), "ls > a.txt") == "ask", "it has another name"
+
+
 def test_always_for_this_session_allows_what_it_showed_and_no_more(workspace: Path) -> None:
     policy = Policy(workspace)
     shown = {

@@ -165,6 +165,16 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
     assert (pairs(argv, "--ro-bind-try"), pairs(reads, "--ro-bind-try")) == ([], [resolver])
 
 
+def test_what_commands_need_in_a_folder_that_is_hidden_is_there_to_be_read(root: Path) -> None:
+    hidden = os.path.realpath("/tmp")
+    needed, own, elsewhere = f"{hidden}/programs", f"{root}/.venv", "/usr/bin"
+    for kind in ("workspace", "read-only"):
+        bounds = Bounds(root=str(root), kind=kind, seen=(needed, own, elsewhere, hidden))
+        argv = list(bubblewrap_argv("bwrap", ["ls"], bounds))
+        assert needed in pairs(argv, "--ro-bind") and argv.index("/tmp") < argv.index(needed), "in front it is hidden"
+        assert not {own, elsewhere, hidden} & {*pairs(argv, "--ro-bind"), *pairs(argv, "--bind")}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the sockets of the machine are listed by Linux")
 def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
     root: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from codelet import events
 from codelet.errors import ToolError
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.safety import Policy
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput
-from tests.safety.conftest import call
+from tests.safety.conftest import call, calls
 
 ANY_OF = {
     "type": "object",
@@ -137,3 +138,15 @@ def test_jsonschema_is_loaded_by_the_first_call_of_such_a_tool() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("given", [{"file_path": "a"}, {"path": "a"}, {"word": "b", "old_string": "c"}])
+async def test_its_arguments_are_shown_and_handed_on_under_the_names_that_were_given(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    """Other names for arguments are understood for codelet's own tools only: here nobody knows what they mean."""
+    box = equip([foreign(NO_REQUIRED)], ToolContext(tmp_path), Policy(tmp_path, yes=True), None, Safeguards())
+    seen = await calls(box, "foreign", **given)
+    [started] = [event for event in seen if isinstance(event, events.ToolCallStarted)]
+    [result] = [event for event in seen if isinstance(event, events.ToolResult)]
+    assert (started.arguments, result.text) == (given, repr(given))

@@ -15,7 +15,7 @@ from itertools import compress, count
 from operator import not_
 
 from codelet.context.compaction.coverage import Candidates, log2_milli
-from codelet.context.compaction.file_changes import StaleLines
+from codelet.context.compaction.file_changes import StaleLines, squeezed
 from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.segments import heading
@@ -38,8 +38,6 @@ _VARIABLE = re.compile(r"\d+|'[^']*'|\"[^\"]*\"|\S*/\S*")
 # Lines of a file as tools number them; the numbers are wrong after the next edit, and cost room.
 _NUMBER = re.compile(r"^ {0,7}\d{1,6}(?:\t|→)", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:[^\n]*\n){0,3} {0,7}\d{1,6}(?:\t|→)[^\n]*\n {0,7}\d{1,6}(?:\t|→)")
-# Three blanks or more between two words; the blanks stand in front, as text that is spelt out is searched for faster.
-_WIDE = re.compile(r" {3}(?<=\S {3}) *(?=\S)")
 # So much use counts as one.
 _LEVEL = 500
 
@@ -133,7 +131,7 @@ class LineCollector:
         weight = self.recency(self.sources[source].place[0]) * SPEAKER_WEIGHT[speaker]
         lines = [line for line in _bare(text) if len(line) >= SHORTEST_LINE]
         if len(text) > LONGEST_LINE and max(map(len, lines), default=0) > LONGEST_LINE:
-            lines = [part for line in lines for part in _parts(line)]
+            lines = [part for line in lines for part in parts_of_line(line)]
         last = dict(zip(lines, count(self._lines)))
         self._lines += len(lines)
         seen = self._seen
@@ -242,14 +240,11 @@ def _bare(text: str) -> Iterable[str]:
     """The lines without the numbers that a tool put before a file's lines, and without the blanks that align words."""
     if _NUMBERED.match(text):
         text = _NUMBER.sub("", text)
-    lines = map(str.strip, text.split("\n"))
-    if "    " not in text:
-        return lines
-    # Most blanks in a row are indentation, which is gone by now.
-    return [_WIDE.sub("  ", line) if "   " in line else line for line in lines]
+    # Most blanks in a row are indentation, which is gone by then.
+    return map(squeezed if "    " in text else str.strip, text.split("\n"))
 
 
-def _parts(line: str) -> Iterable[str]:
+def parts_of_line(line: str) -> Iterable[str]:
     """The candidates that a line becomes: itself, or its pieces if it is too long."""
     if len(line) <= LONGEST_LINE:
         return (line,)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from codelet.context.compaction.actions import LABEL_LENGTH, READERS, Action, is_writer, label_of
 from codelet.context.compaction.assemble import OldBlock
-from codelet.context.compaction.candidates import LineCollector
+from codelet.context.compaction.candidates import LONGEST_LINE, LineCollector, parts_of_line
 from codelet.context.compaction.edits import shows_edit, without_removed
+from codelet.context.compaction.file_changes import squeezed
 from codelet.context.compaction.history import write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.plan import CompactionPlan, Transcript
@@ -108,9 +109,14 @@ def _take_little(
 
 
 def _remove(collector: LineCollector, removed: Sequence[tuple[str, Sequence[str]]], kept: str = "") -> None:
-    stays = kept.split("\n") if removed else ()
+    stays = _as_candidates(kept.split("\n")) if removed and kept else ()
     for file, lines in removed:
-        collector.stale.remove(file, lines, stays)
+        collector.stale.remove(file, _as_candidates(lines), stays)
+
+
+def _as_candidates(lines: Sequence[str]) -> list[str]:
+    """Lines, those that are too long in the pieces that a candidate has."""
+    return [part for line in lines for part in (parts_of_line(squeezed(line)) if len(line) > LONGEST_LINE else (line,))]
 
 
 def _who_said(text: str) -> str:

@@ -175,6 +175,14 @@ def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
 # A line as tools print it beside its number: `12\tx = 1`, `12: x = 1`, `src/a.py:12:x = 1`, `[12] x`.
 _NUMBERED = re.compile(r"(?:[\w./@-]+[:-])?\[?\d+(?:\]|[:|\u2192\u2502\t-])[ \t|]*|\d+ +(?=\S)")
 _SHORTEST_PART = 6
+# Three blanks or more between two words; the blanks stand in front, as text that is spelt out is searched for faster.
+_WIDE = re.compile(r" {3}(?<=\S {3}) *(?=\S)")
+
+
+def squeezed(line: str) -> str:
+    """A line without its indentation and without the blanks that align its words, as candidates are."""
+    line = line.strip()
+    return _WIDE.sub("  ", line) if "   " in line else line
 
 
 class StaleLines:
@@ -230,9 +238,10 @@ class StaleLines:
         for place, line in enumerate(bare):
             if not line or line in stays:
                 continue
-            self.gone.add(line)
-            first = self._number(line)
-            hits = [*self._numbered.get(line, ()), *([] if first is None else [first])]
+            # The blanks that align words are left out where a text with many of them was read.
+            forms = dict.fromkeys((line, squeezed(line)))
+            self.gone.update(forms)
+            hits = [n for form in forms for n in (*self._numbered.get(form, ()), self._number(form)) if n is not None]
             self.dead.update(hit for hit in hits if self._may_be_of(hit, file))
             if not hits and place in (0, len(bare) - 1) and len(line) >= _SHORTEST_PART:
                 self._remove_part(file, line)
@@ -243,7 +252,7 @@ class StaleLines:
 
     def rewrite(self, file: str, kept: Iterable[str] = ()) -> None:
         """Record that a file was deleted, or written anew as `kept`: what was seen of it before is stale."""
-        stays = {line.strip() for line in kept}
+        stays = {form for line in kept for form in (line.strip(), squeezed(line))}
         self.dead.update(number for number in self._of_file(file) if self._texts[number] not in stays)
 
     def happened(self, effects: Iterable[FileEffect]) -> None:

@@ -36,6 +36,8 @@ _RULE = re.compile(r"t(\d{1,7}) ([^\n]+)\Z")
 _LINE_END = " ⏎ "
 # Behind a list of files that names not all of them.
 _MORE = ", …"
+# Behind a goal of which only the beginning stands.
+_CUT = " […]"
 _OPEN_ERRORS = 6
 _STATUSES = 4
 # What is kept for the lists of files, however many errors there are.
@@ -166,7 +168,7 @@ class Ledger:
         if text.startswith(_BY_PROGRAM):
             return
         if not self.goal[1] and (len(text) >= _GOAL_LENGTH // 2 or not is_small_talk(text)):
-            self.goal = turn, " ".join(text[: 2 * _GOAL_LENGTH].split())[:_GOAL_LENGTH]
+            self.goal = turn, _cut(" ".join(text[: 2 * _GOAL_LENGTH].split()), whole=len(text) <= 2 * _GOAL_LENGTH)
         if not may_order(text[:_READ]):
             return
         told = [one for one in sentences(text[:_READ]) if len(one) in _RULE_LENGTHS and not _PASTED.match(one)]
@@ -334,6 +336,14 @@ class _Page:
             self.lines.append((key, text))
             self.room -= cost
         return fits
+
+
+def _cut(text: str, *, whole: bool) -> str:
+    """A text of at most so many characters as a goal has, which says at its end that more was said."""
+    if whole and len(text) <= _GOAL_LENGTH:
+        return text
+    room = _GOAL_LENGTH - len(_CUT)
+    return (text[: room + 1].rpartition(" ")[0] if " " in text[room // 2 : room + 1] else text[:room]) + _CUT
 
 
 def _newest(texts: Sequence[str], room: int) -> list[str]:

@@ -149,8 +149,17 @@ _OUTCOME_MARKS = (
 )
 
 
+# What is to be done next; nothing has come of it yet.
+_ANNOUNCED = Caseless(
+    r"\W*(?:(?:ok(?:ay)?|good|great|perfect|now|next|first|then|and|so|alright|right)\b[,.!:]*\s+)*"
+    r"(?:let me|let's|let us)\b(?!.*\b(?:because|instead|rather than|since)\b)",
+)
+
+
 def outcome_strength(line: str) -> int:
     """How much a line of the agent's says of what came of something, from 0 to 4."""
+    if _ANNOUNCED.match(line):
+        return 0
     return sum(mark.search(line) is not None for mark in _OUTCOME_MARKS)
 
 

@@ -28,7 +28,7 @@ from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import say, stdin_pieces
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
-from codelet.providers.catalog import answers_here
+from codelet.providers.choice.known import answers_here
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned

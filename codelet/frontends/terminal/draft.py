@@ -79,6 +79,9 @@ class Draft:
         self._at_end: list[str] = []
         self._acts = acts
         self.leaving = False
+        """Whether codelet is to be left when the turn ends by itself."""
+        self.left = False
+        """Whether it is to be left however the turn ends."""
         self._pastes = pastes
 
     def take(self, key: Key) -> None:
@@ -106,10 +109,14 @@ class Draft:
                     self.text = self.queued.pop()
                     self._forget(self.text)
 
+    def leave(self) -> None:
+        """Leave once the turn, which was stopped, has ended; not while something is typed, as on an empty line only."""
+        self.left = not self.text and not self.queued
+
     def withdraw(self) -> str:
         """Take everything out, queued and unfinished, for the editor."""
         everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
-        self.text, self.queued, self.leaving = "", [], False
+        self.text, self.queued, self.leaving, self.left = "", [], False, False
         self._at_end.clear()
         return everything
 

@@ -284,7 +284,7 @@ class Repl:
             self._echo(text)
             self.prompt_line.remember(text)
             return text
-        if self.draft.leaving and not self.can_resume:
+        if self.draft.left or (self.draft.leaving and not self.can_resume):
             self.exit_status = EXIT_DONE
             return None
         default = "\n".join(part for part in (self.pastes.fold(self.prefill), self.draft.withdraw()) if part)

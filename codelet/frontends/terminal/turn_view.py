@@ -162,6 +162,8 @@ class TurnView:
                 loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
             case "escape" | "interrupt":
                 self.stop()
+            case "leave" if self._stopped:  # for the next prompt, which is not there yet
+                self._draft.leave()
             case "suspend":
                 self._suspend()
             case "mode":

@@ -9,9 +9,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.catalog import OWN_KEY, base_of, endpoint_for, key_variable, vendor_of
+from codelet.providers.catalog import OWN_KEY, VENDORS, Vendor, base_of, endpoint_for, key_variable, vendor_of
 from codelet.providers.failure import http_failure
-from codelet.providers.vendors import VENDORS, Vendor
 from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from codelet.providers.catalog import base_of, key_variable, vendor_of
+from codelet.providers.catalog import CUSTOM, VENDORS, Vendor, base_of, key_variable, vendor_of
 from codelet.providers.choice.choose import listed_models, local_servers
 from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.effort import known_words
@@ -25,7 +25,6 @@ from codelet.providers.facts import (
     real_name,
 )
 from codelet.providers.protocol import ProviderOptions
-from codelet.providers.vendors import CUSTOM, VENDORS, Vendor
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.system.text.spelling import nearest
@@ -218,3 +217,9 @@ def _whole_map() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, entry in json.loads(text).items():
         if isinstance(entry, dict):
             yield name, entry
+
+
+def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:
+    """Whether a model answers on this machine, as far as its name and the address say; nothing is opened for it."""
+    vendor = vendor_of(model, own)
+    return on_this_machine(api_base or (base_of(vendor) if vendor is not None else ""))

@@ -198,7 +198,7 @@ def _everything(operand: str, context: _Context) -> str | None:
             return "the whole workspace"
         if contained(root, place):
             return "a folder that holds the workspace"
-        if place == home or (contained(home, place) and place != "/"):
+        if contained(home, place):
             return "the whole home"
         for one in (plain, place):  # `/bin` may be a link to a folder that lies deeper
             if one.count("/") == 1 and one not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):

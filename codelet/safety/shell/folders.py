@@ -14,10 +14,14 @@ from codelet.safety.shell.syntax import Redirect, SimpleCommand
 
 @dataclass(frozen=True)
 class Location:
-    """Where a command runs: the current folder and the workspace's root, both resolved."""
+    """Where a command runs: the current folder and the workspace's root, both resolved.
+
+    `written` are names of files that may be there once it runs, in whichever folder.
+    """
 
     cwd: str
     root: str
+    written: frozenset[str] = frozenset()
 
 
 def folder_reached(who: str, text: str, place: Location) -> str:
@@ -41,13 +45,14 @@ class Folders:
     """The possible current folders of each shell in a script.
 
     `sure` are those behind `&&`, where every `cd` before has worked, `all` those in any case. Nothing is known any more
-    of the shells in `changed`.
+    of the shells in `changed`. `written` are the names of the files that the script itself may make.
     """
 
     workspace: Path
     sure: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
     all: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
     changed: set[tuple[int, ...]] = field(default_factory=set)
+    written: frozenset[str] = frozenset()
 
     def known(self, part: SimpleCommand | Redirect) -> bool:
         """Whether the part's folder, and what its words mean there, can be told."""

@@ -90,10 +90,20 @@ def _paths(parsed: ParsedArguments) -> None:
 def _format(parsed: ParsedArguments, _: Location) -> None:
     """Signature fields make git run the signature program; a named format may hide one."""
     for value in parsed.values("--format", "--pretty"):
-        if re.search(r"%G|signature|%\([^)]*gpg", value):
-            raise RefusedError("a format with %G runs the signature program")
+        _refuse_signatures(value)
         if "%" not in value and value not in _FORMATS:
             raise RefusedError(f"the format {value!r} is defined by the repository")
+
+
+def _refuse_signatures(form: str) -> None:
+    if re.search(r"%[-+ ]?G|signature|%\([^)]*gpg", form):
+        raise RefusedError("a format with a signature (%G) runs the signature program")
+
+
+def _shortlog(parsed: ParsedArguments, _: Location) -> None:
+    """What it groups by may be a format."""
+    for value in parsed.values("--group"):
+        _refuse_signatures(value)
 
 
 _FORMATS = ("oneline", "short", "medium", "full", "fuller", "reference", "email", "raw", "mboxrd", "")
@@ -113,8 +123,7 @@ def _format_of_references(parsed: ParsedArguments, place: Location) -> None:
     for value in parsed.values("--format", "--sort"):
         if "remotename" in value:  # it may be an address
             _refuse_passwords(place)
-        if re.search(r"signature|%G", value):
-            raise RefusedError("a format with a signature runs the signature program")
+        _refuse_signatures(value)
         if "raw" in value.lower():
             raise RefusedError("a format with %(raw) prints content whose file is not named")
 
@@ -232,6 +241,7 @@ _CHECKS: dict[str, Callable[[ParsedArguments, Location], None]] = {
     "listing": _listing,
     "reflog": _reflog,
     "remote": _remote,
+    "shortlog": _shortlog,
     "stash": _stash,
     "var": _var,
     "worktree": _worktree,

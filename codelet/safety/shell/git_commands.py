@@ -62,7 +62,9 @@ READ_ONLY_GIT: dict[str, Program] = {
     "log": Program(f"{_FORMAT} {_DIFF} {_HISTORY}", "rev*", check="format"),
     "show": Program(f"{_FORMAT} {_DIFF} {_HISTORY}", "rev*", check="format"),
     "shortlog": Program(
-        f"-s --summary -n --numbered -e --email -c --committer -w?text --group:text {_HISTORY}", "rev*"
+        f"-s --summary -n --numbered -e --email -c --committer -w?text --group:text {_HISTORY}",
+        "rev*",
+        check="shortlog",
     ),
     "diff": Program(f"--cached --staged {_DIFF} --color?text --no-color -z --abbrev?number -NUM", "rev*"),
     "blame": Program(

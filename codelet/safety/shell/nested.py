@@ -22,29 +22,42 @@ _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
-    """The command itself and, behind wrappers, every command that it may start.
+    """The command itself and, behind wrappers, every command that it may start, each once.
+
+    Wrappers may stand in one another, and lead to the same word in many ways: each word is looked at once.
+    """
+    waiting, seen = [0] if words else [], set[int]()
+    while waiting:
+        start = waiting.pop()
+        if start in seen:
+            continue
+        seen.add(start)
+        command = list(words[start:])
+        yield command
+        waiting += [start + place for place in reversed(_started(command))]
+
+
+def _started(words: Sequence[str]) -> list[int]:
+    """The places of the words with which a command may start that this one runs.
 
     A word behind a wrapper may be its command, or the value of an option before it: both are tried.
     """
-    if not words:
-        return
-    yield list(words)
     name = base_name(words[0])
     if name == "find":
-        for index, word in enumerate(words[:-1]):
-            if word in _FIND_RUNS:
-                yield from unwrapped(words[index + 1 :])
+        return [index for index, word in enumerate(words[:-1], 1) if word in _FIND_RUNS]
+    places: list[int] = []
     if name not in WRAPPERS:
-        return
+        return places
     maybe_value = name in _OPERAND_FIRST
     for index, word in enumerate(words[1:], 1):
         if word.startswith("-"):
             maybe_value = True
         elif not re.match(r"\w+=|\d+(?:\.\d+)?[smhd]?$", word):
-            yield from unwrapped(words[index:])
+            places.append(index)
             if not maybe_value:
-                return
+                break
             maybe_value = False
+    return places
 
 
 def nested_scripts(words: Sequence[str]) -> Iterator[str]:

@@ -306,11 +306,12 @@ Not here, because they run the folder's code first: yarn, npm, pnpm, cargo, rust
 """
 
 _JAVA = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH")
-VERSION_VARIABLES: dict[str, tuple[str, ...]] = {
+LOADING_VARIABLES: dict[str, tuple[str, ...]] = {
     "java": _JAVA,
     "javac": (*_JAVA, "JDK_JAVAC_OPTIONS"),
     "lua": ("LUA_INIT", "LUA_INIT_5_2", "LUA_INIT_5_3", "LUA_INIT_5_4", "LUA_INIT_5_5"),
     "php": ("PHPRC", "PHP_INI_SCAN_DIR"),
     "mypy": ("PYTHONPATH", "PYTHONHOME"),
+    "shasum": ("PERL5LIB", "PERL5OPT", "PERLLIB", "PERL5DB"),  # a script of perl
 }
-"""Variables by which even a program that only says its version may load code: where one is set, it asks."""
+"""Variables by which a program may load code, even where it only reads or says its version: with one set it asks."""

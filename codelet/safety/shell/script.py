@@ -75,7 +75,7 @@ def _judged(command: str, rules: Rules) -> Verdict:
 
 
 def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
-    folders = Folders(rules.workspace)
+    folders = Folders(rules.workspace, written=_written(script))
     judged = [_judge_part(part, folders, rules) for part in script.parts]
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
     pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
@@ -102,6 +102,12 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
         reason += "; auto runs it only in a sandbox, and there is none"
     suggestion = _suggestion(script, open_ones)
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
+
+
+def _written(script: Script) -> frozenset[str]:
+    """The names of the files that redirections may make: a wildcard behind one may stand for it."""
+    writes = (part for part in script.parts if isinstance(part, Redirect) and part.access == "write")
+    return frozenset(part.target.text.rpartition("/")[2] for part in writes)
 
 
 def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:

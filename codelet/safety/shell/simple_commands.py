@@ -20,7 +20,7 @@ from codelet.safety.shell.program_arguments import (
     refuse_uncertain_order,
 )
 from codelet.safety.shell.program_checks import PROGRAM_CHECKS
-from codelet.safety.shell.programs import READ_ONLY_PROGRAMS, VERSION_VARIABLES, VERSIONS
+from codelet.safety.shell.programs import LOADING_VARIABLES, READ_ONLY_PROGRAMS, VERSIONS
 from codelet.safety.shell.syntax import Redirect, SimpleCommand, Word
 from codelet.safety.shell.wildcards import MATCH_CAP, expansion
 from codelet.safety.shell.xargs import refuse_unknown_input
@@ -69,7 +69,7 @@ def judge_command(command: SimpleCommand, folders: Folders) -> PartVerdict:
             _change_folder(command, folders)
         else:
             for cwd in folders.of(command):
-                _judge_in(name, words, cwd, folders.workspace)
+                _judge_in(name, words, Location(cwd, workspace_root(folders.workspace), folders.written))
     except RefusedError as refused:
         return PartVerdict(str(refused), words=plain if not command.assignments else None)
     return PartVerdict(None, "read", words=plain)
@@ -93,13 +93,13 @@ def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:
         raise RefusedError(f"{name} gets words known only at run time")
 
 
-def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> None:
-    """Raise RefusedError unless the command is read-only when it runs in `cwd`."""
-    place = Location(cwd, workspace_root(workspace))
-    if len(words) == 2 and (name, words[1].text) in VERSIONS:
+def _judge_in(name: str, words: Sequence[Word], place: Location) -> None:
+    """Raise RefusedError unless the command is read-only when it runs there."""
+    says_version = len(words) == 2 and (name, words[1].text) in VERSIONS
+    if variable := next((one for one in LOADING_VARIABLES.get(name, ()) if os.environ.get(one)), None):
+        raise RefusedError(f"{name} loads what the environment names ({variable})")
+    if says_version:
         _refuse_own_program(name, place)
-        if any(os.environ.get(variable) for variable in VERSION_VARIABLES.get(name, ())):
-            raise RefusedError(f"{name} loads what the environment names before it says its version")
         return
     program = READ_ONLY_PROGRAMS.get(name)
     if program is None and name != "git":
@@ -125,7 +125,7 @@ def _judge_in(name: str, words: Sequence[Word], cwd: str, workspace: Path) -> No
     if len(uses) > MATCH_CAP:
         raise RefusedError(f"{name} reads more than {MATCH_CAP} files")
     for kind, text in uses:
-        _refuse_path(kind, text, place.cwd, workspace)
+        _refuse_path(kind, text, place.cwd, Path(place.root))
 
 
 def _refuse_path(kind: str, text: str, cwd: str, workspace: Path) -> None:

@@ -78,7 +78,8 @@ def expansion(word: Word, place: Location) -> Expansion:
         raise RefusedError(f"{word.raw} stands for more than {MATCH_CAP} files")
     if not found:
         return Expansion((word.text,), True)
-    if all(one.exact for one in components) and "".join(found).isascii():
+    made = any(path.rpartition("/")[2] in place.written for path in found)
+    if all(one.exact for one in components) and "".join(found).isascii() and not made:
         return Expansion(tuple(sorted(found)), True)
     return Expansion((word.text, *sorted(found)), False)
 
@@ -94,7 +95,7 @@ def _walk(raw: str, components: list[_Component], place: Location) -> list[str]:
             continue
         step: list[str] = []
         for head in found:
-            names = _names(raw, head, place)
+            names = place.written.union(_names(raw, head, place))
             seen += len(names)
             if seen > ENTRY_CAP:
                 raise RefusedError(f"{raw} stands for too many files")
@@ -116,7 +117,8 @@ def _names(raw: str, head: str, place: Location) -> list[str]:
 
 
 def _exists(path: str, place: Location) -> bool:
-    return os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
+    made = path.rpartition("/")[2] in place.written
+    return made or os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
 
 
 @lru_cache(maxsize=256)

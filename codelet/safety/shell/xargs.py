@@ -63,6 +63,8 @@ def check_xargs(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None
         raise RefusedError(f"xargs {name}".rstrip() + " is not known to tell no more than numbers and names")
     places = parsed.values("-I")
     if places:
+        if places[0] and places[0] in "--":
+            raise RefusedError("xargs -I puts names in the place of the -- that ends the options")
         if len(places) > 1 or not places[0] or words[-1:] != places or any(places[0] in word for word in words[:-1]):
             raise RefusedError("xargs -I with a name that is not the last word")
         words = words[:-1]

@@ -41,8 +41,8 @@ _CHANGES_COMMANDS = frozenset(
         *("POSIXLY_CORRECT", "GREP_OPTIONS", "RIPGREP_CONFIG_PATH", "LESSOPEN", "LESSCLOSE", "LESS"),
     ]
 )
-_FUNCTION = "BASH_FUNC_"
-"""How the name of an exported function begins."""
+_BEGINNINGS = ("BASH_FUNC_", "LESSKEY")
+"""How the names of exported functions begin, and of what can set LESSOPEN for `less`, which runs it."""
 _SHELL_FILE = "ENV"
 """A file that some shells read first; applications use the name for a word such as `production`, which stays."""
 _LIBRARIES = {
@@ -388,7 +388,7 @@ def own_variables() -> dict[str, str]:
 def _plain(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The variables that leave commands what they are; of lists of libraries the absolute entries."""
     for name, value in variables.items():
-        if name in _CHANGES_COMMANDS or name.startswith(_FUNCTION):
+        if name in _CHANGES_COMMANDS or name.startswith(_BEGINNINGS):
             continue
         if name == _SHELL_FILE and not re.fullmatch(r"[\w-]*", value):
             continue

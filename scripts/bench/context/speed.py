@@ -17,7 +17,7 @@ from typing import Any
 from codelet.context.compaction import compact
 from context.baselines import Message, size
 
-SIZES = (10_000, 20_000, 50_000, 150_000, 350_000, 1_000_000, 2_000_000)
+SIZES = (10_000, 20_000, 50_000, 100_000, 150_000, 350_000, 1_000_000, 2_000_000)
 # What is promised, and for lists of what size: the time of so many `json.dumps` of the list.
 PROMISED, PROMISED_FROM, PROMISED_TO = 60, 130_000, 250_000
 # Distinct words of a made-up list, per thousand tokens: 18,000 in a list of 158,000.

@@ -102,6 +102,10 @@ CASES: dict[str, tuple[str, EditedText]] = {
         ("@@@ -1,2 -1,2 +1,2 @@@\n  same\n- mine\n -theirs\n++both\nafter\n-x"),
         EditedText(["same", "both", "after", "-x"], removed=[("", ["mine", "theirs"])]),
     ),
+    "a list in a combined hunk": (
+        ("@@@ -1,2 -1,2 +1,2 @@@\n  - point\n--old\n++- new"),
+        EditedText(["- point", "- new"], removed=[("", ["old"])]),
+    ),
     "another file behind a combined hunk": (
         ("@@@ -1 -1 +1 @@@\n--old\n++new\n--- a/y.py\n+++ b/y.py\n-gone\n+here"),
         EditedText(["new", "here"], removed=[("", ["old"]), ("y.py", ["gone"])], written=["y.py"]),

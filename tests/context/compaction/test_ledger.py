@@ -280,7 +280,9 @@ def test_the_goal_is_the_first_request_that_says_something():
     assert told_by("ok", "Mend the importer.", "Then the exporter.").goal == (2, "Mend the importer.")
     by_programs = ("<log>Mend it.</log>", "[1] Mend it.", "/review now")
     assert told_by(*by_programs, "Mend   the\nimporter.").goal == (4, "Mend the importer.")
-    assert told_by("word " * 100).goal == (1, "word " * 48)
+    assert told_by("word " * 100).goal == (1, "word " * 46 + "word […]"), "what is cut says so, and at no word's middle"
+    assert told_by("x" * 500).goal == (1, "x" * 236 + " […]") and told_by("y" * 240).goal == (1, "y" * 240)
+    assert told_by("Mend it." + " " * 600 + "Then stop.").goal == (1, "Mend it. […]")
     assert told_by("ok ".ljust(119, "x")).goal[1] == "" and told_by("ok ".ljust(120, "x")).goal[0] == 1
     assert earlier("goal: t2 Mend it.", "goal: t9 Another.").goal == (2, "Mend it.")
     known = Ledger(goal=(3, "Mend it."))

@@ -14,6 +14,7 @@ from codelet.context.compaction.history import History
 from codelet.context.compaction.outcomes import is_sentence
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import find_anchors
+from codelet.context.compaction.signals import outcome_strength
 from codelet.context.tokens import estimate_message
 from scripts.bench.context import readers
 from tests.context.compaction.lists import Message, calling, result, segments_of, user
@@ -206,3 +207,19 @@ def test_what_a_long_turn_found_out_on_its_way_stands_beside_what_it_came_to():
 )
 def test_what_reads_as_a_sentence(line: str, told: bool):
     assert is_sentence(line) is told
+
+
+@pytest.mark.parametrize(
+    ("line", "tells"),
+    [
+        ("Let me verify that the tests pass:", False),
+        ("Good, now let me update what was removed.", False),
+        ("Let's see which of the two fails.", False),
+        ("Let me keep the cache, because the disk is slow.", True),
+        ("The tests pass.", True),
+        ("This lets me remove the lock.", False),
+        ("What let the lock leak was the missing release.", True),
+    ],
+)
+def test_what_is_only_announced_is_no_outcome(line: str, tells: bool):
+    assert (outcome_strength(line) > 0) == tells

@@ -103,6 +103,20 @@ def test_numbered_lines_parts_of_lines_and_lines_of_earlier_summaries_go_too():
         assert OLD.strip() not in shown(compact(again, target).messages)
 
 
+def test_lines_with_aligned_words_and_lines_too_long_for_one_go_with_the_edit_that_removed_them():
+    aligned = "RETRY_LIMIT      = 5   # of_the_old_kind"
+    long = "call(" + ", ".join(f"argument_{n}" for n in range(60)) + ", last_name_of_old)"
+    seen = f"def go():\n    first()\n    {aligned}\n    {long}\n    last()"
+    read = [user("Mend the retries."), calling(("r", "read", {"path": "src/a.py"})), result("r", seen)]
+    edit = {"path": "src/a.py", "old": f"    first()\n    {aligned}\n    {long}\n    last()", "new": "    again()"}
+    done = [calling(("e", "edit", edit)), result("e", "edited src/a.py: 1 replacement")]
+    for target in (5_000, 9_000):
+        there = " ".join(shown(compact([*read, *coding_session(8)[1:]], target).messages))
+        assert "of_the_old_kind" in there and "argument_37" in there
+        lines = " ".join(shown(compact([*read, *done, *coding_session(8)[1:]], target).messages))
+        assert "of_the_old_kind" not in lines and "argument_" not in lines and "last_name_of_old" not in lines
+
+
 def test_a_list_of_small_edits_is_compacted_to_new_lines():
     messages: list[Message] = [user("Use <= in all of them.")]
     for n in range(60):

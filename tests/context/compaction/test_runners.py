@@ -128,3 +128,9 @@ def test_which_run_covers_which(line: str, other: str, covers: bool):
 def test_a_run_that_could_not_begin_tells_nothing(line: str, code: int, tells: bool):
     found = run(line)
     assert found is not None and found.tells(code) is tells
+
+
+@pytest.mark.parametrize("line", ["git push origin main", "git commit origin main", "ruff check origin main", "make"])
+def test_what_a_run_is_about_is_all_that_stands_behind_its_name(line: str) -> None:
+    found = run(line)
+    assert found is not None and found.places == (("main", "origin") if "main" in line else ())

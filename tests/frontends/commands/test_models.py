@@ -11,8 +11,8 @@ import pytest
 from codelet.errors import UsageError
 from codelet.frontends.arguments import parse_command_line
 from codelet.frontends.commands.model_list import run_models
+from codelet.providers.catalog import VENDORS
 from codelet.providers.facts import model_facts
-from codelet.providers.vendors import VENDORS
 from codelet.settings import Settings, settings_from
 from tests.support.server import ModelServer
 

@@ -15,7 +15,7 @@ import pyte
 import pytest
 
 from tests.support.program import CODELET, descendants, lives, processes_with
-from tests.support.recorded import STATUS, Start, ask, step
+from tests.support.recorded import STATUS, Start, ask, bash, step
 from tests.support.terminal import Terminal
 from tests.support.waiting import Neighbour, until
 
@@ -45,6 +45,27 @@ def test_words_that_leave(start: Start, word: str) -> None:
     terminal = start()
     terminal.wait_for(STATUS)
     terminal.line(word)
+    assert terminal.wait_exit() == 0
+
+
+def test_ctrl_d_right_behind_a_stop_leaves(start: Start) -> None:
+    """The turn is not quite over then, and no prompt is there that could take the key."""
+    terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
+    terminal.wait_for(STATUS)
+    terminal.line("hello")
+    terminal.wait_for("sleep 60")
+    terminal.type("\x03\x04")
+    assert terminal.wait_exit() == 0
+
+
+def test_ctrl_d_before_a_stop_does_not_leave(start: Start) -> None:
+    terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
+    terminal.wait_for(STATUS)
+    terminal.line("hello")
+    terminal.wait_for("sleep 60")
+    terminal.type("\x04\x03")
+    terminal.wait_for("continue: the model sees this")
+    terminal.line("exit")
     assert terminal.wait_exit() == 0
 
 

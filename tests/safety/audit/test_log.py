@@ -219,6 +219,29 @@ def test_audit_trail_is_broken_by_a_change_with_its_own_hash_made_anew(tmp_path:
     assert "the line before it" in report.problems[0].what
 
 
+def chained(records: list[dict[str, object]]) -> list[bytes]:
+    """Records numbered, chained and hashed anew, as somebody would who cuts the file and hides it."""
+    previous, made = "0" * 64, []
+    for number, record in enumerate(records, 1):
+        record = {**record, "n": number, "previous": previous}
+        record["hash"] = previous = record_hash(record)
+        made.append(canonical(record))
+    return made
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["as it is", "without what stood before, as older versions wrote"])
+def test_a_file_without_its_beginning_is_told_though_its_chain_was_made_anew(
+    tmp_path: Path, lines: list[bytes], older: bool
+) -> None:
+    records = [json.loads(line) for line in lines[:10]]
+    if older:
+        for record in records:
+            del record["before"]
+        assert report_of(tmp_path / "a", chained(records)).problems == ()
+    problems = report_of(tmp_path / "a", chained(records[3:])).problems
+    assert (problems[0].line, problems[0].what.partition(":")[0]) == (1, "the beginning of its session is missing")
+
+
 def test_a_cut_end_is_seen(tmp_path: Path, lines: list[bytes]) -> None:
     assert len(report_of(tmp_path / "a", lines[:-1]).unclosed) == 1
     (tmp_path / "a").write_bytes(b"\n".join(lines))

@@ -228,7 +228,8 @@ def test_a_rule_does_not_let_the_repository_run_programs(jail: Jail, rule: str, 
         ".config/gh/hosts.yml",
         "rclone.conf", "private_key", ".Renviron", "oauth_token.json", "db-secret.yaml", ".sqlite_history",
         ".ssh/id_rsa.pub",
-        "secrets/README.md",
+        "secrets/README.md", "conf/api_key.txt", ".github_token", "secret_key", ".sentryclirc", ".erlang.cookie",
+        ".bundle/config", ".kaggle/kaggle.json", "client_secret.txt.bak",
     ],
 )  # fmt: skip
 def test_a_name_that_speaks_of_a_secret(name: str) -> None:
@@ -238,7 +239,9 @@ def test_a_name_that_speaks_of_a_secret(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["id_rsa.pub", ".env.example", ".env.example~", "token.py.orig", ".secrets.baseline", "src/env.ts", "history.txt",
-     "settings.json", "secret-scan.yml", "package.json", "docs/credentials.md", "hosts.yml", "src/private_key.go"],
+     "settings.json", "secret-scan.yml", "package.json", "docs/credentials.md", "hosts.yml", "src/private_key.go",
+     "api_key.py", "bundle/config",
+     "docs/access_token.md", "github_token.go", "src/client_secret.ts"],
 )  # fmt: skip
 def test_a_name_that_does_not(name: str) -> None:
     assert secret(name) is None

@@ -106,15 +106,35 @@ def test_a_variable_of_the_environment_is_not_the_scripts_own(workspace: Path, m
         ("php --version", "PHPRC"),
         ("php --version", "PHP_INI_SCAN_DIR"),
         ("mypy --version", "PYTHONPATH"),
+        ("shasum a.txt", "PERL5LIB"),
+        ("shasum -a 256 a.txt", "PERL5OPT"),
     ],
 )
-def test_a_version_asks_where_the_environment_loads_code(
+def test_a_program_asks_where_the_environment_loads_code(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, command: str, variable: str
 ) -> None:
     monkeypatch.delenv(variable, raising=False)
     assert verdict(workspace, command) == "allow"
     monkeypatch.setenv(variable, ".")
     assert verdict(workspace, command) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "action"),
+    [
+        ("echo x > ./CLAUDE.ma; uniq ./CLAUDE.m*", "ask"),
+        ("uniq ./CLAUDE.m* | cat > ./CLAUDE.ma", "ask"),
+        ('for f in ./CLAUDE.m*; do uniq "$f" > CLAUDE.ma; done', "ask"),
+        ("xxd ./CLAUDE.m? > CLAUDE.ma", "ask"),
+        ("uniq ./CLAUDE.m* > out", "allow"),
+        ("sort ./*.txt > out.txt", "allow"),
+        ("cat *.txt > all.txt; wc -l all.txt", "allow"),
+        ("uniq ./CLAUDE.m* > src/CLAUDE.md", "ask"),
+    ],
+)
+def test_a_wildcard_may_stand_for_what_the_script_itself_writes(workspace: Path, command: str, action: str) -> None:
+    (workspace / "CLAUDE.md").write_text("rules\n")
+    assert verdict(workspace, command, mode="auto-edit") == action
 
 
 def test_a_search_path_for_folders_counts_where_cd_would_use_it(

@@ -10,6 +10,7 @@ import pytest
 
 from codelet.frontends.commands.policy_cases import judge_cases, read_cases
 from codelet.safety import Policy
+from codelet.safety.shell.nested import unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
 from tests.support.case_workspace import lines_of
@@ -32,6 +33,16 @@ def test_commands_with_an_effect_ask(workspace: Path) -> None:
     policy = Policy(workspace, "read-only")
     judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("effects.txt")}
     assert not {command: found.reason for command, found in judged.items() if found.action != "ask"}
+
+
+UNSEEN = "\r\x07\x0b\x0c\x1b\x7f\x85\u00a0\u00ad\u2003\u200b\u2028\u202e\u3000\ufeff"
+
+
+@pytest.mark.parametrize("letter", UNSEEN, ids=ascii)
+def test_what_a_person_cannot_see_is_asked_about_wherever_it_stands(workspace: Path, letter: str) -> None:
+    for command in (f"cat a.txt{letter}", f"echo 'a{letter}b'", f'echo "a{letter}b"', f"ls{letter}src", f"{letter}ls"):
+        found = Policy(workspace, "ask").judge("bash", [Touch("run", command)])
+        assert found.action == "ask" and found.reason.startswith("it holds control characters, invisible"), command
 
 
 def test_critical_commands_are_denied_whatever_the_rules_say(workspace: Path) -> None:
@@ -273,3 +284,11 @@ def test_without_bash_what_only_bash_reads_asks(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert {verdict(workspace, command) for command in commands} == {"ask"}
     assert verdict(workspace, "ls 2>&1 | cat") == "allow"
+
+
+def test_of_wrappers_in_one_another_each_command_is_looked_at_once():
+    """Their values may be commands too, and lead to the same word in more ways than there are words."""
+    words = ["env", "-u", "x", "-i"] * 9 + ["find", "-exec", "rm", "-r", "x", ";"]
+    found = list(unwrapped(words))
+    assert len(found) <= len(words) and ["rm", "-r", "x", ";"] in found
+    assert sorted({len(each) for each in found}) == sorted(len(each) for each in found)

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from codelet.errors import CodeletError, UsageError
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.opening import provider_named
+from codelet.providers.catalog import VENDORS, Vendor
 from codelet.providers.choice.choose import choose_model, local_servers
 from codelet.providers.choice.known import doubts
 from codelet.providers.connection import tls_context
-from codelet.providers.vendors import VENDORS, Vendor
 from codelet.settings import Settings, user_settings_file
 
 _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY|AWS_ACCESS_KEY_ID|AWS_BEARER_TOKEN_BEDROCK|ANTHROPIC_AUTH_TOKEN")
