@@ -142,7 +142,7 @@ class TurnProgress:
         cut = session.cut if session else ()
         partial = not self.is_over  # a signal during the last save takes nothing from the answer
         if status in (EXIT_DONE, EXIT_REFUSED) and not allow_cut and (missed := unread(cut)):
-            partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut takes that for success"
+            partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut counts that as success"
         if unsaved is not None:
             status = status if stopped is not None else unsaved.exit_status
             message = without_secrets(f"{message}; {unsaved}" if message else str(unsaved))

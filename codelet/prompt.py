@@ -41,7 +41,7 @@ NOT_AS_ASKED = (
 )
 
 MORE_INSTRUCTIONS = "Instructions of folders that you began to work in this turn; for files there.\n\n{body}"
-CODED = "[letters that nobody sees are written here as codes, such as \\u202e]"
+CODED = "[invisible characters are written here as codes, such as \\u202e]"
 TURN_START = "the start of this turn"
 EARLIER_STEP = "an earlier step of this turn"
 AS_OF = "As of {when}:\n{text}"
@@ -71,13 +71,13 @@ UNSEEN = "{name} was not replaced: {shown} were shown to you. Read the rest and 
 BAD_ARGUMENTS = "the arguments of {name} are not a JSON object: {problem}. Call it again with valid JSON."
 CUT_ARGUMENTS = "the answer reached its output limit inside this call. Call it again with less at a time."
 UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
-GUARD_BROKE = "the call was not made: what is to look at it first failed ({problem})"
-ANSWER_GUARD_BROKE = "the call was made, but what is to look at its answer failed ({problem})"
+GUARD_BROKE = "the call was not made: a guard that checks it first failed ({problem})"
+ANSWER_GUARD_BROKE = "the call was made, but a guard that checks its answer failed ({problem})"
 TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
 LINES_SHOWN = "[lines {first}-{last}{of}; go on with offset={next}]"
 LINES_OF = " of {total}"
-UNSEEN_LETTERS = "[nobody sees all of {lines} in an editor: letters there are invisible or turn the direction of text]"
+UNSEEN_LETTERS = "[in {lines} there are characters that an editor does not show, or that turn the direction of text]"
 LINE_CUT = "{line} [… {more} more bytes]"
 ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
 NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit it as it stands there]"
@@ -193,7 +193,7 @@ TASK_NOT_YET = "[not within {seconds:g} s; %{id} runs on]"
 TASK_CAME = "[it came: {line}]"
 TASK_HAD_COME = "[it had come before this call: {line}]"
 TASK_STOOD = "[no new line; among all that %{id} printed is: {line}]"
-TASK_SLOW_PATTERN = "the pattern takes too long to look for: wait for a plainer one"
+TASK_SLOW_PATTERN = "the pattern takes too long to match: wait for a simpler one"
 TASK_NEVER_CAME = "[%{id} ended before that came]"
 TASK_PORT = "[port {port} answers]"
 TASK_PORT_APART = (
@@ -220,11 +220,11 @@ PLAN_DONE = (
     "The plan is done, all {count} steps{goal}. An empty call of the plan tool shows it; for other work give a new one."
 )
 PLAN_FAILED = (
-    "\nStep {number} failed{result}. Do not go on as if it had not: give a revised plan, in which this step is another "
-    "or others stand in its place."
+    "\nStep {number} failed{result}. Do not go on as if it had not: give a revised plan that changes or replaces this "
+    "step."
 )
 PLAN_FIRST = (
-    "Plan first: look at whatever you need, but change nothing, what writes or runs is refused. Then give the whole "
+    "Plan first: look at whatever you need, but change nothing: what writes or runs is refused. Then give the whole "
     "plan with the plan tool. {then}"
 )
 PLAN_ASKED = "The user says yes to it, or why not; with the yes you may carry it out."

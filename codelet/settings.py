@@ -79,7 +79,7 @@ class Settings(Record):
         None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="send no request that would pass this cost"
     )
     allow_unknown_cost: bool = _row(
-        False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on where --max-cost cannot hold: no price is known"
+        False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on if no price is known, so --max-cost cannot hold"
     )
     timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
     json_schema: str | dict[str, Any] | None = _row(
@@ -90,7 +90,7 @@ class Settings(Record):
         metavar="FILE",
         about="the answer is JSON that meets the schema in FILE",
     )
-    allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is no failure")
+    allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is not a failure")
 
     model: str | None = _row(
         None,
@@ -102,7 +102,7 @@ class Settings(Record):
         about="as litellm spells it, such as anthropic/claude-sonnet-5-5",
     )
     fallback_model: tuple[str, ...] = _row(
-        (), models, MODEL, metavar="NAME", about="goes on where the model fails; several with commas or repeated"
+        (), models, MODEL, metavar="NAME", about="stands in when the model fails; several with commas or repeated"
     )
     api_base: str | None = _row(
         None, text, MODEL, metavar="URL", about="address of a server that speaks OpenAI's or Anthropic's protocol"
@@ -116,30 +116,30 @@ class Settings(Record):
     first_token_timeout: float = _row(300.0, amount)
     chunk_timeout: float = _row(120.0, amount)
     retries: int = _row(4, count_or_zero)
-    budget: int | None = _row(None, count, MODEL, by=_ALL, metavar="N", about="let the list reach at most N tokens")
-    compact: str = _row("auto", ("auto", "off"), MODEL, by=_ALL, about="make a list that is too long smaller (auto)")
+    budget: int | None = _row(None, count, MODEL, by=_ALL, metavar="N", about="let what is sent reach at most N tokens")
+    compact: str = _row("auto", ("auto", "off"), MODEL, by=_ALL, about="shrink a conversation that is too long (auto)")
     compact_at: int | None = _row(
         None, percent, MODEL, by=_ALL, metavar="PERCENT", about="compact when this much of the budget is used"
     )
     compact_entries: int | None = _row(
-        None, count, MODEL, by=_ALL, metavar="N", about="compact also when there are more than N messages"
+        None, count, MODEL, by=_ALL, metavar="N", about="also compact when there are more than N messages"
     )
     keep_last: int = _row(3, count, MODEL, by=_ALL, metavar="N", about="turns that a compaction leaves as they are (3)")
     narrative: str = _row(
         "auto", ("auto", "on", "off"), MODEL, alone="on",
-        about="whether the model heads a compaction with a hand-over in its own words: auto (where it is sure to be "
-        "wanted), on, off; by itself it means on",
+        about="whether the model opens a compaction with a hand-over in its own words: auto (where it is sure to be "
+        "wanted), on, off; the bare flag means on",
     )  # fmt: skip
     shares: tuple[int, ...] = _row((5, 30, 15, 50), four_shares, by=_ALL)
     window: int | None = _row(
-        None, count, MODEL, by=_ALL, metavar="N", about="the model's window in tokens, where it is not known"
+        None, count, MODEL, by=_ALL, metavar="N", about="the model's window in tokens, if it is not known"
     )
     effort: Effort | None = _row(
         None,
         ("none", "minimal", "low", "medium", "high", "max"),
         MODEL,
         by=_ALL,
-        about="how hard the model is to think; its nearest where it lacks one, nothing is sent without",
+        about="how hard the model is to think; a level it lacks becomes its nearest; not sent unless given",
     )
 
     strict: bool = _row(
@@ -147,7 +147,7 @@ class Settings(Record):
         switch,
         MODEL,
         by=(FLAG,),
-        about="with --model replay:FILE: a request that was not recorded so is an error",
+        about="with --model replay:FILE: a request that differs from the recorded one is an error",
     )
     debug_requests: bool = _row(
         False, switch, MODEL, by=(FLAG,), about="print every request to stderr as it is sent, keys masked"
@@ -193,11 +193,11 @@ class Settings(Record):
         None, amount, PERMISSIONS, metavar="SECONDS", about="a question not answered in this time means no"
     )
     sandbox: Use = _row(
-        "auto", ("auto", "on", "off"), PERMISSIONS, about="confine commands: what nobody approved (auto), all, none"
+        "auto", ("auto", "on", "off"), PERMISSIONS, about="confine commands: unapproved (auto), all (on), none (off)"
     )
-    sandbox_network: bool = _row(False, switch, PERMISSIONS, about="leave confined commands the network")
+    sandbox_network: bool = _row(False, switch, PERMISSIONS, about="let confined commands use the network")
     sandbox_sockets: bool = _row(
-        False, switch, PERMISSIONS, about="leave them sockets of their own, in the workspace and their private folder"
+        False, switch, PERMISSIONS, about="let them make sockets, in the workspace and their private folder"
     )
     # In MiB, processes, MiB; 0 is no limit. Generous: what runs away ends before the machine does.
     command_memory: int = _row(16_384, count_or_zero)
@@ -207,9 +207,9 @@ class Settings(Record):
         None, text, PERMISSIONS, metavar="FILE", about="append each verdict, answer, call and change to a file"
     )
     log: str | None = _row(None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines")
-    log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="from which level on")
-    raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys of the environment")
-    plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing before you approved a plan")
+    log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="log from this level on")
+    raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys from the environment")
+    plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan")
 
     theme: ThemeName = _row(
         "auto",
@@ -222,8 +222,8 @@ class Settings(Record):
     keys: tuple[tuple[str, tuple[str, ...]], ...] = _row((), own_keys, by=(USER_FILE,))
     notify: str = _row(
         "off", ("off", "bell", "osc9", "osc777"), TERMINAL, alone="bell",
-        about="call you at a question and after a long turn: by the bell, or a notification of the terminal (off); by "
-        "itself it means bell",
+        about="call you at a question and after a long turn: by the bell, or a notification of the terminal (off); the "
+        "bare flag means bell",
     )  # fmt: skip
     title: bool = _row(False, switch, TERMINAL, about="show in the window's title what codelet is doing")
 
@@ -235,7 +235,7 @@ class Settings(Record):
         metavar="TARGET",
         about="save the session there after every step and at the end",
     )
-    export_every: int = _row(1, count, KEEPING, by=(FLAG,), metavar="N", about="save after every N-th step only")
+    export_every: int = _row(1, count, KEEPING, by=(FLAG,), metavar="N", about="save only after every N-th step")
     export_archive: bool = _row(False, switch, KEEPING, by=(FLAG,), about="save what compaction took out too")
     snapshots: str | None = _row(
         None, text, KEEPING, by=(FLAG,), metavar="FOLDER", about="also keep a copy a minute there, the newest ten"

@@ -2,9 +2,9 @@
 
 core: system prompt, tools, reminders. context: what stands word for word of earlier turns: whole messages, the pinned
 ones among them, and the lines that segments quote. history: what segments say beside that, the user's requests and the
-ledger. working: the current turn. Each limit bites somewhere: history and context where a compaction writes segments,
+ledger. working: the current turn. Where the limits apply: history and context where a compaction writes segments,
 context where a message is pinned, working where a result enters the list. Core cannot be made smaller here: what it
-takes beyond its share is missing to the others.
+takes beyond its share, the others lack.
 """
 
 from __future__ import annotations

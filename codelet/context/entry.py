@@ -1,7 +1,7 @@
 """The entry: what is too large for the list is cut to its head and tail before it comes in.
 
-The whole text goes into the archive, where it fits; the marker in the list names it. Of a prompt, and of what was
-piped in with it, account is kept of what the model was really sent.
+The whole text goes into the archive, where it fits; the marker in the list names it. For a prompt, and what was
+piped in with it, it is noted what the model was really sent.
 """
 
 from __future__ import annotations

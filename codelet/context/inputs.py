@@ -1,6 +1,6 @@
 """The user's input: a prompt and what came with it through a pipe, how much of it stands in the list, what was sent.
 
-What does not fit is shown by its two ends with a marker between that names its size and how to read on.
+Of what does not fit, both ends are shown, with a marker between them that names its size and how to read on.
 Places in a text are offsets in characters; lines count from 1, bytes from 0, in UTF-8.
 """
 

@@ -1,8 +1,8 @@
 """The narrative: the head of a summary in a model's words, checked line by line before anything of it is kept.
 
 The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
-is empty, larger than its source or its room, a refusal, or a tool call. Of any other answer those lines are struck that
-name something which never occurred or call a run passed that failed. Without a narrative compaction works the same.
+is empty, larger than its source or its room, a refusal, or a tool call. In any other answer, lines are struck that name
+something that never occurred, or say that a run passed which failed. Without a narrative compaction works the same.
 """
 
 from __future__ import annotations

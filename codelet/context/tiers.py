@@ -1,6 +1,6 @@
 """The tiers of a compaction: what is tried, in which order and to which size; made on a copy, fit to run in a thread.
 
-First old results are only reduced (tier 1); if that does not do, or a summary holds more, segments are written (tiers
+First old results are only reduced (tier 1); if that is not enough, or a summary holds more, segments are written (tiers
 2 and 3) that keep the categories within their shares. Of a list with too many entries the older part is halved.
 """
 

@@ -1,4 +1,4 @@
-"""The context window: how full it is, from reported usage and an estimate; and what the prompt cache gave of it."""
+"""The context window: how full it is, by reported usage and an estimate; and how much came from the prompt cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extensions: a feature is a module here, and nothing outside imports it but the list in `builtin`; `base` is for all.
+"""Extensions: a feature is a module here, imported by the list in `builtin` alone; anybody may import `base`.
 
 A contract in pyproject.toml holds that for imports; tests/extensions/test_seam.py adds a feature without another line.
 """

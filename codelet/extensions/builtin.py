@@ -138,7 +138,7 @@ def _statistics() -> Late:
 
         return Statistics()
 
-    about = ("what calls and requests took and came to", "")
+    about = ("counts, failures and seconds of calls and requests", "")
     return Late(
         make,
         commands={"stats": about},

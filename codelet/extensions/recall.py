@@ -2,7 +2,7 @@
 
 The tool is among codelet's own from the first request on, whether there is anything to recall or not: tools stand
 before everything else in a request, so one that came later would cost the provider's cache of the whole conversation.
-Where the user chose the tools it joins them once there is something to recall; where they are none, never.
+If the user chose the tools, it joins them once there is something to recall; if the user chose none, never.
 """
 
 from __future__ import annotations

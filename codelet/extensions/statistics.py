@@ -1,7 +1,7 @@
-"""Statistics of a session: what calls took and came to, what was approved, a word where a tool fails again and again.
+"""Statistics of a session: how calls went, how long they took, what was approved, which tool keeps failing.
 
-In memory, for `/stats`; in an export under the keys `metrics` and `approvals`. They say what was; nothing is permitted
-or forbidden by them, neither here nor where an export is taken up.
+In memory, for `/stats`; in an export under the keys `metrics` and `approvals`. They only report: they permit and forbid
+nothing, neither here nor when an export is resumed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Statistics(Extension, Guard, Source):
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.guards = (self,)
         self.reminders = (self,)
-        self.commands = (Command("stats", "what calls and requests took and came to", self._shown),)
+        self.commands = (Command("stats", "counts, failures and seconds of calls and requests", self._shown),)
         self._parts = (Metrics(self), ApprovalHistory(self))
         self._clock = clock
         self._session: Any = None

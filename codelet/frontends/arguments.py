@@ -109,8 +109,8 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         nargs="?",
         const=FROM_PIPE,
         metavar="PROMPT",
-        help="answer one prompt and exit; a pipe is added to it, or is the prompt. Without -p, a PROMPT opens the"
-        " session with it where stdin and stdout are a terminal, and is answered likewise elsewhere",
+        help="answer one prompt and exit; piped input is added to it, or is the prompt. Without -p, PROMPT opens a"
+        " session if stdin and stdout are a terminal, and is answered like this otherwise",
     )
     _add_settings(parser)
     parser.add_argument("--debug", action="store_true", help="show tracebacks and which reminders changed")
@@ -201,7 +201,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "policy": ("explain what the policy decides", _add_policy),
     "audit": ("check an audit file", _add_audit),
     "sessions": ("look at the exports in a folder or a Redis database", _add_sessions),
-    "models": ("list the models that there are, with key, window and price", _add_models),
+    "models": ("list the models, with key, window and price", _add_models),
     "profiles": ("list the profiles, and what each takes away", _add_profiles),
     "review": ("review a change: findings on its lines, for a pipeline or before a push", _add_review),
     "completion": ("print a completion script for a shell, or the man page", _add_completion),

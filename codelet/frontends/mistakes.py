@@ -15,7 +15,7 @@ def helpful(message: str) -> str:
     """The message of argparse, with what to do where people coming from other programs go wrong."""
     if message.startswith("unrecognized arguments: "):
         words = message.removeprefix("unrecognized arguments: ")
-        return f"nothing can be made of: {words}; a prompt that begins with a command's name is given with -p"
+        return f"not understood: {words}; a prompt that begins with a command's name is given with -p"
     return message
 
 
@@ -44,7 +44,7 @@ def unknown_to_command(name: str, path: str, own: Iterable[str], main: Iterable[
         return UsageError(f"unknown option {name}; did you mean {near}?")
     if near := _nearest(name, of_program):
         return UsageError(f"unknown option {name}; did you mean {near}? It stands before {path}")
-    return UsageError(f"unknown option {name}; codelet {path} --help lists those that there are")
+    return UsageError(f"unknown option {name}; codelet {path} --help lists them")
 
 
 def _nearest(word: str, known: Iterable[str]) -> str | None:

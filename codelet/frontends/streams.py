@@ -112,7 +112,7 @@ class _Pipe:
         self._tail.clear()
         notes = []
         if any(mark in text for text in (head, tail) for mark in "\ufffd\0"):
-            notes.append("stdin is not all UTF-8 text: what is not is replaced")
+            notes.append("stdin is not all UTF-8 text: the other bytes are replaced")
             head, tail = head.replace("\0", "\u2400"), tail.replace("\0", "\u2400")
         return Piped(head, tail, self._bytes, self._line_ends + (not self._ended)), notes
 

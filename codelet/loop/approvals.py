@@ -1,6 +1,6 @@
 """Whether a tool call may run: the policy judges, a person is asked, and what came of it is remembered.
 
-In memory only, for `/permissions`; the guards are told too, among them the audit where the user asked for one.
+Kept in memory only, for `/permissions`. Guards are told too, the audit among them if the user asked for one.
 """
 
 from __future__ import annotations

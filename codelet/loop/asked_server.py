@@ -1,7 +1,7 @@
-"""What a server says of the model behind it: asked once for each, beside a turn, and what a refusal tells of it.
+"""What a server says of its model: asked once for each model, beside a turn, and learnt from its refusals.
 
 Servers of vendors whose models the list knows are not asked. Nothing of this is imported before the first request has
-left, unless that is a long one: a server that cuts silently what does not fit would cut it.
+left, unless that one is long: a server that silently cuts what does not fit would cut it.
 """
 
 from __future__ import annotations

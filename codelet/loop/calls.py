@@ -1,11 +1,11 @@
-"""The tool calls of one step: judged, run, answered, in an order that is safe and a result order that is fixed.
+"""The tool calls of one step: judged, run in a safe order, answered in a fixed order.
 
 Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
 question, the run, guards on the output, masking, and the note of what really ran.
 
 Consecutive calls that write no file themselves run at once, and are asked about together, in their order: the model was
 told that the calls of a step are independent. Every other one runs alone. Each call's placeholder result already stands
-in the list when this begins; `answer` fills it in. So a cancel at any moment leaves a valid list.
+in the list when this begins, and `answer` fills it in: a cancel at any moment leaves a valid list.
 """
 
 from __future__ import annotations

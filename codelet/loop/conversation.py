@@ -1,8 +1,8 @@
 """The conversation: the one message list, in three parts, and the only owner of its order and of its rewrites.
 
 The head and the tail are reminders, the body is what was said and done. Messages are appended to the body, and a
-result takes its placeholder's place; whatever else makes another body of it goes through `rewrite`, which tells those
-who measured or cached the list that it is another one now, and why.
+result takes its placeholder's place. Every other change of the body goes through `rewrite`, which tells whoever
+measured or cached the list that it is another one now, and why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`--record`: a provider that answers as another one does, and keeps each answer with its request in a file.
+"""`--record`: a provider that passes on another one's answers, and keeps each with its request in a file.
 
 The file is a recording that `replay:FILE` plays: whole JSON after every answer, readable by its owner only, without
 secrets. An answer that somebody stopped is not kept; one that failed is kept with the failure.

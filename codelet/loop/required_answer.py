@@ -61,9 +61,7 @@ class RequiredAnswer:
             with _bounded():
                 problems = [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
         except _TooLong:
-            late = (
-                f"looking at an answer took more than {_MOST_SECONDS:g} s of processor time; make its patterns simpler"
-            )
+            late = f"checking an answer took more than {_MOST_SECONDS:g} s of processor time; make its patterns simpler"
             raise UsageError(f"{self._source}: {late}") from None
         except (Unresolvable, re.error, RecursionError) as error:
             raise UsageError(f"{self._source}: it cannot be applied: {_short(error)}") from None

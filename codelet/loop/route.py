@@ -2,7 +2,7 @@
 
 Each provider has a circuit breaker. A model stands in for the rest of a turn; with a new turn, once the pause is over,
 the chosen one is asked again. What was said and done stays as it is in the list: each wire writes it in its own form,
-and a step is made anew only where nothing of its answer has come, so no call that ran is ever run again.
+and a step is repeated only if nothing of its answer has come, so no call that ran is ever run again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Upkeep: what a conversation needs before each request, so that it fits and says what is so now."""
+"""Upkeep: what a conversation needs before each request, so that it fits and is up to date."""
 
 from __future__ import annotations
 

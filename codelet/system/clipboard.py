@@ -1,6 +1,6 @@
-"""The picture in the system's clipboard, as the programs give it that read it: Wayland's, X's, macOS's.
+"""The picture in the system's clipboard, as the programs of Wayland, X and macOS read it.
 
-A terminal hands on texts alone, so the clipboard is asked past it. Over SSH it is the other machine's, which has none.
+A terminal passes on text only, so the clipboard is read without it. Over SSH it is the other machine's, which has none.
 """
 
 from __future__ import annotations

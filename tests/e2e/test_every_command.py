@@ -22,7 +22,7 @@ CHANGE = "make fresh.txt"
 INIT = "AGENTS.md"
 # What a line asks before it is done, and the key that answers.
 ASKED = {
-    "/model": ("which model is to go on?", "esc"),
+    "/model": ("which model should go on?", "esc"),
     "/rewind": ("esc leaves everything as it is", "esc"),
     "/init": ("asks to change AGENTS.md", "y"),
 }

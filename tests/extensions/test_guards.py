@@ -248,7 +248,7 @@ async def test_one_that_breaks_behind_a_call_says_that_it_ran(open_session: Open
 
     _, result = await sent_by(open_session, Broken(lambda call: None))
     assert result.status == "failed"
-    assert result.text == "the call was made, but what is to look at its answer failed (RuntimeError: no)"
+    assert result.text == "the call was made, but a guard that checks its answer failed (RuntimeError: no)"
 
 
 async def test_guards_on_the_output_see_refusals_and_errors_too_in_their_order(open_session: Open) -> None:

@@ -1,4 +1,4 @@
-"""The tool `search_sessions`: the model looks into earlier sessions, where the user opened them with `--memory`.
+"""The tool `search_sessions`: the model looks into earlier sessions that the user opened with `--memory`.
 
 Short because the search itself belongs to the exports.
 """

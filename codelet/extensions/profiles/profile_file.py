@@ -1,7 +1,7 @@
 """A profile from the text of a file: our YAML, flat or with `config:`, or the Markdown agent of another tool.
 
 In YAML every name must be one that is known here. A Markdown file says much that is meant for its own tool: that is
-passed over, but whatever limits it is taken over or is an error, so that nothing gets more rights than its file gives.
+skipped, but whatever limits it is applied or is an error, so that nothing gets more rights than its file gives.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def add_policy_arguments(policy: argparse.ArgumentParser) -> None:
         dest="check_sandbox",
         choices=("auto", "off"),
         default="auto",
-        help="judge as where a sandbox works (auto), or as where none does",
+        help="judge as if a sandbox works (auto), or as if none does (off)",
     )
     check.add_argument("--json", action="store_true", help="one JSON object a line")
 

@@ -79,7 +79,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     other_end = arguments.expect is not None and arguments.expect != report.last_hash
     print(_report_as_json(report) if arguments.json else _report_explained(report, may_run=arguments.open))
     if other_end:
-        print("the last hash is not the expected one: the end was cut off or written anew")
+        print("the last hash is not the expected one: the end was cut off or rewritten")
     cut = bool(report.unclosed) and not arguments.open
     return EXIT_INCOMPLETE if report.problems or other_end or cut or not report.records else EXIT_DONE
 

@@ -28,7 +28,7 @@ _HEAD = ("model", "window", "$ in/out", "effort", "tools", "images")
 def add_models(models: argparse.ArgumentParser) -> None:
     """Add what `codelet models` takes to its parser."""
     models.add_argument("words", nargs="*", metavar="WORD", help="only those whose name or vendor has all these words")
-    more = "also those without a key, names with a date, and what is offered no more"
+    more = "also those without a key, names with a date, and those no longer offered"
     models.add_argument("--all", action="store_true", help=more)
     models.add_argument("--json", action="store_true", help="print one JSON object; it has all of them")
 
@@ -40,7 +40,9 @@ async def run_models(settings: Settings, options: argparse.Namespace) -> int:
     words = [word.lower() for word in options.words]
     found = [model for model in listed if all(word in _described(model) for word in words)]
     if words and not found:
-        raise UsageError(f"no known model has {' and '.join(options.words)} in its name; codelet models --all has all")
+        raise UsageError(
+            f"no known model has {' and '.join(options.words)} in its name; codelet models --all lists all"
+        )
     short = {**SHORT_NAMES, **dict(settings.aliases)}
     if options.json:
         print(json.dumps({"models": [_as_json(model) for model in found], "aliases": short}))
@@ -77,7 +79,7 @@ def _lines(models: Sequence[KnownModel], more: int, short: Mapping[str, str], wi
             yield from _fitted(model_row(model))
     yield ""
     told = [f"{more} more with --all, or with a word of their names: codelet models claude"] if more else []
-    told.append("$ is for a million tokens; ~ is a guess, ? is not known")
+    told.append("$ is per million tokens; ~ is a guess, ? is not known")
     yield from _wrapped(told, width, "; ")
     yield from _wrapped([f"{name} = {model}" for name, model in short.items()], width, ", ", "short names: ")
 

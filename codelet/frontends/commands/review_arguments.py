@@ -7,8 +7,8 @@ import argparse
 from codelet.review.findings import SEVERITIES, Gate
 
 _ABOUT_WHAT = (
-    "BASE..HEAD, BASE...HEAD or a commit; without it what HEAD has more than the branch that it follows;"
-    " merge, and the JSON reports of all shards, to join them"
+    "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to the branch that it follows);"
+    " or merge and the JSON reports of all shards, to join them"
 )
 
 
@@ -34,7 +34,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     gate.add_argument("--min-confidence", type=_share, default=0.0, metavar="0..1", help="report from here up (0)")
     gate.add_argument("--max-findings", type=_positive, metavar="N", help="report at most N, the gravest first")
     gate.add_argument("--min-coverage", type=_percent, default=100.0, metavar="PERCENT",
-                      help="exit 5 where less of the hunks that are not skipped was reviewed (100)")  # fmt: skip
+                      help="exit 5 if less of the hunks that are not skipped was reviewed (100)")  # fmt: skip
     known = review.add_argument_group("what is known already, and reviews on several machines")
     known.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
     known.add_argument("--update-baseline", action="store_true", help="and write the findings of this run into it")

@@ -47,5 +47,5 @@ def _read(path: Path) -> Report:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
-        raise UsageError(f"{path}: it is no JSON report of a review") from None
+        raise UsageError(f"{path}: it is not a JSON report of a review") from None
     return report_from(document, str(path))

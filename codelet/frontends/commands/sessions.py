@@ -24,7 +24,7 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     listing = _action(actions, "list", "what there is, the newest first", default=".")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _action(actions, "show", "print one session's conversation")
-    show.add_argument("name", metavar="NAME", nargs="?", help="not needed where the first argument names the session")
+    show.add_argument("name", metavar="NAME", nargs="?", help="not needed if the first argument names the session")
     show.add_argument("--last", type=_count, metavar="N", help="only the last N messages")
     show.add_argument("--all", action="store_true", help="reminders, too")
     delete = _action(actions, "delete", "remove sessions by name")

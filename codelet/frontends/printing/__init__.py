@@ -84,7 +84,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
         piped = None
     _check(text, piped)
     if text is not None and valid_unicode(text) != text:
-        notes.append("the prompt is not all UTF-8 text: what is not is replaced")
+        notes.append("the prompt is not all UTF-8 text: the other bytes are replaced")
     for note in (*unknown_settings(settings), *notes) if not quiet else ():
         say(f"codelet: {note}")
     run = _OneShot(settings, text or "", piped, output, begun, taken)
@@ -248,7 +248,7 @@ class _OneShot:
             answer = answer_of_command(session, self._question, piped=self._piped is not None, kept=kept)
             if answer is not None:
                 if self._settings.json_schema is not None:
-                    raise UsageError("--json-schema is for an answer of the model: a /command has none")
+                    raise UsageError("--json-schema is for the model's answer: a /command has none")
                 return answer
             if isinstance(session.provider, NoModel):
                 raise session.provider.missing

@@ -32,7 +32,7 @@ def answer_of_command(
     except LookupError as error:
         if not name or commands.near(name.lower()) is None:
             return None
-        raise UsageError(f"{error.args[0]}; for a prompt, begin with a blank") from None
+        raise UsageError(f"{error.args[0]}; to send it as a prompt, begin with a blank") from None
     if found is None:
         return None
     command, argument = found

@@ -66,12 +66,12 @@ class HistoryFile(History):
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"--history {self._path}: this is no file")
+                raise UsageError(f"--history {self._path}: this is not a file")
             file.seek(max(0, status.st_size - _MOST_READ))
             lines = file.read().split(b"\n")
         entries = [_entry(line) for line in lines[status.st_size > _MOST_READ :] if line]
         if lines and any(lines) and not any(entries):
-            raise UsageError(f"--history {self._path}: this is no history of codelet's, so it is left alone")
+            raise UsageError(f"--history {self._path}: this is not a history of codelet's, so it is left alone")
         return [entry for entry in entries if entry]
 
 

@@ -91,7 +91,9 @@ class ModelPicker:
         room = max(_LEAST_ROWS, renderer.console.height - _BESIDE)
         first = max(0, min(self._mark - room // 2, len(matching) - room))
         more, width = renderer.signs.more, renderer.width
-        asked = Text.assemble(("? ", f"bold {ACCENT}"), "which model is to go on?", (f"  {clean(self._words)}", ACCENT))
+        asked = Text.assemble(
+            ("? ", f"bold {ACCENT}"), "which model should go on?", (f"  {clean(self._words)}", ACCENT)
+        )
         rows = [truncate(asked, width, more)]
         room_for_name = width - 26 if width >= _WIDE else width - 2
         columns = min(max((len(model.name) for model in matching), default=0), room_for_name)

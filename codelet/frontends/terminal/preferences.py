@@ -64,5 +64,7 @@ def _sequence(action: str, text: str) -> tuple[str, ...]:
         added = KeyBindings()
         added.add(*keys)(lambda event: None)
     except ValueError:
-        raise UsageError(f"keys.{action}: there is no key {text!r}; a key is named c-s, a-enter, f5, s-tab") from None
+        raise UsageError(
+            f"keys.{action}: there is no key {text!r}; keys are written like c-s, a-enter, f5, s-tab"
+        ) from None
     return tuple(getattr(key, "value", key) for key in added.bindings[0].keys)

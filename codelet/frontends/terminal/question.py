@@ -92,7 +92,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     if question.verdict.person_may:
         warnings.insert(0, "what others have pushed there may be lost for good")
     if room is not None and len(warnings) > _MOST_WARNINGS:
-        warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like others"]
+        warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like other words"]
     rows = [row for warning in warnings for row in wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width)]
     parts = _parts(question)
     if len(parts) <= 1:

@@ -1,7 +1,7 @@
 """What stands in a repository's objects: where HEAD points, and for `revisions` the repository itself.
 
 GitPython reads the objects, through git processes with the hardened environment; they end before a function here
-returns. Only for what is off the way to the first request: the import takes a fifth of a second.
+returns. Not on the way to the first request: the import takes a fifth of a second.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ prints, memory stays bounded; reading stops when it exits, even if something in 
 When it exits, runs out of time or its caller is cancelled, everything that it started ends with it.
 
 `service` (a child that is spoken to) and `brief` (one that is waited for outside the event loop) are imported where
-they are needed. So is asyncio, where a child is waited for: a helper can be begun before it is there.
+they are needed. So is asyncio, where a child is waited for: a helper can be started before that import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a shell does before a command of the model: it takes on limits, and at its end tells how a pipeline's parts did.
+"""What a shell does before a command of the model: it sets limits, and then tells how the parts of a pipeline ended.
 
 The text stands in a variable, and `PREFIX` in front of the command, on its first line: no line of the command moves.
 """

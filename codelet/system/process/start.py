@@ -5,7 +5,7 @@ or an address with a password in it. What only says where to ask for a credentia
 D-Bus address, the path of an X authority file): it gives nothing away when it is printed, any program that
 runs as the user finds the same socket without it, and `git push` over ssh, once approved, needs it.
 
-What would make a command do something else than it says does not reach it either: functions and options of the
+Nor does anything reach a command that would make it do something other than it says: functions and options of the
 shell, a file that every shell or search reads first, libraries from wherever the command happens to run.
 """
 

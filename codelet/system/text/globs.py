@@ -3,7 +3,7 @@
 `to_regex` is for globs that a model searches with: `*` and `?` stay within one part of a path, `**` spans parts, `[…]`
 and `{a,b}` are known, and the expression matches in linear time. Without a slash a glob is for the file's name, at any
 depth; with one it is for the path from the folder searched. `rule_regex` is for the simpler patterns of rules. What
-bash makes of a wildcard is another matter: see `policy.shell.wildcards`.
+bash makes of a wildcard is another matter: see `safety.shell.wildcards`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program printed as text for a reader who is no terminal: as its lines stand on a screen in the end."""
+"""What a program printed, as text for a reader other than a terminal: its lines as a screen shows them in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which known word was probably meant by one that nobody knows.
+"""Which known word was probably meant by an unknown one.
 
 It stands alone because only a mistake imports it.
 """

@@ -124,4 +124,4 @@ def test_man_shows_the_page(scripts: Path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "--output-format text|json|stream-json" in done.stdout
     assert "codelet sessions prune" in done.stdout
-    assert "whether the model heads a compaction" in done.stdout
+    assert "whether the model opens a compaction" in done.stdout

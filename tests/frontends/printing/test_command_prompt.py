@@ -113,11 +113,11 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
 @pytest.mark.parametrize(
     ("prompt", "told"),
     [
-        ("/contxt", "there is no command /contxt; did you mean /context?; for a prompt, begin with a blank"),
-        ("/tokens", "there is no command /tokens; did you mean /usage?; for a prompt, begin with a blank"),
+        ("/contxt", "there is no command /contxt; did you mean /context?; to send it as a prompt, begin with a blank"),
+        ("/tokens", "there is no command /tokens; did you mean /usage?; to send it as a prompt, begin with a blank"),
         (
             "/usage now",
-            "/usage takes nothing after it, so nothing was done: now; for a prompt, begin with a blank",
+            "/usage takes nothing after it, so nothing was done: now; to send it as a prompt, begin with a blank",
         ),
         ("/context foo", "/context takes nothing, all, or a message's number: foo is none of them"),
         ("/rewind", "/rewind works in the terminal session only, not with -p"),

@@ -32,7 +32,7 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
     with Terminal("--model", recording(tmp_path, step("x")), cwd=repo, home=home, env=keys(offered)) as terminal:
         terminal.wait_for(STATUS)
         terminal.line("/model")
-        terminal.wait_for("which model is to go on?")
+        terminal.wait_for("which model should go on?")
         first = terminal.settle(0.15)
         assert "› anthropic/claude-sonnet-5-5" in first
         assert "$2/10" in first
@@ -41,10 +41,10 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
         terminal.wait_for("/model NAME goes on with another")
         assert "which model" not in terminal.text
         terminal.line("/model")
-        terminal.wait_for("which model is to go on?")
+        terminal.wait_for("which model should go on?")
         terminal.type("olla")
         terminal.wait_for("› ollama/qwen3")
-        assert "anthropic/" not in terminal.text.rpartition("which model is to go on?")[2]
+        assert "anthropic/" not in terminal.text.rpartition("which model should go on?")[2]
         terminal.key("down")
         terminal.wait_for("› ollama/gemma4")
         terminal.key("up")
@@ -68,7 +68,7 @@ def test_with_an_address_what_is_there_is_offered(repo: Path, home: Path, offere
             terminal.wait_for(STATUS)
             terminal.line("/model")
             terminal.wait_for("› house-1")
-            list_ = terminal.settle(0.15).rpartition("which model is to go on?")[2]
+            list_ = terminal.settle(0.15).rpartition("which model should go on?")[2]
             assert "openai/openai/house-2" in list_
             assert "ollama/" not in list_ and "anthropic/" not in list_
             terminal.key("down")

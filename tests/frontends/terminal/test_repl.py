@@ -142,7 +142,8 @@ def test_commands(start: Start, repo: Path) -> None:
 
     listed = ask(terminal, "/help", "/context", "Shift-Tab", "Ctrl-R").splitlines()
     assert any(
-        row.startswith("  /stats ") and row.endswith(" what calls and requests took and came to") for row in listed
+        row.startswith("  /stats ") and row.endswith(" counts, failures and seconds of calls and requests")
+        for row in listed
     )
     ask(terminal, "first prompt", "One.", "1 step")
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback

@@ -124,7 +124,7 @@ def test_without_a_screen_that_moves_the_list_is_numbered(start: Start, repo: Pa
     terminal.line("/rewind")
     terminal.wait_for("/rewind N goes back to before prompt N")
     terminal.line("/rewind 1")
-    terminal.wait_for("say what is to go back")
+    terminal.wait_for("say what goes back")
     (repo / "cart.py").write_text("mine\n")
     terminal.line("/rewind 1 files")
     terminal.wait_for("cart.py stays as it is now")

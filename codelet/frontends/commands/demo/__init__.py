@@ -89,7 +89,7 @@ async def _show(folder: Path, *, keep: bool) -> int:
         _say(renderer, f"{renderer.signs.done} The test passes.", "bold green")
         return EXIT_DONE
     if failure is not None:
-        _say(renderer, f"The demo did not come to its end: {failure}", "")
+        _say(renderer, f"The demo did not finish: {failure}", "")
     _say(renderer, f"{renderer.signs.failed} The test {'passes' if passes else 'does not pass'}.", "bold red")
     return EXIT_INCOMPLETE
 

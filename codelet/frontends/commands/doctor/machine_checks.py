@@ -82,7 +82,7 @@ async def ripgrep(folder: Path) -> CheckResult:
         return CheckResult("ripgrep", "warn", "not found: searching is slower", "install ripgrep (rg)")
     version = await _first_line([program, "--version"], folder)
     if version is None:
-        return CheckResult("ripgrep", "warn", f"{program} does not run", "install ripgrep (rg) anew")
+        return CheckResult("ripgrep", "warn", f"{program} does not run", "reinstall ripgrep (rg)")
     return CheckResult("ripgrep", "ok", f"{version.removeprefix('ripgrep ').partition(' (')[0]} ({program})")
 
 

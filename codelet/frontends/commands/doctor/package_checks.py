@@ -37,7 +37,7 @@ def litellm() -> CheckResult:
     try:
         installed = version("litellm")
     except PackageNotFoundError:
-        advice = "only OpenAI's and Anthropic's protocols can be spoken; install codelet's requirements for the rest"
+        advice = "only OpenAI's and Anthropic's protocols work; install codelet's requirements for the rest"
         return CheckResult("litellm", "warn", "not installed", advice)
     if installed in MALICIOUS:
         advice = "remove it at once, then replace every key that this account could read"
@@ -78,12 +78,12 @@ def fact_search(settings: Settings) -> CheckResult:
         model = search_by_meaning(settings.file_of("facts_model"))
     except UsageError as error:
         return CheckResult(
-            "fact search", "warn", f"--facts cannot be used: {error}", "mend facts_model in your settings"
+            "fact search", "warn", f"--facts cannot be used: {error}", "correct facts_model in your settings"
         )
     except CodeletError as error:
         advice = "install codelet-repl[semantic] again"
         if settings.facts_model is not None:
-            advice += ", or mend facts_model: a safetensors file with one table, its tokenizer.json beside it"
+            advice += ", or correct facts_model: a safetensors file with one table, its tokenizer.json beside it"
         return CheckResult("fact search", "warn", f"by words only: {error}", advice)
     if model is None:
         return CheckResult("fact search", "ok", "by words; by meaning too with codelet-repl[semantic]")

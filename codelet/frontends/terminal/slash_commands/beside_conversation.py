@@ -52,7 +52,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
             return
         sys.stdout.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
         sys.stdout.flush()
-        repl.screen.note(f"{len(text):,} characters went to the terminal's clipboard, where it takes them (OSC 52)")
+        repl.screen.note(f"{len(text):,} characters sent to the terminal's clipboard, if it takes them (OSC 52)")
 
 
 async def by_the_way(repl: ReplControls, argument: str) -> None:
@@ -108,7 +108,7 @@ async def fork(repl: ReplControls, argument: str) -> None:
         if not number:
             kept.append(now)
             repl.screen.note(
-                f"kept as fork {len(kept)}, in memory; /fork {len(kept)} goes back to it. This goes on here"
+                f"kept as fork {len(kept)}, in memory; /fork {len(kept)} goes back to it. The conversation goes on here"
             )
             return
         wanted, kept[number - 1] = kept[number - 1], now

@@ -91,7 +91,7 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
         repl.screen.fail(f"there is no effort {one_line(argument, 60)}; the efforts are {', '.join(EFFORTS)}, default")
         return
     if before.origin.startswith(REPLAY_PREFIX):
-        repl.screen.fail("a recording answers as it once did: there is nobody to ask for an effort")
+        repl.screen.fail("a recording answers as recorded: there is no model to ask for an effort")
         return
     if wanted == before.effort:
         repl.screen.note(_effort_told(before))
@@ -172,7 +172,7 @@ async def redo(repl: ReplControls, argument: str) -> None:
     """Rewind, and send the same prompt again."""
     prompt = repl.session.rewind()
     if prompt is None:
-        repl.screen.note("there is nothing to do again")
+        repl.screen.note("there is no prompt to send again")
         return
     repl.screen.note(f"again: {one_line(prompt, 60)}")
     await repl.turn(repl.session.send(prompt))

@@ -28,7 +28,7 @@ from codelet.setting_kinds import ThemeName
 _OWN = (
     SlashCommand(
         "model",
-        "pick the model that goes on, or name it",
+        "pick or name the model to go on with",
         show=change_session.list_models,
         act=change_session.switch_model,
         arguments="[NAME]",
@@ -59,7 +59,7 @@ _OWN = (
         arguments="N|lost",
         words=("lost",),
     ),
-    SlashCommand("unpin", "let go of a pin", show=change_context.unpin, arguments="N"),
+    SlashCommand("unpin", "unpin a message", show=change_context.unpin, arguments="N"),
     SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
     SlashCommand(
         "why",
@@ -116,14 +116,14 @@ _OWN = (
     ),
     SlashCommand(
         "btw",
-        "ask beside the conversation: answered from it, not kept in it",
+        "ask on the side: answered from the conversation, not kept in it",
         act=beside_conversation.by_the_way,
         arguments="QUESTION",
     ),
     SlashCommand(
         "copy", "copy an answer, the last one or the N-th from the end", act=beside_conversation.copy, arguments="[N]"
     ),
-    SlashCommand("init", "have AGENTS.md written, which is asked about", act=beside_conversation.init),
+    SlashCommand("init", "have AGENTS.md written, after asking you", act=beside_conversation.init),
     SlashCommand(
         "review",
         "review a change, then go through the findings: next, previous, fix, ignore REASON, quit",
@@ -146,7 +146,7 @@ _OWN = (
     ),
     SlashCommand(
         "exit",
-        "leave; nothing is kept that was not asked for",
+        "leave; nothing is kept unless you asked for it",
         act=change_session.leave,
         aliases=("quit", "q"),
         bare=True,

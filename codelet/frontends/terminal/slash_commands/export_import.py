@@ -37,7 +37,7 @@ async def export_session(repl: ReplControls, argument: str) -> None:
         return
     page = where.endswith(".html")
     repl.screen.note(
-        f"the page stands in {where}" if page else f"saved in {where}; codelet --resume {where} goes on from here"
+        f"the page is in {where}" if page else f"saved in {where}; codelet --resume {where} goes on from here"
     )
 
 

@@ -123,7 +123,7 @@ async def undo(repl: ReplControls, argument: str) -> None:
     if all(back.stands for back in plan):
         for back in plan:
             log.put_back(back)
-        screen.note(f"{told}: {_names(plan)} stood as before already; /undo goes one change further back")
+        screen.note(f"{told}: {_names(plan)} already as before; /undo goes one change further back")
         return
     screen.note(f"taking back: {told}")
     _tell_model(repl, await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
@@ -170,7 +170,7 @@ async def _chosen_what(
         head.append(styled((f"  and {len(plan) - _MOST_LISTED} files more", QUIET)))
     if not repl.can_choose:
         repl.screen.say(*map(repl.screen.truncate, head))
-        repl.screen.fail("say what is to go back: both, conversation or files, behind the number")
+        repl.screen.fail("say what goes back: both, conversation or files, after the number")
         return None
     if ran:
         head.append(styled((f"  {_commands_told(ran)}", WARN)))
@@ -230,7 +230,7 @@ async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> boo
         rows += changed_rows(repl.screen, repl.session, back, reverse=True, limit=_FOREIGN_ROWS)
     if not repl.can_choose:
         repl.screen.say(*rows)
-        repl.screen.note("files that somebody else changed stay; overwrite behind the command puts them back too")
+        repl.screen.note("files that somebody else changed stay; with overwrite after the command they go back too")
         return False
     which = "it" if len(foreign) == 1 else "them"
     options = [styled(f"leave {which} as it is now" if which == "it" else "leave them as they are now")]

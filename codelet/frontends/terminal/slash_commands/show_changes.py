@@ -102,7 +102,7 @@ def _text(state: PlaceState) -> str | None:
 def _no_diff(answer: GitAnswer | None) -> str:
     """Why git made none."""
     if answer is None:
-        return "there is no git that may be asked here; codelet doctor says why"
+        return "git cannot be asked here; codelet doctor says why"
     if answer.broken_off:
         return f"what changed is not known: {answer.broken_off}"
     if "not a git repository" in answer.stderr.lower():

@@ -70,7 +70,7 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
     """One message in full: its text, its reasoning and its calls with their arguments."""
     found = next((row for row in rows if row.number == number), None)
     if found is None:
-        screen.fail(f"there is no message {number}; /context lists those that there are")
+        screen.fail(f"there is no message {number}; /context lists them")
         return
     message, mask = session.conversation.sent()[number], session.approvals.masker.mask
     head = styled((f"message {number}", ACCENT), f" {screen.signs.dot} {found.role}")
@@ -211,7 +211,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
         counted = await asyncio.to_thread(exact_size, session.conversation.sent(), beside, model)
     except ExactUnavailable:
         return None
-    own = "" if not model or has_own_encoding(model) else "; the model's own tokeniser is another"
+    own = "" if not model or has_own_encoding(model) else "; the model's own tokeniser differs"
     return screen.truncate(styled((f"  {tokens(counted)} as {encoding_name(model)} counts them{own}", QUIET)))
 
 

@@ -83,7 +83,7 @@ async def permissions(screen: Screen, session: Session, argument: str) -> None:
     for action, rules in policy.rules.items():
         lines.extend(styled(f"  {action:<6} ", (clean(rule), ACCENT)) for rule in rules)
     if len(lines) == 1:
-        lines.append(styled(("  no rules; a question answered with a makes one for this session", QUIET)))
+        lines.append(styled(("  no rules; the answer a to a question makes one for this session", QUIET)))
     screen.say(*lines, *(screen.truncate(row) for row in _decisions(screen, session)))
 
 
