@@ -27,7 +27,7 @@ def test_it_is_for_one_answer_of_the_model(codelet: Codelet):
     (codelet.cwd / "bad.json").write_text('{"type": 3}')
     given = ["--json-schema", "s.json"]
     for arguments, words in (
-        (["-p", "/usage", *given], "for an answer of the model"),
+        (["-p", "/usage", *given], "for the model's answer: a /command has none"),
         (["-p", "go", "--plan", *given], "--plan ends with the plan"),
         ([*given, "review"], "--json-schema is for a session"),
         (["-p", "go", "--json-schema", "bad.json"], "bad.json: $.type: 3 is not"),
