@@ -117,9 +117,8 @@ async def shut(server: asyncio.Server, connections: Callable[[], Iterable[asynci
     for _ in range(8):  # the loop takes three rounds to accept one, and a fourth where its handler is a task
         await asyncio.sleep(0)
         for transport in list(connections()):
-            with contextlib.suppress(
-                AttributeError
-            ):  # asyncio's own, on one that ended when the last of its data was sent
+            # asyncio's own error, of a connection that has ended when the last of its data was sent.
+            with contextlib.suppress(AttributeError):
                 transport.abort()
     server.close()
     await asyncio.sleep(0)
