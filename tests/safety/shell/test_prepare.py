@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -161,18 +162,26 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def run(workspace: Path, command: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    """Run it in a session of its own, so that nothing of it stays behind where its time is up."""
     environment = os.environ | {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
-    return subprocess.run(
-        ["bash", "-c", command],
+    arguments = ["bash", "-c", command]
+    with subprocess.Popen(
+        arguments,
         cwd=workspace,
         env=environment,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        timeout=timeout,
-        check=False,
-    )
+        start_new_session=True,
+    ) as child:
+        try:
+            output, told = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(arguments, child.returncode, output, told)
 
 
 def without_clock(text: str) -> str:
