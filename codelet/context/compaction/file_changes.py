@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate, pairwise
@@ -25,6 +25,7 @@ _SWAPPED = re.compile(r"\\([+?(){}|])|([+?(){}|])")
 _LONGEST_PATTERN = 300
 # A repeated group, or many repetitions, could take a time that grows without bounds.
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
+_FILE_NAME = re.compile(r"[\w@.+~-]*(?:/[\w@.+~-]+)*\.[A-Za-z]\w*")
 _GLOB = re.compile(r"[*?\[]")
 _PASSING = ("/tmp/", "/dev/", "/proc/")
 
@@ -49,6 +50,19 @@ def same_file(one: str, other: str) -> bool:
     long, short = (one, other) if len(one) > len(other) else (other, one)
     short = short.removeprefix("./")
     return bool(short) and (long == short or long.endswith("/" + short))
+
+
+def changed_since(text: str, turn: int, changed: Mapping[str, int], deleted: Mapping[str, int]) -> str:
+    """What became, after a turn, of a file that a text names: the end of a sentence, or nothing.
+
+    `changed` and `deleted` have the turn in which that last happened to each file.
+    """
+    names = _FILE_NAME.findall(text)
+    for files, what in ((deleted, "was deleted"), (changed, "changed")):
+        for path, last in files.items():
+            if last > turn and any(same_file(name, path) for name in names):
+                return f"; {path.rpartition('/')[2]} {what} in t{last}"
+    return ""
 
 
 def covers_path(pattern: str, path: str) -> bool:

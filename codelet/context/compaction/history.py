@@ -295,6 +295,7 @@ class History:
 
 _ERROR = re.compile(r"t(\d{1,7})(?: to t(\d{1,7}))? (.*?)(?: \[([^\[\n]*)\])?\Z", re.DOTALL)
 _JOINT = " ;; "
+_SINCE = re.compile(r"; \S[^;]{0,300} (?:changed|was deleted) in t\d{1,7}\Z")
 _AGAIN = "; ran again, how it ended is not known"
 # Commands that take more room are not named, and then nothing is known to settle their errors.
 _LONGEST_ORIGINS = 200
@@ -333,7 +334,7 @@ class OpenError:
     @classmethod
     def read(cls, text: str) -> OpenError | None:
         """Read it back."""
-        found = _ERROR.match(text)
+        found = _ERROR.match(_SINCE.sub("", text))  # what became of its file is told anew
         if found is None:
             return None
         by = found.group(4) or ""

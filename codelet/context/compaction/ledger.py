@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.context.compaction.actions import Action
-from codelet.context.compaction.file_changes import FileEffect, covers_path, same_file
+from codelet.context.compaction.file_changes import FileEffect, changed_since, covers_path, same_file
 from codelet.context.compaction.history import (
     MOST_ERRORS,
     UNTOLD,
@@ -281,7 +281,8 @@ class Ledger:
         files_room = room * _FILES_PERCENT // 100 if self.changed or self.deleted else 0
         surest_last = sorted(self.errors, key=lambda fault: not fault.again)
         for fault in surest_last[-_OPEN_ERRORS:]:
-            page.put("open error", fault.text, files_room)
+            since = changed_since(fault.line, fault.turn, self.changed, self.deleted)
+            page.put("open error", fault.text + since, files_room)
         for text in self._statuses():
             page.put("status", text, files_room)
         # Half of what is left is for the lines that were put in, so that the lists of files do not take all of it.

@@ -457,3 +457,19 @@ def test_an_error_of_which_nobody_knows_where_it_came_from_stays_open():
 def test_a_refusal_far_behind_in_what_a_write_answers_is_none(before: int, changed: dict[str, int]):
     answer = "x" * before + " could not be written"
     assert after(wrote("a.py", answer)).changed == changed
+
+
+def test_an_open_error_says_that_its_file_changed_since_and_says_it_anew_each_time():
+    fault = "src/csv.ts(31,9): error TS2339: no such property"
+    failed = ran("npx tsc --noEmit", f"{fault}\n[exit code 1]")
+    seen = f"t1 {fault} [npx tsc --noEmit]"
+    assert told(after(failed, wrote("src/other.ts")), 2_000)["open error"] == [seen]
+    later = after(failed, wrote("web/src/csv.ts"))
+    assert told(later, 2_000)["open error"] == [f"{seen}; csv.ts changed in t2"]
+    carried = earlier(*(f"{key}: {text}" for key, text in later.lines(2_000)))
+    assert told(after([says("Hm.")], [says("Hm.")], wrote("web/src/csv.ts"), ledger=carried), 2_000)["open error"] == [
+        f"{seen}; csv.ts changed in t3"
+    ]
+    gone = after(failed, ran("rm src/csv.ts"), ran("npx tsc --noEmit", "[exit code 1]"))
+    assert told(gone, 2_000)["open error"] == [f"{seen}; csv.ts was deleted in t2"]
+    assert "open error" not in told(after(failed, wrote("src/csv.ts"), ran("npx tsc --noEmit")), 2_000)
