@@ -78,12 +78,16 @@ class Selection:
         heapq.heapify(heap)
         pop, replace = heapq.heappop, heapq.heapreplace
         begun, spent, limit = len(self.chosen), self.spent, self.spent + budget - SMALLEST_ROOM
-        longest = limit + SMALLEST_ROOM - spent + FRAME - 1
+        longest, refused = limit + SMALLEST_ROOM - spent + FRAME - 1, 0
         while heap and spent < limit:
             best = -heap[0]
             i = best & mask
             if costs[i] > longest:  # without any heading already too long for what is left, which only shrinks
                 pop(heap)
+                refused += 1
+                if 8 * refused > len(heap):  # most are too long by now: leaving them in one go is linear
+                    refused, heap = 0, [one for one in heap if costs[-one & mask] <= longest]
+                    heapq.heapify(heap)
                 continue
             gain = sum(map(weight, names[i])) * factor[i] // costs[i]
             if 100 * gain < STALE_PERCENT * (best >> shift) and gain > 0:
