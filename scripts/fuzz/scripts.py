@@ -111,6 +111,8 @@ FRAMES += [
 FRAMES += [
     'for f in {w}; do cat "$f"; done',
     "[ -f a.txt ] && {}",
+    "[[ -f a.txt ]] && {}",
+    "[[ ! -s {w} ]] || {}",
     "PATH=. {}",
     "command {}",
     "printf -v PATH .; {}",

@@ -32,6 +32,7 @@ REFUSALS = {
     "function_definition": "it defines a function",
     "if_statement": "it branches",
     "for_statement": "it loops",
+    "test_command": "it has a test that is not simple",
     "c_style_for_statement": "it loops",
     "while_statement": "it loops",
     "case_statement": "it branches",
@@ -53,6 +54,10 @@ HARMLESS_IN_BRANCHES = ("test", "printf", "command", "exit")
 
 _IN_QUOTES = re.compile(r'"\$(?:\{(\w+)\}|(\w+))"')
 _CONSTANT = re.compile(r"\$\(\([0-9 +*/%()<>-]*\)\)")
+_TEST = re.compile(
+    rb"\[(?=[ \t])(.*[ \t])\]|\[\[[ \t]((?:![ \t]+)?-[defhnrswxzL][ \t][^&|<>()\n]*[ \t])\]\]", re.DOTALL
+)
+"""`[ … ]`, and `[[ … ]]` where it asks for the kind of a file or for the length of a text, which computes nothing."""
 _BEFORE_COMMENT = (b"\n", b" ", b"\t", b";", b"|", b"&", b"(")
 
 
@@ -85,6 +90,12 @@ def expanded_variable(raw: str) -> str | None:
 def is_constant(raw: str) -> bool:
     """Whether an arithmetic expansion is of numbers alone."""
     return _CONSTANT.fullmatch(raw) is not None
+
+
+def as_test(raw: bytes) -> bytes | None:
+    """The command `test …` that brackets stand for: no value is split or matched in `[[ … ]]` as it might be there."""
+    found = _TEST.fullmatch(raw)
+    return found and b"test " + (found[1] or found[2]).strip(b" \t")
 
 
 def is_plain_comment(source: bytes, node: Node) -> bool:

@@ -7,7 +7,6 @@ blank, and every word is decoded once more from its source (see `word_decoder`).
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -64,8 +63,8 @@ class ScriptReader:
             self._statements(node, scope, depth)
         elif kind in ("subshell", "pipeline"):
             self._children_apart(node, scope, depth)
-        elif kind == "test_command" and re.match(r"\[[ \t]", self._text(node)):
-            self._bracket(node, scope)
+        elif kind == "test_command" and (test := grammar.as_test(self.source[node.start_byte : node.end_byte])):
+            self._bracket(test, node, scope)
         elif kind == "comment":
             if not grammar.is_plain_comment(self.source, node):
                 self._unclear("it has a comment that is not clear")
@@ -151,20 +150,16 @@ class ScriptReader:
             front = syntax.tell_pipeline(self.script, before, front) if node.type == "pipeline" else front
             self.operator = ";"
 
-    def _bracket(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _bracket(self, test: bytes, node: Node, scope: tuple[int, ...]) -> None:
         """`[ … ]` is a command like any other: read it again as `test …`, at the same place in the source."""
-        raw = self.source[node.start_byte : node.end_byte]
-        if not raw.endswith((b" ]", b"\t]")):
-            self._unclear(NOT_PARSED)
-            return
-        inner = b" " * node.start_byte + b"test " + raw[1:-1].strip(b" \t")
+        inner = b" " * node.start_byte + test
         again = Script()
         reader = ScriptReader(inner, again)
         reader.operator = self.operator
         reader.variables, reader.loops = self.variables, self.loops
         reader.read(grammar.parser().parse(inner).root_node, scope)
         if not again.parts or not all(isinstance(part, SimpleCommand) for part in again.parts):
-            self._unclear("it has a test that is not simple")
+            self._unclear(grammar.REFUSALS[node.type])
         self.script.parts += again.parts
 
     def _unclear(self, reason: str) -> None:

@@ -155,6 +155,7 @@ class Generator:
             "{} &",
             "PATH=. {}",
             "[ -f a.txt ] && {}",
+            "[[ -d src ]] && {}",
         ]
         return self.random.choice(forms).format(command)
 
