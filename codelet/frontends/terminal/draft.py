@@ -82,6 +82,8 @@ class Draft:
         """Whether codelet is to be left when the turn ends by itself."""
         self.left = False
         """Whether it is to be left however the turn ends."""
+        self.sent = False
+        """Whether the first line that waits was entered behind a stop: it is the next prompt."""
         self._pastes = pastes
 
     def take(self, key: Key) -> None:
@@ -109,20 +111,26 @@ class Draft:
                     self.text = self.queued.pop()
                     self._forget(self.text)
 
-    def leave(self) -> None:
-        """Leave once the turn, which was stopped, has ended; not while something is typed, as on an empty line only."""
-        self.left = not self.text and not self.queued
+    def take_stopped(self, key: Key) -> None:
+        """Apply a key that came behind a stop: the next prompt, which is not there yet, is to take it as its own."""
+        waits = bool(self.queued)
+        if key.meaning == "leave":
+            self.left = not self.text and not waits  # as on an empty line only
+        else:
+            self.take(key)
+            self.sent = bool(self.queued) and (self.sent or not waits)
 
     def withdraw(self) -> str:
         """Take everything out, queued and unfinished, for the editor."""
         everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
-        self.text, self.queued, self.leaving, self.left = "", [], False, False
+        self.text, self.queued, self.leaving, self.left, self.sent = "", [], False, False, False
         self._at_end.clear()
         return everything
 
     def next_line(self) -> str:
         """Take the first line that waits."""
         line = self.queued.pop(0)
+        self.sent = False
         self._forget(line)
         return line
 

@@ -279,7 +279,7 @@ class Repl:
 
     async def _next(self) -> str | None:
         """The next line: one that was queued while a turn ran, else what the user types now."""
-        if self.draft.queued and not self.can_resume:
+        if self.draft.queued and (self.draft.sent or not self.can_resume):
             text = self.draft.next_line()
             self._echo(text)
             self.prompt_line.remember(text)

@@ -162,8 +162,6 @@ class TurnView:
                 loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
             case "escape" | "interrupt":
                 self.stop()
-            case "leave" if self._stopped:  # for the next prompt, which is not there yet
-                self._draft.leave()
             case "suspend":
                 self._suspend()
             case "mode":
@@ -173,7 +171,7 @@ class TurnView:
                 self.beside(self._show_whole())
             case _:
                 self._typed_at = time.monotonic() if key.meaning != "enter" else float("-inf")
-                self._draft.take(key)
+                (self._draft.take_stopped if self._stopped else self._draft.take)(key)
                 if self._redraw is None:  # once for all keys that came together
                     self._redraw = asyncio.get_running_loop().call_soon(self._show_draft)
 

@@ -58,6 +58,31 @@ def test_ctrl_d_right_behind_a_stop_leaves(start: Start) -> None:
     assert terminal.wait_exit() == 0
 
 
+def test_a_line_right_behind_a_stop_is_the_next_prompt(start: Start) -> None:
+    """What was queued before the stop is given back to be edited; what is entered behind it is meant as it stands."""
+    terminal = start(step("I wait.", bash("sleep 60")), step("And on."), arguments=("--yes",))
+    terminal.wait_for(STATUS)
+    terminal.line("hello")
+    terminal.wait_for("sleep 60")
+    terminal.type("\x03go on\r")
+    terminal.wait_for("And on.")
+    terminal.line("exit")
+    assert terminal.wait_exit() == 0
+
+
+def test_a_line_before_a_stop_is_given_back(start: Start) -> None:
+    terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
+    terminal.wait_for(STATUS)
+    terminal.line("hello")
+    terminal.wait_for("sleep 60")
+    terminal.type("exit\r\x03\r")
+    terminal.wait_for("continue: the model sees this")
+    terminal.wait_for("› exit")
+    terminal.settle(0.3)
+    terminal.key("enter")
+    assert terminal.wait_exit() == 0
+
+
 def test_ctrl_d_before_a_stop_does_not_leave(start: Start) -> None:
     terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
     terminal.wait_for(STATUS)
