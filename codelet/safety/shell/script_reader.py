@@ -346,11 +346,11 @@ class ScriptReader:
         for _ in self._spaced(node):
             pass
         body = [child for child in node.children if child.type not in grammar.REDIRECTS]
-        for child in body:
-            if child.type == "list" and child.child_count > 1:
+        for number, child in enumerate(body):  # more than one only where some of it cannot be parsed
+            if child.type == "list" and child.child_count > 1 and not number:
                 # The grammar.parser hangs a redirection on the whole list; bash on its last command.
                 self._opened_with[child.children[-1].id] = node
-            else:
+            elif not number:
                 self._redirects(node, scope, depth)
             self.operator = after
             self.read(child, scope, depth + 1)

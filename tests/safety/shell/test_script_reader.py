@@ -59,3 +59,9 @@ def test_redirections_hang_on_what_stands_in_front_of_their_command() -> None:
         ("SimpleCommand", ";"), ("Redirect", "||"), ("SimpleCommand", "||"), ("SimpleCommand", "&&"),
         ("Redirect", "&&"), ("SimpleCommand", "&&"),
     ]  # fmt: skip
+
+
+def test_redirections_behind_what_cannot_be_parsed_are_read_once() -> None:
+    """The parser hangs them all on one statement of many parts: read with each part they were n² judgements."""
+    targets = [part for part in read_script("se)> 1 2" * 100).parts if isinstance(part, Redirect)]
+    assert len(targets) == 200
