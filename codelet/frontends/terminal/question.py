@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -92,6 +94,8 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     warnings = confusables(question.shown)
     if question.verdict.person_may:
         warnings.insert(0, "what others have pushed there may be lost for good")
+    if _looks_unchanged(question.shown):
+        warnings.insert(0, "a changed line looks as it did: blanks, line end or letters are other ones")
     if room is not None and len(warnings) > _MOST_WARNINGS:
         warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like other words"]
     if room is not None:  # a word may be as long as it likes: it must not push the parts off the screen
@@ -116,6 +120,22 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
         named = wrap(Text(f"    and {len(rest)} more: {names}", WARN), width)
         rows += _at_most(named, Text(f"    {signs.more}"))
     return rows
+
+
+@lru_cache(maxsize=8)  # asked at every key
+def _looks_unchanged(shown: str) -> bool:
+    """Whether a line of the diff is removed and another one added that looks the same on a terminal."""
+    if not is_diff(shown):
+        return False
+    from unicodedata import normalize
+
+    sides: dict[str, dict[str, set[tuple[str, bool]]]] = {"-": {}, "+": {}}
+    lines = shown.split("\n")
+    for line, following in pairwise([*lines, ""]):
+        if line[:1] in sides and not line.startswith(("--- ", "+++ ")):
+            looks = normalize("NFC", visible(line[1:]).expandtabs(4).rstrip())
+            sides[line[0]].setdefault(looks, set()).add((line[1:], following.startswith("\\")))
+    return any(looks and sides["+"].get(looks, kept) != kept for looks, kept in sides["-"].items())
 
 
 def _why(question: Question) -> str:

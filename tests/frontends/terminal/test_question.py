@@ -326,6 +326,27 @@ def test_a_long_change_says_how_much_stands_above(start: Start) -> None:
     terminal.key("esc")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("all:\n\techo\n", "all:\n    echo\n", True),
+        ("a\n", "a  \n", True),
+        ("a\nb\n", "a\nb", True),
+        ("e\u0301\n", "\u00e9\n", True),
+        ("a\\u200bb\n", "a\u200bb\n", True),
+        ("a\nb\n", "b\na\n", False),
+    ],
+    ids=["tab", "blanks at the end", "last line end", "marks", "a code and its letter", "moved"],
+)
+def test_a_line_that_looks_as_it_did_is_told(start: Start, repo: Path, old: str, new: str, told: bool) -> None:
+    (repo / "app.py").write_text(old)
+    read, change = ("read", {"path": "app.py"}), ("write", {"path": "app.py", "content": new})
+    terminal = start(step("Read.", read), step("Now.", change), step("Done."))
+    asked(terminal)
+    assert ("a changed line looks as it did" in terminal.text) is told
+    terminal.key("esc")
+
+
 def test_a_change_that_is_too_long_to_show_says_so(start: Start) -> None:
     lines = "".join(f"line {number} {'x' * 90}\n" for number in range(1000))
     terminal = start(step("Now.", ("write", {"path": "new.py", "content": lines})), step("Done."))
