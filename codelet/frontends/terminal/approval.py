@@ -16,7 +16,15 @@ from rich.text import Text
 from codelet.errors import UsageError
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.keys import Key, Keyboard
-from codelet.frontends.terminal.question import AnswerChoice, body_rows, choices_for, head_rows, reason_rows, where_rows
+from codelet.frontends.terminal.question import (
+    AnswerChoice,
+    body_rows,
+    choices_for,
+    head_rows,
+    offered_rule,
+    reason_rows,
+    where_rows,
+)
 from codelet.frontends.terminal.show.console import wrap, wrap_behind_sign
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
@@ -142,11 +150,13 @@ class ApprovalDialog:
             renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
             renderer.seen(question.shown)
             open_.printed = renderer.is_live
-        reasons = reason_rows(question, renderer, max(room - 2, 2))
         told = f"{len(body):,} lines, {len(body):,} above this screen: scroll up"
+        reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, told)), 2))
         in_sight = renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told))
         above = min(max(len(body) - in_sight, 0), len(body))
         told = f"{len(body):,} lines, {above:,} above this screen: scroll up" if above else ""
+        if not told and len(head) + len(reasons) > room:
+            told = "shortened, whole above this screen: scroll up"
         return [*head_rows(question, renderer, told), *reasons][: max(room, 3)]
 
     def _choice_rows(self, open_: _Open) -> list[Text]:
@@ -166,7 +176,7 @@ class ApprovalDialog:
             lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{choice.key:<{keys}}", f"bold {ACCENT}"))
             rows.append(Text.assemble(lead, "  ", first))
             rows += [Text.assemble(" " * (keys + 4), row) for row in more]
-        edit = "; tab changes the rule" if open_.question.verdict.suggestion is not None else ""
+        edit = "; tab changes the rule" if offered_rule(open_.question) is not None else ""
         hints = [f"enter takes {sign}, arrows move it{edit}"]
         if (timeout := open_.question.timeout) is not None:
             hints.append(f"{timeout:g} s without an answer: no")
@@ -201,9 +211,9 @@ class ApprovalDialog:
                 wanted = next((choice for choice in open_.choices if choice.means == "mode"), None)
                 if wanted is not None and self._is_calm(open_):
                     self._take(open_, wanted)
-            case "tab" if open_.question.verdict.suggestion is not None:
+            case "tab" if offered_rule(open_.question) is not None:
                 self._cancel_press(open_)
-                open_.rule = open_.question.verdict.suggestion
+                open_.rule = offered_rule(open_.question)
                 self._show()
             case "enter":
                 self._enter(open_, key)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +23,9 @@ from codelet.system.text import clean, visible, visible_command
 from codelet.system.text.lookalikes import confusables
 
 _NO_LIMIT = 1_000_000
-_MOST_WARNINGS = 3
+_MOST_WARNINGS, _MOST_WARNING_ROWS = 3, 3
 _LONGEST_WORD = 44
+_LONGEST_RULE = 200
 _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
@@ -54,7 +57,8 @@ def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Te
 def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff: long lines are broken, never cut."""
     width, signs = renderer.width, renderer.signs
-    if is_diff(question.shown):
+    kinds = {touch.kind for touch in question.touches}
+    if "run" not in kinds and is_diff(question.shown):  # a command may begin as a diff does: `diff --git a b; …`
         rows = diff_rows(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
         if cut_off := _CUT_OFF.search(question.shown):
             rows.append(Text(" " * MARGIN + cut_off[1], WARN))
@@ -62,7 +66,6 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     if _told_by_head(question):
         return []
     indent = " " * (MARGIN + 2)
-    kinds = {touch.kind for touch in question.touches}
     whole = visible_command(question.shown.removesuffix("\n")) if "run" in kinds else visible(_subject(question))
     rows = []
     for line in whole.split("\n"):
@@ -82,7 +85,7 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
     else:
         told = ""
     outside = ", outside the sandbox" if any(touch.unconfined for touch in question.touches) else ""
-    return wrap(Text(f"  where: {visible(told)}{outside}", QUIET), renderer.width) if told else []
+    return wrap(Text(f"  where: {_on_line(told)}{outside}", QUIET), renderer.width) if told else []
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
@@ -91,19 +94,24 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     warnings = confusables(question.shown)
     if question.verdict.person_may:
         warnings.insert(0, "what others have pushed there may be lost for good")
+    if _looks_unchanged(question.shown):
+        warnings.insert(0, "a changed line looks as it did: blanks, line end or letters are other ones")
     if room is not None and len(warnings) > _MOST_WARNINGS:
         warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like other words"]
-    rows = [row for warning in warnings for row in wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width)]
+    if room is not None:  # a word may be as long as it likes: it must not push the parts off the screen
+        warnings = [" ".join(map(_elided, warning.split())) for warning in warnings]
+    told = [wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width) for warning in warnings]
+    rows = [row for each in told for row in (each if room is None else each[:_MOST_WARNING_ROWS])]
     parts = _parts(question)
     if len(parts) <= 1:
-        reason = wrap(Text.assemble("  ", (f"why: {visible(_why(question))}", QUIET)), width)
+        reason = wrap(Text.assemble("  ", (f"why: {_on_line(_why(question))}", QUIET)), width)
         if room is not None:
             reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
         if room is None or not parts or not parts[0][0]:
             return [*rows, *reason]
         return [*rows, *reason, _part_row(*parts[0], width, signs.more)]
     note = question.verdict.reason.partition(" more)")[2]
-    rows += wrap(Text(f"  why: {len(parts)} parts are not known to read only{visible(note)}", QUIET), width)
+    rows += wrap(Text(f"  why: {len(parts)} parts are not known to read only{_on_line(note)}", QUIET), width)
     most = len(parts) if room is None else max(1, room - len(rows) - _MOST_REASON_ROWS)
     shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
     rows += [_part_row(text, reason, width, signs.more) for text, reason in shown]
@@ -112,6 +120,22 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
         named = wrap(Text(f"    and {len(rest)} more: {names}", WARN), width)
         rows += _at_most(named, Text(f"    {signs.more}"))
     return rows
+
+
+@lru_cache(maxsize=8)  # asked at every key
+def _looks_unchanged(shown: str) -> bool:
+    """Whether a line of the diff is removed and another one added that looks the same on a terminal."""
+    if not is_diff(shown):
+        return False
+    from unicodedata import normalize
+
+    sides: dict[str, dict[str, set[tuple[str, bool]]]] = {"-": {}, "+": {}}
+    lines = shown.split("\n")
+    for line, following in pairwise([*lines, ""]):
+        if line[:1] in sides and not line.startswith(("--- ", "+++ ")):
+            looks = normalize("NFC", visible(line[1:]).expandtabs(4).rstrip())
+            sides[line[0]].setdefault(looks, set()).add((line[1:], following.startswith("\\")))
+    return any(looks and sides["+"].get(looks, kept) != kept for looks, kept in sides["-"].items())
 
 
 def _why(question: Question) -> str:
@@ -131,7 +155,7 @@ def _parts(question: Question) -> list[tuple[str, str]]:
     found: dict[tuple[str, str], None] = {}
     for text, reason in question.verdict.parts:
         words = " ".join(_elided(word) for word in visible(text).split())
-        found[words, visible(reason)] = None
+        found[words, _on_line(reason)] = None
     return list(found)
 
 
@@ -141,6 +165,11 @@ def _part_row(text: str, reason: str, width: int, more: str) -> Text:
         return truncate(Text(f"    ({reason})", WARN), width, more)
     told = "" if reason == f"{text.partition(' ')[0]} is not known to be read-only" else f"  ({reason})"
     return truncate(Text.assemble("    ", (text, WARN), (told, QUIET)), width, more)
+
+
+def _on_line(text: str) -> str:
+    """As `visible`, with codes for what ends a line too: a name cannot draw rows of its own, as of another question."""
+    return visible(text).replace("\n", "\\x0a").replace("\t", "\\x09")
 
 
 def _elided(word: str) -> str:
@@ -169,12 +198,12 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
 
 def _verb(question: Question) -> str:
     if question.asks:
-        return visible(question.asks)
+        return _on_line(question.asks)
     if any(touch.kind == "run" for touch in question.touches):
         return "run"
     told = []
     for kind, verb in _VERBS:
-        if places := [visible(touch.what) for touch in question.touches if touch.kind == kind]:
+        if places := [_on_line(touch.what) for touch in question.touches if touch.kind == kind]:
             told.append(f"{verb} {', '.join(places)}")
     return " and ".join(told) or "run"
 
@@ -201,11 +230,17 @@ def _subject(question: Question) -> str:
     return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")
 
 
+def offered_rule(question: Question) -> str | None:
+    """The rule that "always" would add; None also for one so long that it would push the question off the screen."""
+    rule = question.verdict.suggestion
+    return rule if rule is not None and len(rule) <= _LONGEST_RULE else None
+
+
 def choices_for(question: Question) -> list[AnswerChoice]:
     """The possible answers; Enter takes the first until the mark is moved."""
     verdict = question.verdict
     choices = [AnswerChoice("y", "yes", "yes")]
-    if verdict.suggestion is not None:
+    if offered_rule(question) is not None:
         choices.append(AnswerChoice("a", f"always in this session: {verdict.suggestion}", "always"))
     elif verdict.exactly is not None:
         choices.append(AnswerChoice("a", "always in this session: exactly this command", "always"))

@@ -3,8 +3,10 @@
 One JSON object a line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the
 record itself without this field, `before` that of the record which the same session wrote before. Whoever changes,
 removes, adds or moves a line breaks the chain there. A session that no longer finds its own last record in the file
-says so in a record `broken`. A rewrite of the whole file, or of its end, with newly computed hashes when no session
-writes is found only by comparing the last hash, which `verify` returns, with a copy kept elsewhere.
+says so in a record `broken`. A record `recovered` follows the half line of a killed writer: its `previous` is the hash
+of that line, its `after` that of the last whole record, so that the half line does not part the chain. A rewrite of the
+whole file, or of its end, with newly computed hashes when no session writes is found only by comparing the last hash,
+which `verify` returns, with a copy kept elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ FIRST = "0" * 64
 """What stands as `previous` in the first record."""
 
 _TAIL = 1 << 16
-_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "before", "hash"))
+_RESERVED = frozenset(("n", "time", "session", "kind", "previous", "before", "after", "hash"))
 _LOCK_SECONDS, _LOCK_PAUSE = 10.0, 0.01
 _HASH = re.compile("[0-9a-f]{64}")
 
@@ -91,7 +93,7 @@ class AuditLog:
             if torn is not None:
                 os.write(self._file, b"\n")
             if torn:
-                number, previous = self._append(number, partial_line_hash(torn), "recovered", {})
+                number, previous = self._append(number, partial_line_hash(torn), "recovered", {"after": previous})
             if missing is not None:
                 number, previous = self._append(number, previous, "broken", {"missing": missing})
             number, previous = self._append(number, previous, kind, plain)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,11 +35,7 @@ class AuditReport(Record):
 
 def verify(path: Path) -> AuditReport:
     """Check the whole file. Raises UsageError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            content = file.read()
-    except OSError as error:
-        raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
+    content = _content(path)
     check = _Check()
     lines = content.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
@@ -47,13 +45,24 @@ def verify(path: Path) -> AuditReport:
     return AuditReport(check.records, tuple(check.problems), check.previous, tuple(check.open))
 
 
+def _content(path: Path) -> bytes:
+    """All of the file. One that is no regular file might never end, or never begin."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"cannot read the audit file {path}: it is no regular file")
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read the audit file {path}: {error.strerror}") from error
+
+
 class _Check:
     """Walks down the chain."""
 
     def __init__(self) -> None:
         self.problems: list[AuditProblem] = []
         self.records = 0
-        self.previous = FIRST
+        self.previous = self.last_whole = FIRST  # differ behind a half line only
         self.number = 0
         self.open: dict[str, int] = {}
         self._last_of: dict[str, str] = {}
@@ -71,19 +80,20 @@ class _Check:
         if not sound:
             yield AuditProblem(at, "changed: its content does not fit its hash")
         expected = self.number + 1
+        after = record.get("after", self.last_whole) if record["kind"] == "recovered" else self.last_whole
         if record["n"] != expected and sound:
             yield AuditProblem(at, _displaced(record["n"], expected))
-        elif record["previous"] != self.previous and sound:
+        elif (record["previous"] != self.previous or after != self.last_whole) and sound:
             yield AuditProblem(at, "the line before it was changed, removed or added: the chain is broken here")
         elif sound:
             yield from self._own(at, record)
         self._last_of[record["session"]] = record["hash"]
         self.number = record["n"] if sound else expected
-        self.previous = record["hash"] if sound else _claimed(following, record)
+        self.previous = self.last_whole = record["hash"] if sound else _claimed(following, record)
         if record["kind"] == "end":
             self.open.pop(str(record["session"]), None)
-        elif record["kind"] == "start":
-            self.open[str(record["session"])] = at
+        else:  # also without a start: the end may have been cut right behind the half line that a session found
+            self.open.setdefault(str(record["session"]), at)
 
     def _own(self, at: int, record: dict[str, Any]) -> Iterator[AuditProblem]:
         """Whether the session's records before this one are all there. Records of older versions do not say."""

