@@ -27,9 +27,6 @@ _LOOKERS = frozenset(
     "nl bat cut tr column xxd strings stat file which cd".split()
 )
 _GIT_LOOKS = frozenset({"grep", "log", "show", "diff", "blame", "status", "ls-files", "cat-file", "reflog"})
-_NOTHING_RAN = re.compile(
-    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run)\b|\[no test files\]|\b0 tests\b", re.IGNORECASE
-)
 _TELLING = re.compile(
     r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
     r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
@@ -153,7 +150,7 @@ def _line_of(run: Run, runs: Sequence[Run | None], output: str) -> str:
 
 def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
     """How a run ended; None (nobody can tell) if it ran nothing or could not begin."""
-    if passed and _NOTHING_RAN.search(output):
+    if passed and run.ran_nothing(output):
         return None
     return passed if run.tells(exit_code(output) or 0) else None
 
