@@ -17,7 +17,7 @@ _OLD_KEYS = frozenset(
     "original originaltext targetcontent texttoreplace".split()
 )
 # Every form has one of these; almost no text has, and to look for them is far cheaper than to read each line.
-_HINTS = ("@@", "<<<<<<", "*** ", "```diff", "\n< ", "\n> ")
+_HINTS = ("@@", "<<<<<<", "-- SEARCH", "*** ", "```diff", "\n< ", "\n> ")
 _UNIFIED = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _COMBINED = re.compile(r"@@@+ -\d")
 _PLAIN = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?\Z")

@@ -26,6 +26,8 @@ _LONGEST_PATTERN = 300
 # A repeated group, or many repetitions, could take a time that grows without bounds.
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 _FILE_NAME = re.compile(r"[\w@.+~-]*(?:/[\w@.+~-]+)*\.[A-Za-z]\w*")
+# What git says of a checkout that was one of files, not of a branch.
+_FILES_BACK = re.compile(r"^Updated \d+ paths? from ", re.MULTILINE)
 _GLOB = re.compile(r"[*?\[]")
 _PASSING = ("/tmp/", "/dev/", "/proc/")
 
@@ -84,12 +86,12 @@ def effects(ended: Sequence[tuple[ShellCommand, bool | None]], output: str) -> l
             sure = True
         acts = command.name in _PROGRAMS or command.writes
         if acts and (passed is True or (passed is None and sure and not _SAID_NO.search(output))):
-            found += _of(command)
+            found += _of(command, output)
         sure = sure and (command.name in TRIVIAL or command.name in _PROGRAMS)
     return found
 
 
-def _of(command: ShellCommand) -> list[FileEffect]:
+def _of(command: ShellCommand, output: str) -> list[FileEffect]:
     words = command.words[1:]
     named = [_placed(command, word) for word in words if not word.startswith("-")]
     found = [FileEffect("written", _placed(command, file)) for file in command.writes]
@@ -101,7 +103,8 @@ def _of(command: ShellCommand) -> list[FileEffect]:
         case "touch" | "tee":
             found += [FileEffect("written", path) for path in named]
         case "git":
-            found += _of_git(command, [word for word in words if word != "--"], separated="--" in words)
+            files = "--" in words or _FILES_BACK.search(output) is not None
+            found += _of_git(command, [word for word in words if word != "--"], files=files)
         case "sed" | "perl":
             found += _in_place(command)
     return [effect for effect in found if not effect.path.startswith(_PASSING) and "$" not in effect.path]
@@ -126,7 +129,8 @@ def _moved(named: Sequence[str]) -> list[FileEffect]:
     return found
 
 
-def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list[FileEffect]:
+def _of_git(command: ShellCommand, words: list[str], *, files: bool) -> list[FileEffect]:
+    """The effects of a git command; `files` says that a checkout is one of files, not of a branch."""
     plain = [word for word in words[1:] if not word.startswith("-")]
     flags = [word for word in words[1:] if word.startswith("-")]
     paths = [_placed(command, word) for word in plain]
@@ -139,7 +143,7 @@ def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list
             return _moved(paths)
         case "restore" if "--staged" not in flags or "--worktree" in flags:
             return [FileEffect("reverted", "" if path in (".", ":/") else path) for path in paths]
-        case "checkout" if separated or "." in plain:
+        case "checkout" if files or "." in plain:
             return [
                 FileEffect("reverted", "" if word in (".", ":/") else path)
                 for word, path in zip(plain, paths, strict=True)
@@ -268,6 +272,13 @@ class StaleLines:
         """Record that a file was deleted, or written anew as `kept`: what was seen of it before is stale."""
         stays = {form for line in kept for form in (line.strip(), squeezed(line))}
         self.dead.update(number for number in self._of_file(file) if self._texts[number] not in stays)
+
+    def undone(self, file: str) -> None:
+        """Record that the last edit of a file was taken back: what it put in is stale, if nothing showed it since."""
+        mine = [source for source in self.wrote if same_file(self.files.get(source, ""), file)]
+        if mine:
+            self.wrote.discard(max(mine))
+            self.dead.update(self._of(max(mine)))
 
     def happened(self, effects: Iterable[FileEffect]) -> None:
         """Record what the commands of one line did to files."""

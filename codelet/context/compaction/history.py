@@ -207,6 +207,8 @@ _UNREADABLE = re.compile(
 )
 _WORKED = re.compile(
     r"\s*(?:success|the file .{1,400} (?:has been|was) (?:updated|created|edited|written)|"
+    r"the (?:\w+ ){1,3}(?:has been|have been|was|were) "
+    r"(?:successfully )?(?:updated|created|edited|written|saved|applied)|"
     r"file (?:created|updated|written)|"
     r"(?:updated|replaced|edited|created|wrote|written|applied|done|ok|text replaced)\b)",
     re.IGNORECASE,
@@ -214,6 +216,7 @@ _WORKED = re.compile(
 _REFUSED = re.compile(
     r"\berror|\bfail|could not|couldn't|can(?:no|')t\b|not found|no (?:exact )?match|did not match|"
     r"does not (?:exist|match|occur)|"
+    r"no replacement|did not appear|multiple occurrences|"
     r"denied|refused|rejected|not permitted|invalid|interrupted|no changes|is a folder|must be read|has not been read|"
     r"occurs \d+ times|not unique|syntax error|before it started|doesn't|is not ",
     re.IGNORECASE,
