@@ -11,12 +11,11 @@ from codelet.context.compaction.assemble import OldBlock
 from codelet.context.compaction.candidates import LONGEST_LINE, LineCollector, parts_of_line
 from codelet.context.compaction.edits import shows_edit, without_removed
 from codelet.context.compaction.file_changes import squeezed
-from codelet.context.compaction.history import write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.plan import CompactionPlan, Transcript
 from codelet.context.compaction.score import Score
 from codelet.context.compaction.segments import FROM_USER, REQUESTS
-from codelet.context.compaction.signals import is_listing
+from codelet.context.compaction.signals import is_listing, write_failed
 from codelet.context.compaction.user_text import EarlierPrompt
 from codelet.messages import text_of
 

@@ -229,5 +229,5 @@ def texts_in(value: object, old: bool = False) -> Iterator[tuple[bool, str]]:
             yield from texts_in(item, old)
     elif isinstance(value, str):
         yield old, value
-    elif value is not None:
+    elif value is not None and not isinstance(value, bool):  # a switch of the tool, no text
         yield old, json.dumps(value, default=str)

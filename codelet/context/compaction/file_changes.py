@@ -193,6 +193,8 @@ def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
 # A line as tools print it beside its number: `12\tx = 1`, `12: x = 1`, `src/a.py:12:x = 1`, `[12] x`.
 _NUMBERED = re.compile(r"(?:[\w./@-]+[:-])?\[?\d+(?:\]|[:|\u2192\u2502\t-])[ \t|]*|\d+ +(?=\S)")
 _SHORTEST_PART = 6
+# What small edits put in may be parts of lines: so many of the newest are looked at, of so many lines at most.
+_LATE_EDITS, _SMALL_EDIT = 20, 40
 # Three blanks or more between two words; the blanks stand in front, as text that is spelt out is searched for faster.
 _WIDE = re.compile(r" {3}(?<=\S {3}) *(?=\S)")
 
@@ -261,8 +263,18 @@ class StaleLines:
             self.gone.update(forms)
             hits = [n for form in forms for n in (*self._numbered.get(form, ()), self._number(form)) if n is not None]
             self.dead.update(hit for hit in hits if self._may_be_of(hit, file))
+            if place in (0, len(bare) - 1) and len(line) > _SHORTEST_PART:
+                put_in = self._put_into(file)
+                self.dead.update(n for n in put_in if len(self._texts[n]) >= _SHORTEST_PART and self._texts[n] in line)
             if not hits and place in (0, len(bare) - 1) and len(line) >= _SHORTEST_PART:
                 self._remove_part(file, line)
+
+    def _put_into(self, file: str) -> Iterator[int]:
+        """The candidates that small edits put into a file of late; each may be part of a line."""
+        for shown in self._named.get(file.rpartition("/")[2], ()) if file else ():
+            for source in self._showing[shown][-_LATE_EDITS:] if same_file(shown, file) else ():
+                if source in self.wrote and len(self._of_source.get(source, ())) <= _SMALL_EDIT:
+                    yield from self._of(source)
 
     def _remove_part(self, file: str, part: str) -> None:
         """Strike out lines that contain `part`: the first and the last line of a removed text may be part of a line."""

@@ -108,6 +108,22 @@ def test_an_edit_that_went_well_is_one_whatever_its_file_speaks_of(answer: str):
     assert NEW.strip() in lines and OLD.strip() not in lines
 
 
+def test_part_of_a_line_that_was_put_in_goes_with_the_line():
+    def edit(number: int, old: str, new: str, path: str = "src/a.py") -> list[Message]:
+        arguments = {"file_path": path, "old_string": old, "new_string": new}
+        return [
+            calling((f"e{number}", "search_replace", arguments)),
+            result(f"e{number}", "The file has been updated."),
+        ]
+
+    first, second = edit(1, "free_from = cents(40);", "free_from = eur_45(TAX);"), "const free_in: Map = { DE: 49 };"
+    done = edit(2, "export const free_from = eur_45(TAX);", second)
+    lines = shown(compact(session(*first, *done), 5_000).messages)
+    assert second in lines and "free_from = eur_45(TAX);" not in lines
+    elsewhere = edit(2, "export const free_from = eur_45(TAX);", second, "src/b.py")
+    assert "free_from = eur_45(TAX);" in shown(compact(session(*first, *elsewhere), 5_000).messages)
+
+
 def test_what_was_put_in_is_not_told_once_the_edit_was_taken_back():
     there = [calling(("e", *EDITS["old_str"])), result("e", "The file src/a.py has been edited.")]
     undo = {"command": "undo_edit", "path": "src/a.py"}

@@ -201,6 +201,27 @@ def test_an_error_that_nobody_can_tell_the_end_of_is_said_to_have_run_again_and_
     assert later.errors == []
 
 
+@pytest.mark.parametrize(
+    ("between", "told"),
+    [
+        ([], True),
+        ([calling(("x", "bash", {"command": "mypy ."})), result("x", "[exit code 0]")], True),
+        ([calling(("x", "bash", {"command": "./reset.sh"})), result("x", "[exit code 0]")], False),
+        ([calling(("x", "edit", {"path": "a.py", "old": "1", "new": "2"})), result("x", "edited a.py")], False),
+        ([says("I leave it."), user("I restarted the server, try again")], False),
+    ],
+)
+def test_an_error_that_came_and_went_with_nothing_changed_says_so(between: list[Message], told: bool):
+    failed = [user("go"), calling(("a", "bash", {"command": "pytest"})), result("a", f"{ERROR}\n[exit code 1]")]
+    passed = [calling(("b", "bash", {"command": "pytest"})), result("b", "9 passed\n[exit code 0]")]
+    readings = parse_messages(with_kinds([*failed, *between, *passed]))
+    ledger = Ledger()
+    ledger.take_in(list(enumerate(readings)), History(readings), [])
+    turn = 2 if len(between) == 2 and between[1]["role"] == "user" else 1
+    more = ", with nothing changed in between" if told else ""
+    assert ledger.settled == [f"t1 {ERROR}; settled by pytest (t{turn}){more}"]
+
+
 def test_a_status_tells_that_files_changed_since():
     edit = (calling(("e", "edit", {"path": "a.py", "old": "1", "new": "2"})), result("e", "edited a.py: 1 replacement"))
     messages = [
