@@ -29,7 +29,8 @@ class Caseless:
 
 
 _ERROR_LINE = re.compile(
-    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(]|error TS\d+|"
+    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(](?! \(none\))|"
+    r"error TS\d+|"
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
     r"exit(?:ed with)? code [1-9])"
 )
@@ -44,7 +45,7 @@ _ERROR_REPORT = re.compile(
 )
 # The line in which a tool reports the exit status of a command.
 EXIT_MARK = re.compile(
-    r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit code:? (\d+)|"
+    r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit [Cc]ode:? (\d+)|"
     r"<returncode>(-?\d+)</returncode>|"
     r"\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
 )
@@ -193,6 +194,8 @@ _REFUSED = re.compile(
 
 def write_failed(text: str) -> bool:
     """Whether the result of a write says that nothing was written."""
+    if (begins := text[:_SHORT_ANSWER].find("\nOutput:\n")) >= 0:  # what stands before tells of the run
+        text = text[begins + len("\nOutput:\n") :]
     return _WORKED.match(text) is None and _REFUSED.search(text[:600]) is not None
 
 

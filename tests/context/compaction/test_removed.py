@@ -99,6 +99,7 @@ def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told(answer: st
     [
         "The content was successfully saved to src/a.py.\n\nThe file as it is now:\nraise error: not found",
         "The following files were successfully edited:\nsrc/a.py\nsrc/error.py",
+        "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nSuccess. Updated the following files:\nM src/error.py",
         "The file has been updated. Here is a snippet:\n12\tif error: fail()",
     ],
 )
