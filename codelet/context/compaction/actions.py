@@ -12,8 +12,13 @@ from typing import Any
 from codelet.context.compaction.edits import shows_edit, texts_in, without_removed
 from codelet.messages import call_arguments, call_name
 
-_PATH_KEYS = ("path", "file_path", "filename", "file", "notebook_path", "target_file")
-_COMMAND_KEYS = ("command", "cmd", "script")
+# Names of arguments, in small letters and without what joins their words: `filePath` and `file_path` are one.
+_PATH_KEYS = (
+    "path", "filepath", "filename", "file", "notebookpath", "targetfile", "absolutepath", "relativepath",
+)  # fmt: skip
+_COMMAND_KEYS = ("command", "cmd", "script", "commandline")
+_FROM_KEYS = ("source", "sourcepath", "oldpath", "src", "from", "path", "filepath")
+_TO_KEYS = ("destination", "destinationpath", "newpath", "dest", "dst", "to", "targetpath", "target")
 _OTHER_KEYS = ("pattern", "query", "url", "name", "prompt", "description")
 _WRITERS = frozenset({"write", "edit", "create", "apply_patch", "multiedit", "multi_edit", "patch", "insert"})
 _WRITING = ("write", "edit", "create", "replace", "insert", "patch")
@@ -24,6 +29,10 @@ _WHOLE_WRITES = ("write", "create")
 
 # A tool with one name for several actions says here that it only looks.
 _LOOKS = frozenset({"view", "read", "open"})
+# … and here that it takes back its last edit of a file.
+_UNDOES = frozenset({"undo_edit", "undo"})
+_DELETERS = frozenset({"deletefile", "removefile"})
+_MOVERS = frozenset({"movefile", "renamefile"})
 # A command that applies a patch in its own text.
 _PATCHES = re.compile(r"\b(?:apply_patch|git apply|patch)\b")
 # Where the patch in such a command begins: what stands before it is no line of a file.
@@ -48,7 +57,8 @@ class Action:
     """What a tool call does. `kind` is read, write, command or other; `subject` its file, command or main argument.
 
     `edits` are its other arguments in order, with real line ends and without their names. `written` and `deleted`
-    are the files that a write changes and deletes; `whole` says that nothing of the file's old content is left.
+    are the files that a write changes and deletes; `whole` says that nothing of the file's old content is left,
+    `undoes` that it takes back the last edit of its file, `moves` that what it deletes stands elsewhere now.
     """
 
     call_id: str
@@ -59,6 +69,8 @@ class Action:
     written: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     whole: bool = False
+    undoes: bool = False
+    moves: bool = False
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -79,6 +91,8 @@ def action_of(call: Mapping[str, Any]) -> Action:
         return _write(call_id, name, "", parsed) if kind == "write" else Action(call_id, name, kind, "", (Edit(raw),))
     path = _first(parsed, _PATH_KEYS) or _quoted_path(parsed)
     command = _first(parsed, _COMMAND_KEYS) or _listed(parsed)
+    if (done := _of_whole_file(call_id, name, parsed, path, command)) is not None:
+        return done
     subject = path or command or _first(parsed, _OTHER_KEYS)
     rest = {key: value for key, value in parsed.items() if value is not None and _unquoted(value) != subject}
     patches = any(isinstance(value, str) and shows_edit(value) for value in rest.values())
@@ -94,6 +108,19 @@ def action_of(call: Mapping[str, Any]) -> Action:
         return _write(call_id, name, subject if path else "", rest, whole=command == "create")
     edits = tuple(Edit(text) for _, text in texts_in(rest) if text and text != subject)
     return Action(call_id, name, kind, subject, edits)
+
+
+def _of_whole_file(call_id: str, name: str, parsed: dict[str, Any], path: str, command: str) -> Action | None:
+    """A call that moves or deletes a file, or takes back what was done to it; None for any other."""
+    plain = _plain(name)
+    if plain in _MOVERS:
+        old, new = _first(parsed, _FROM_KEYS), _first(parsed, _TO_KEYS)
+        return Action(call_id, name, "write", new, written=(new,), deleted=(old,), moves=True) if old and new else None
+    if not path or "\n" in path:
+        return None
+    if plain in _DELETERS:
+        return Action(call_id, name, "write", path, deleted=(path,))
+    return Action(call_id, name, "write", path, written=(path,), undoes=True) if command in _UNDOES else None
 
 
 def _write(call_id: str, name: str, path: str, rest: object, *, whole: bool = False) -> Action:
@@ -145,7 +172,13 @@ def _unquoted(value: object) -> object:
 
 
 def _first(parsed: dict[str, Any], keys: tuple[str, ...]) -> str:
-    return next((parsed[key] for key in keys if isinstance(parsed.get(key), str) and parsed[key]), "")
+    named = {_plain(key): value for key, value in parsed.items() if isinstance(value, str) and value}
+    return next((named[key] for key in keys if key in named), "")
+
+
+def _plain(name: str) -> str:
+    """A name in small letters and without what joins its words."""
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _kind(name: str, has_path: bool) -> str:

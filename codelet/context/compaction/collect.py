@@ -11,12 +11,11 @@ from codelet.context.compaction.assemble import OldBlock
 from codelet.context.compaction.candidates import LONGEST_LINE, LineCollector, parts_of_line
 from codelet.context.compaction.edits import shows_edit, without_removed
 from codelet.context.compaction.file_changes import squeezed
-from codelet.context.compaction.history import write_failed
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.plan import CompactionPlan, Transcript
 from codelet.context.compaction.score import Score
 from codelet.context.compaction.segments import FROM_USER, REQUESTS
-from codelet.context.compaction.signals import is_listing
+from codelet.context.compaction.signals import is_listing, write_failed
 from codelet.context.compaction.user_text import EarlierPrompt
 from codelet.messages import text_of
 
@@ -89,6 +88,8 @@ def _edits_in(found: Collected, reading: ParsedMessage, results: Mapping[str, st
         if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
             for edit in action.edits:
                 _remove(found.collector, edit.removed, edit.text)
+            if action.undoes:
+                found.collector.stale.undone(action.subject)
 
 
 def _take_little(
@@ -104,7 +105,7 @@ def _take_little(
         if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
             if action.whole:
                 collector.stale.rewrite(action.subject, [line for text in action.values for line in text.split("\n")])
-            for file in action.deleted:
+            for file in () if action.moves else action.deleted:
                 collector.stale.rewrite(file)
 
 
@@ -135,7 +136,9 @@ def _take_action(collector: LineCollector, source: int, action: Action, answer: 
     wrote = action.kind == "write"
     failed = wrote and write_failed(answer)
     if action.kind in ("read", "write") and not failed:
-        collector.stale.shows(source, action.subject, wrote=wrote)
+        if action.undoes:
+            collector.stale.undone(action.subject)
+        collector.stale.shows(source, action.subject, wrote=wrote and not action.undoes)
     if len(action.subject) > LABEL_LENGTH:
         collector.add(source, action.subject, "assistant")
     if failed:
@@ -146,7 +149,7 @@ def _take_action(collector: LineCollector, source: int, action: Action, answer: 
         _remove(collector, edit.removed)
         if edit.text:
             collector.add(source, edit.text, "assistant")
-    for file in action.deleted:
+    for file in () if action.moves else action.deleted:
         collector.stale.rewrite(file)
 
 

@@ -17,7 +17,7 @@ _OLD_KEYS = frozenset(
     "original originaltext targetcontent texttoreplace".split()
 )
 # Every form has one of these; almost no text has, and to look for them is far cheaper than to read each line.
-_HINTS = ("@@", "<<<<<<", "*** ", "```diff", "\n< ", "\n> ")
+_HINTS = ("@@", "<<<<<<", "-- SEARCH", "*** ", "```diff", "\n< ", "\n> ")
 _UNIFIED = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _COMBINED = re.compile(r"@@@+ -\d")
 _PLAIN = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?\Z")
@@ -229,5 +229,5 @@ def texts_in(value: object, old: bool = False) -> Iterator[tuple[bool, str]]:
             yield from texts_in(item, old)
     elif isinstance(value, str):
         yield old, value
-    elif value is not None:
+    elif value is not None and not isinstance(value, bool):  # a switch of the tool, no text
         yield old, json.dumps(value, default=str)

@@ -26,6 +26,8 @@ _LONGEST_PATTERN = 300
 # A repeated group, or many repetitions, could take a time that grows without bounds.
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 _FILE_NAME = re.compile(r"[\w@.+~-]*(?:/[\w@.+~-]+)*\.[A-Za-z]\w*")
+# What git says of a checkout that was one of files, not of a branch.
+_FILES_BACK = re.compile(r"^Updated \d+ paths? from ", re.MULTILINE)
 _GLOB = re.compile(r"[*?\[]")
 _PASSING = ("/tmp/", "/dev/", "/proc/")
 
@@ -84,12 +86,12 @@ def effects(ended: Sequence[tuple[ShellCommand, bool | None]], output: str) -> l
             sure = True
         acts = command.name in _PROGRAMS or command.writes
         if acts and (passed is True or (passed is None and sure and not _SAID_NO.search(output))):
-            found += _of(command)
+            found += _of(command, output)
         sure = sure and (command.name in TRIVIAL or command.name in _PROGRAMS)
     return found
 
 
-def _of(command: ShellCommand) -> list[FileEffect]:
+def _of(command: ShellCommand, output: str) -> list[FileEffect]:
     words = command.words[1:]
     named = [_placed(command, word) for word in words if not word.startswith("-")]
     found = [FileEffect("written", _placed(command, file)) for file in command.writes]
@@ -101,7 +103,8 @@ def _of(command: ShellCommand) -> list[FileEffect]:
         case "touch" | "tee":
             found += [FileEffect("written", path) for path in named]
         case "git":
-            found += _of_git(command, [word for word in words if word != "--"], separated="--" in words)
+            files = "--" in words or _FILES_BACK.search(output) is not None
+            found += _of_git(command, [word for word in words if word != "--"], files=files)
         case "sed" | "perl":
             found += _in_place(command)
     return [effect for effect in found if not effect.path.startswith(_PASSING) and "$" not in effect.path]
@@ -126,7 +129,8 @@ def _moved(named: Sequence[str]) -> list[FileEffect]:
     return found
 
 
-def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list[FileEffect]:
+def _of_git(command: ShellCommand, words: list[str], *, files: bool) -> list[FileEffect]:
+    """The effects of a git command; `files` says that a checkout is one of files, not of a branch."""
     plain = [word for word in words[1:] if not word.startswith("-")]
     flags = [word for word in words[1:] if word.startswith("-")]
     paths = [_placed(command, word) for word in plain]
@@ -139,7 +143,7 @@ def _of_git(command: ShellCommand, words: list[str], *, separated: bool) -> list
             return _moved(paths)
         case "restore" if "--staged" not in flags or "--worktree" in flags:
             return [FileEffect("reverted", "" if path in (".", ":/") else path) for path in paths]
-        case "checkout" if separated or "." in plain:
+        case "checkout" if files or "." in plain:
             return [
                 FileEffect("reverted", "" if word in (".", ":/") else path)
                 for word, path in zip(plain, paths, strict=True)
@@ -189,6 +193,8 @@ def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
 # A line as tools print it beside its number: `12\tx = 1`, `12: x = 1`, `src/a.py:12:x = 1`, `[12] x`.
 _NUMBERED = re.compile(r"(?:[\w./@-]+[:-])?\[?\d+(?:\]|[:|\u2192\u2502\t-])[ \t|]*|\d+ +(?=\S)")
 _SHORTEST_PART = 6
+# What small edits put in may be parts of lines: so many of the newest are looked at, of so many lines at most.
+_LATE_EDITS, _SMALL_EDIT = 20, 40
 # Three blanks or more between two words; the blanks stand in front, as text that is spelt out is searched for faster.
 _WIDE = re.compile(r" {3}(?<=\S {3}) *(?=\S)")
 
@@ -257,8 +263,18 @@ class StaleLines:
             self.gone.update(forms)
             hits = [n for form in forms for n in (*self._numbered.get(form, ()), self._number(form)) if n is not None]
             self.dead.update(hit for hit in hits if self._may_be_of(hit, file))
+            if place in (0, len(bare) - 1) and len(line) > _SHORTEST_PART:
+                put_in = self._put_into(file)
+                self.dead.update(n for n in put_in if len(self._texts[n]) >= _SHORTEST_PART and self._texts[n] in line)
             if not hits and place in (0, len(bare) - 1) and len(line) >= _SHORTEST_PART:
                 self._remove_part(file, line)
+
+    def _put_into(self, file: str) -> Iterator[int]:
+        """The candidates that small edits put into a file of late; each may be part of a line."""
+        for shown in self._named.get(file.rpartition("/")[2], ()) if file else ():
+            for source in self._showing[shown][-_LATE_EDITS:] if same_file(shown, file) else ():
+                if source in self.wrote and len(self._of_source.get(source, ())) <= _SMALL_EDIT:
+                    yield from self._of(source)
 
     def _remove_part(self, file: str, part: str) -> None:
         """Strike out lines that contain `part`: the first and the last line of a removed text may be part of a line."""
@@ -268,6 +284,13 @@ class StaleLines:
         """Record that a file was deleted, or written anew as `kept`: what was seen of it before is stale."""
         stays = {form for line in kept for form in (line.strip(), squeezed(line))}
         self.dead.update(number for number in self._of_file(file) if self._texts[number] not in stays)
+
+    def undone(self, file: str) -> None:
+        """Record that the last edit of a file was taken back: what it put in is stale, if nothing showed it since."""
+        mine = [source for source in self.wrote if same_file(self.files.get(source, ""), file)]
+        if mine:
+            self.wrote.discard(max(mine))
+            self.dead.update(self._of(max(mine)))
 
     def happened(self, effects: Iterable[FileEffect]) -> None:
         """Record what the commands of one line did to files."""

@@ -10,12 +10,13 @@ import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 from codelet.context.compaction.file_changes import FileEffect, effects
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.runners import Run, run_in, run_of
 from codelet.context.compaction.shell_commands import ShellCommand, endings
-from codelet.context.compaction.signals import EXIT_MARK, is_error_line
+from codelet.context.compaction.signals import EXIT_MARK, is_error_line, write_failed
 
 _NO_END = re.compile(
     r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted"
@@ -27,9 +28,6 @@ _LOOKERS = frozenset(
     "nl bat cut tr column xxd strings stat file which cd".split()
 )
 _GIT_LOOKS = frozenset({"grep", "log", "show", "diff", "blame", "status", "ls-files", "cat-file", "reflog"})
-_NOTHING_RAN = re.compile(
-    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run)\b|\[no test files\]|\b0 tests\b", re.IGNORECASE
-)
 _TELLING = re.compile(
     r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
     r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
@@ -64,6 +62,11 @@ class Execution:
     def what(self) -> str:
         """The kind of its run: tests, build or commit; "" for other commands."""
         return self.run.what if self.run is not None else ""
+
+    @property
+    def named(self) -> str:
+        """Its text and turn."""
+        return f"{self.text} (t{self.turn})"
 
     def covers(self, text: str) -> bool:
         """Whether this is the command of that text, or a run that runs all of it."""
@@ -153,7 +156,7 @@ def _line_of(run: Run, runs: Sequence[Run | None], output: str) -> str:
 
 def _end_of(run: Run, passed: bool | None, output: str) -> bool | None:
     """How a run ended; None (nobody can tell) if it ran nothing or could not begin."""
-    if passed and _NOTHING_RAN.search(output):
+    if passed and run.ran_nothing(output):
         return None
     return passed if run.tells(exit_code(output) or 0) else None
 
@@ -205,34 +208,6 @@ def _looks(command: ShellCommand) -> bool:
     return command.name in _LOOKERS or not command.words
 
 
-_UNREADABLE = re.compile(
-    r"does not exist|no such file|not found|\berror: |<tool_use_error>|refused|is a folder|interrupted", re.IGNORECASE
-)
-_WORKED = re.compile(
-    r"\s*(?:success|the file .{1,400} (?:has been|was) (?:updated|created|edited|written)|"
-    r"file (?:created|updated|written)|"
-    r"(?:updated|replaced|edited|created|wrote|written|applied|done|ok|text replaced)\b)",
-    re.IGNORECASE,
-)
-_REFUSED = re.compile(
-    r"\berror|\bfail|could not|couldn't|can(?:no|')t\b|not found|no (?:exact )?match|did not match|"
-    r"does not (?:exist|match|occur)|"
-    r"denied|refused|rejected|not permitted|invalid|interrupted|no changes|is a folder|must be read|has not been read|"
-    r"occurs \d+ times|not unique|syntax error|before it started|doesn't|is not ",
-    re.IGNORECASE,
-)
-
-
-def write_failed(text: str) -> bool:
-    """Whether the result of a write says that nothing was written."""
-    return _WORKED.match(text) is None and _REFUSED.search(text[:600]) is not None
-
-
-def read_failed(text: str) -> bool:
-    """Whether the result of a read says that nothing was read."""
-    return len(text) <= _HEAD and _UNREADABLE.search(text) is not None
-
-
 class History:
     """Of a list that was read: its commands, how they ended, and what they did to files."""
 
@@ -262,6 +237,16 @@ class History:
         """The executions, in order, that cover one of some commands."""
         numbers = {number for text in texts for number in self._that_cover(text)}
         return [self.executions[number] for number in sorted(numbers)]
+
+    def judged(self, fault: OpenError) -> OpenError:
+        """An error in the light of what ran later; of one that went without a change in between that is told."""
+        found = fault.after(self.bearing_on(fault.origins))
+        if not found.settled or found.settled == UNTOLD or fault.place < 0:
+            return found
+        later = [one for one in self.executions if one.place > fault.place and one.turn == fault.turn]
+        tried = list(takewhile(lambda one: one.what in ("tests", "build"), later))
+        came_and_went = any(found.settled == one.named and one.passed for one in tried)
+        return replace(found, settled=found.settled + CAME_AND_WENT) if came_and_went else found
 
     def _that_cover(self, text: str) -> list[int]:
         """The numbers of the executions that cover a command; of one that is a run any other run may do so."""
@@ -302,6 +287,7 @@ _LONGEST_ORIGINS = 200
 _ERROR_LENGTH = 200
 # Settled by a call that is no command: calls of one name may do different things, so that nobody is told by which.
 UNTOLD = "a call"
+CAME_AND_WENT = ", with nothing changed in between"
 # More open errors are not kept.
 MOST_ERRORS = 24
 
@@ -355,7 +341,7 @@ class OpenError:
                 open_ones |= mine
                 again = again or execution.passed is None
             if self.origins and not open_ones:
-                by = f"{execution.text} (t{execution.turn})" if execution.is_command else UNTOLD
+                by = execution.named if execution.is_command else UNTOLD
                 return replace(self, settled=by)
         return replace(self, again=again)
 
@@ -379,7 +365,7 @@ def errors_seen(
             named = tuple(sources if len(_JOINT.join(sources)) <= _LONGEST_ORIGINS else ())
             first = before.first or before.turn if before is not None else reading.turn
             found[short] = OpenError(reading.turn, short, named, index, first=first)
-    return [fault.after(history.bearing_on(fault.origins)) for fault in found.values()]
+    return [history.judged(fault) for fault in found.values()]
 
 
 def open_errors(

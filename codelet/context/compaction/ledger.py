@@ -21,12 +21,10 @@ from codelet.context.compaction.history import (
     History,
     OpenError,
     errors_seen,
-    read_failed,
-    write_failed,
 )
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
-from codelet.context.compaction.signals import gives_order, is_small_talk, may_order
+from codelet.context.compaction.signals import gives_order, is_small_talk, may_order, read_failed, write_failed
 from codelet.context.compaction.user_text import sentences
 from codelet.messages import AnyMessage, images_of
 

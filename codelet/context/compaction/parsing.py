@@ -8,6 +8,7 @@ in flight (those of the last assistant message, if nothing but results follows i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -183,7 +184,7 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
             found.append(ParsedMessage("assistant", text_of(message), turn, actions))
         elif kind == "tool":
             answers = made.get(str(message.get("tool_call_id")))
-            found.append(ParsedMessage("result", text_of(message), turn, answers=answers))
+            found.append(ParsedMessage("result", _output_in(text_of(message)), turn, answers=answers))
         else:
             found.append(ParsedMessage("other", text_of(message), turn))
     for index, message in enumerate(messages):
@@ -191,6 +192,20 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
             break
         found[index] = ParsedMessage("system", found[index].text, 0)
     return _with_steps(found)
+
+
+def _output_in(text: str) -> str:
+    """What a command printed, and its exit status, where a result is a JSON object that holds both; else the text."""
+    if not text.startswith("{") or '"exit_code"' not in text:
+        return text
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    output, more = parsed.get("output"), parsed.get("metadata")
+    code = more.get("exit_code") if isinstance(more, dict) else parsed.get("exit_code")
+    known = isinstance(output, str) and type(code) is int
+    return f"{output}\n[exit code {code}]" if known else text
 
 
 def _answers(messages: Sequence[AnyMessage], index: int) -> Iterator[AnyMessage]:

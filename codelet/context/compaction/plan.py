@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from codelet.context.compaction.history import History, write_failed
+from codelet.context.compaction.history import History
 from codelet.context.compaction.identifiers import Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.reduction import shortened
 from codelet.context.compaction.score import TurnAnchor, find_anchors, scores
-from codelet.context.compaction.signals import is_listing
+from codelet.context.compaction.signals import is_listing, write_failed
 from codelet.context.tokens import Estimate, characters
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage

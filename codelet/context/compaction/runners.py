@@ -41,8 +41,8 @@ _ACTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ("next", "", "build lint"),
         ("gradle", "test check", "build assemble"),
         ("gradlew", "test check", "build assemble"),
-        ("mvn", "test verify", "package compile"),
-        ("mvnw", "test verify", "package compile"),
+        ("mvn", "test verify", "package compile install"),
+        ("mvnw", "test verify", "package compile install"),
         ("make", "test tests check", "all build lint typecheck"),
         ("gmake", "test tests check", "all build lint typecheck"),
         ("just", "test tests check", "build lint typecheck"),
@@ -53,6 +53,25 @@ _TEST_SCRIPT = re.compile(r"(?:test|tests|spec|e2e)(?:[:_-].*)?\Z|t\Z|tst\Z")
 _BUILD_SCRIPT = re.compile(r"(?:build|check|lint|typecheck|type-check|compile|tsc)(?:[:_-].*)?\Z")
 _FORMATTERS = frozenset({"black", "isort", "prettier"})
 _COMMITS = frozenset({"commit", "tag", "push", "merge"})
+# What a runner says that found no test; and, of those that report each part by itself, what a part says that had some.
+_NOTHING_RAN = re.compile(
+    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run|(?:were )?executed)\b|\[no test files\]|\b0 tests\b|"
+    r"\b0 examples,|\bno test matches\b",
+    re.IGNORECASE,
+)
+_PART_RAN: Mapping[str, re.Pattern[str]] = {
+    "cargo": re.compile(r"^running [1-9]\d* tests?$", re.MULTILINE),
+    "go": re.compile(r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))(?!.*\[no tests to run\])", re.MULTILINE),
+    "mvn": re.compile(r"\bTests run: [1-9]"),
+    "mvnw": re.compile(r"\bTests run: [1-9]"),
+    "dotnet": re.compile(r"\bPassed: +[1-9]"),
+}
+# Go's word for a package of which no test was picked; the line of the package may say so at its end, or not.
+_NONE_PICKED = "testing: warning: no tests to run"
+# Maven's and gradle's options that have their value behind them, and what leaves the tests out or hides how they ended.
+_VALUED = frozenset("--tests -x --exclude-task -p --project-dir -pl --projects -P -f --file -s -T -rf".split())
+_NO_TESTS = re.compile(r"-D(?:skipTests|maven\.test\.skip)(?:=true)?\Z")
+_HIDING = re.compile(r"-fn\Z|--fail-never\Z|-D(?:maven\.)?test\.?[fF]ailure\.?[iI]gnore(?:=true)?\Z")
 # With one of these a runner runs nothing, or hides how it ended.
 _NO_RUN = frozenset(
     "--version -V --help -h help --collect-only --co --dry-run --just-print --recon --no-run --list --list-tests "
@@ -72,6 +91,8 @@ _NO_RUN_OF: Mapping[str, frozenset[str]] = {
         ("git", "-n -l -d --delete --abort --quit --no-commit"),
         ("tsc", "--showConfig"),
         ("just", "-n -l"),
+        ("gradle", "-m -t --continuous"),
+        ("gradlew", "-m -t --continuous"),
     )
 }
 # Variables that give a runner options of which the line says nothing, and patterns that select no test.
@@ -88,6 +109,8 @@ _SELECTING = frozenset({"-k", "-run"})
 _MARKER = "-m"
 # Runners that run everything if no place is named, else everything below the named places.
 _BY_PLACE = frozenset({"pytest", "go test", "mypy", "ruff check", "flake8", "pylint"})
+# One that runs the package of the folder it is in if no place is named, and of a place that package alone.
+_BY_PACKAGE = "go test"
 _NOT_ENDED: Mapping[str, frozenset[int]] = {
     "pytest": frozenset({3, 4, 5}), "mypy": frozenset({2}), "ruff check": frozenset({2}),
 }  # fmt: skip
@@ -112,10 +135,20 @@ class Run:
             return False
         if self.name not in _BY_PLACE or self.selects not in ((), other.selects):
             return False
+        if self.name == _BY_PACKAGE:
+            own, places = self.places or (".",), other.places or (".",)
+            return all(any(_package_of(place, pattern) for pattern in own) for place in places)
         return not self.places or (bool(other.places) and all(map(self._holds, other.places)))
 
     def _holds(self, place: str) -> bool:
         return any(own in (".", "./...") or _below(place, own) for own in self.places)
+
+    def ran_nothing(self, output: str) -> bool:
+        """Whether a run that ended well says that there was no test to run."""
+        part = _PART_RAN.get(self.name.split(" ")[0])
+        if not _NOTHING_RAN.search(output):
+            return False
+        return part is None or _NONE_PICKED in output or part.search(output) is None
 
     def tells(self, code: int) -> bool:
         """Whether an exit status says that the run itself failed, rather than that it could not begin."""
@@ -125,6 +158,11 @@ class Run:
 def _below(place: str, own: str) -> bool:
     place, own = place.removeprefix("./"), own.removeprefix("./").removesuffix("...").rstrip("/")
     return place == own or place.startswith((own + "/", own + "::"))
+
+
+def _package_of(place: str, own: str) -> bool:
+    """Whether a pattern of packages holds all of another: only one that ends with `...` has what lies below it."""
+    return place == own or own == "./..." or (own.endswith("/...") and _below(place, own))
 
 
 def run_of(command: ShellCommand) -> Run | None:
@@ -193,8 +231,10 @@ def _script(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | Non
 def _action(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | None:
     """A program whose words say what it does; for make and its like every target must be a known one."""
     tests, builds = _ACTIONS[name]
+    if name in ("gradle", "gradlew", "mvn", "mvnw"):
+        return _goals(name, arguments)
     targets = [word for word in arguments if not word.startswith("-") and "=" not in word]
-    if name in ("make", "gmake", "just", "gradle", "gradlew", "mvn", "mvnw"):
+    if name in ("make", "gmake", "just"):
         if not targets and name in ("make", "gmake"):
             return "build", "make", arguments
         known = [target for target in targets if target in tests | builds]
@@ -209,6 +249,19 @@ def _action(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | Non
     if first in tests:
         return "tests", f"{name} {first}", arguments[1:]
     return ("build", f"{name} {first}", arguments[1:]) if first in builds else None
+
+
+def _goals(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | None:
+    """A run of maven or gradle; one that leaves the tests out is no run of tests."""
+    tests, builds = _ACTIONS[name]
+    pairs = list(zip(["", *arguments], arguments, strict=False))
+    goals = [word for before, word in pairs if not word.startswith("-") and "=" not in word and before not in _VALUED]
+    goals = [goal.rpartition(":")[2] for goal in goals if goal not in ("clean", "cleanTest")]
+    if not goals or not tests | builds >= set(goals) or any(map(_HIDING.match, arguments)):
+        return None
+    left_out = {word.rpartition(":")[2] for before, word in pairs if before in ("-x", "--exclude-task")}
+    tested = not left_out & tests and not any(map(_NO_TESTS.match, arguments))
+    return "tests" if tested and tests.intersection(goals) else "build", name, arguments
 
 
 def _made(what: str, name: str, arguments: list[str], beside: tuple[str, ...]) -> Run:

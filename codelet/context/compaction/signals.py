@@ -29,7 +29,8 @@ class Caseless:
 
 
 _ERROR_LINE = re.compile(
-    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(]|error TS\d+|"
+    r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(](?! \(none\))|"
+    r"error TS\d+|"
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
     r"exit(?:ed with)? code [1-9])"
 )
@@ -44,7 +45,7 @@ _ERROR_REPORT = re.compile(
 )
 # The line in which a tool reports the exit status of a command.
 EXIT_MARK = re.compile(
-    r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit code:? (\d+)|"
+    r"\[exit code (-?\d+)\]|Command exited with code (\d+)|Process exited with code (\d+)|[Ee]xit [Cc]ode:? (\d+)|"
     r"<returncode>(-?\d+)</returncode>|"
     r"\[(?:The command|Command|Process) (?:completed|finished|exited) with exit code (-?\d+)\.?\]"
 )
@@ -166,6 +167,41 @@ def outcome_strength(line: str) -> int:
 def decides(line: str) -> bool:
     """Whether a line of the agent's tells a cause or a decision."""
     return any(mark.search(line) is not None for mark in _OUTCOME_MARKS[:2])
+
+
+# A read that read nothing has no longer answer.
+_SHORT_ANSWER = 400
+_UNREADABLE = re.compile(
+    r"does not exist|no such file|not found|\berror: |<tool_use_error>|refused|is a folder|interrupted", re.IGNORECASE
+)
+_WORKED = re.compile(
+    r"\s*(?:success|the file .{1,400} (?:has been|was) (?:updated|created|edited|written)|"
+    r"the (?:\w+ ){1,3}(?:has been|have been|was|were) "
+    r"(?:successfully )?(?:updated|created|edited|written|saved|applied)|"
+    r"file (?:created|updated|written)|"
+    r"(?:updated|replaced|edited|created|wrote|written|applied|done|ok|text replaced)\b)",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"\berror|\bfail|could not|couldn't|can(?:no|')t\b|not found|no (?:exact )?match|did not match|"
+    r"does not (?:exist|match|occur)|"
+    r"no replacement|did not appear|multiple occurrences|"
+    r"denied|refused|rejected|not permitted|invalid|interrupted|no changes|is a folder|must be read|has not been read|"
+    r"occurs \d+ times|not unique|syntax error|before it started|doesn't|is not ",
+    re.IGNORECASE,
+)
+
+
+def write_failed(text: str) -> bool:
+    """Whether the result of a write says that nothing was written."""
+    if (begins := text[:_SHORT_ANSWER].find("\nOutput:\n")) >= 0:  # what stands before tells of the run
+        text = text[begins + len("\nOutput:\n") :]
+    return _WORKED.match(text) is None and _REFUSED.search(text[:600]) is not None
+
+
+def read_failed(text: str) -> bool:
+    """Whether the result of a read says that nothing was read."""
+    return len(text) <= _SHORT_ANSWER and _UNREADABLE.search(text) is not None
 
 
 def is_error_line(line: str) -> bool:

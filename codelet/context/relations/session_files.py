@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from codelet.context.compaction.actions import Action, action_of
-from codelet.context.compaction.history import read_failed, write_failed
+from codelet.context.compaction.signals import read_failed, write_failed
 from codelet.context.relations.graph import Relations
 from codelet.context.relations.imports import imports_in
 from codelet.messages import Message, calls_of, text_of

@@ -26,6 +26,16 @@ def act(name: str, **arguments: Any) -> Action:
         ("view_file", {"target_file": "a.py"}, "read", "a.py"),
         ("write", {"path": "a.py", "content": "x"}, "write", "a.py"),
         ("write", {"content": "x"}, "write", ""),
+        ("read_file", {"filePath": "a.py", "startLine": 1}, "read", "a.py"),
+        ("view_file", {"AbsolutePath": "/w/a.py"}, "read", "/w/a.py"),
+        ("create_file", {"filePath": "a.py", "content": "x"}, "write", "a.py"),
+        ("run_command", {"CommandLine": "make test", "Cwd": "/w"}, "command", "make test"),
+        ("delete_file", {"target_file": "a.py", "explanation": "x"}, "write", "a.py"),
+        ("delete_file", {"id": 7}, "other", ""),
+        ("rename_file", {"old_path": "a.py", "new_path": "b.py"}, "write", "b.py"),
+        ("move_file", {"source": "a.py", "destination": "b.py"}, "write", "b.py"),
+        ("move_file", {"source": "a.py"}, "other", ""),
+        ("str_replace_editor", {"command": "undo_edit", "path": "a.py"}, "write", "a.py"),
         ("Edit", {}, "write", ""),
         ("fs_write_text", {"file": "a.py", "text": "x"}, "write", "a.py"),
         ("rewrite_history", {"query": "x"}, "other", "x"),
@@ -73,6 +83,13 @@ def test_a_file_that_is_written_anew_has_nothing_of_its_old_content():
     assert act("str_replace_editor", command="create", path="a.py", file_text="x").whole
     assert not act("write", path="a.py", content=DIFF).whole
     assert not act("edit", path="a.py", new="x").whole
+
+
+def test_what_is_done_to_a_whole_file():
+    gone, moved = act("delete_file", path="a.py"), act("moveFile", source="a.py", destination="b.py")
+    assert (gone.written, gone.deleted, gone.moves) == ((), ("a.py",), False)
+    assert (moved.written, moved.deleted, moved.moves) == (("b.py",), ("a.py",), True)
+    assert act("str_replace_editor", command="undo_edit", path="a.py").undoes
 
 
 def test_a_deleted_file_is_no_written_one():

@@ -171,6 +171,7 @@ def test_what_an_edit_replaces_comes_before_what_it_puts_in() -> None:
         "none": None,
         "more": [{"newText": "d", "old_text": ["c", {"x": "e"}]}],
     }
+    assert list(texts_in({"new": "a", "replace_all": True, "line": 3})) == [(False, "a"), (False, "3")]
     assert list(texts_in(arguments)) == [
         (True, "a"), (False, "b"), (False, "2"), (True, "c"), (True, "e"), (False, "d")
     ]  # fmt: skip

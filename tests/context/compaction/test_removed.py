@@ -37,6 +37,11 @@ EDITS = {
     "unified": ("patch", {"path": "src/a.py", "diff": DIFF}),
     "fenced": ("apply_patch", {"input": f"**Update: `src/a.py`**\n\n```diff\n@@\n-{OLD}\n+{NEW}\n```"}),
     "blocks": ("replace_in_file", {"path": "src/a.py", "diff": BLOCK}),
+    "blocks with dashes": (
+        "replace_in_file",
+        {"path": "src/a.py", "diff": f"------- SEARCH\n{OLD}\n=======\n{NEW}\n+++++++ REPLACE"},
+    ),
+    "names in one word": ("replace_string_in_file", {"filePath": "src/a.py", "oldString": OLD, "newString": NEW}),
     "the whole file": ("write", {"path": "src/a.py", "content": f"def go():\n{NEW}\n"}),
     "sed": ("bash", {"command": "sed -i 's/retry_count < LIMIT/retry_count <= LIMIT/' src/a.py"}),
 }
@@ -75,10 +80,91 @@ def test_a_diff_in_a_result_or_in_prose_tells_what_it_puts_in(text: str, tool: b
     assert OLD.strip() not in lines and NEW.strip() in lines
 
 
-def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told():
-    failed = [calling(("e", *EDITS["codelet"])), result("e", "src/a.py: the old text does not occur in it")]
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "src/a.py: the old text does not occur in it",
+        "No replacement was performed, old_str `retry_count` did not appear verbatim in src/a.py.",
+        "No replacement was performed. Multiple occurrences of old_str `x` in lines [1, 9]. Please ensure it is unique",
+    ],
+)
+def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told(answer: str):
+    failed = [calling(("e", *EDITS["codelet"])), result("e", answer)]
     lines = shown(compact(session(*failed), 5_000).messages)
     assert OLD.strip() in lines and NEW.strip() not in lines
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The content was successfully saved to src/a.py.\n\nThe file as it is now:\nraise error: not found",
+        "The following files were successfully edited:\nsrc/a.py\nsrc/error.py",
+        "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nSuccess. Updated the following files:\nM src/error.py",
+        "The file has been updated. Here is a snippet:\n12\tif error: fail()",
+    ],
+)
+def test_an_edit_that_went_well_is_one_whatever_its_file_speaks_of(answer: str):
+    done = [calling(("e", *EDITS["codelet"])), result("e", answer)]
+    lines = shown(compact(session(*done), 5_000).messages)
+    assert NEW.strip() in lines and OLD.strip() not in lines
+
+
+def test_part_of_a_line_that_was_put_in_goes_with_the_line():
+    def edit(number: int, old: str, new: str, path: str = "src/a.py") -> list[Message]:
+        arguments = {"file_path": path, "old_string": old, "new_string": new}
+        return [
+            calling((f"e{number}", "search_replace", arguments)),
+            result(f"e{number}", "The file has been updated."),
+        ]
+
+    first, second = edit(1, "free_from = cents(40);", "free_from = eur_45(TAX);"), "const free_in: Map = { DE: 49 };"
+    done = edit(2, "export const free_from = eur_45(TAX);", second)
+    lines = shown(compact(session(*first, *done), 5_000).messages)
+    assert second in lines and "free_from = eur_45(TAX);" not in lines
+    elsewhere = edit(2, "export const free_from = eur_45(TAX);", second, "src/b.py")
+    assert "free_from = eur_45(TAX);" in shown(compact(session(*first, *elsewhere), 5_000).messages)
+
+
+def test_what_was_put_in_is_not_told_once_the_edit_was_taken_back():
+    there = [calling(("e", *EDITS["old_str"])), result("e", "The file src/a.py has been edited.")]
+    undo = {"command": "undo_edit", "path": "src/a.py"}
+    back = [calling(("u", "str_replace_editor", undo)), result("u", "Last edit to src/a.py undone successfully.")]
+    more = [calling(("m", "edit", {"path": "src/b.py", "old": "x", "new": NEW})), result("m", "edited src/b.py")]
+    assert NEW.strip() not in shown(compact(session(*there, *back), 5_000).messages)
+    assert NEW.strip() in shown(compact(session(*there, *more, *back), 5_000).messages), "another file has it still"
+    refused = [back[0], result("u", "Error: no edit history found for src/a.py.")]
+    assert NEW.strip() in shown(compact(session(*there, *refused), 5_000).messages)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "answer", "there"),
+    [
+        ("delete_file", {"target_file": "src/a.py"}, "Successfully deleted file: src/a.py", False),
+        ("deleteFile", {"filePath": "src/a.py"}, "Deleted.", False),
+        ("delete_file", {"target_file": "src/a.py"}, "Error: permission denied", True),
+        ("rename_file", {"old_path": "src/a.py", "new_path": "src/b.py"}, "Renamed.", True),
+    ],
+)
+def test_the_lines_of_a_file_go_with_it_but_not_when_it_moves(
+    name: str, arguments: dict[str, str], answer: str, there: bool
+):
+    done = session(calling(("d", name, arguments)), result("d", answer))
+    assert (OLD.strip() in shown(compact(done, 5_000).messages)) == there
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "there"),
+    [
+        ("git checkout src/a.py", "Updated 1 path from the index", False),
+        ("git checkout HEAD~1 src/a.py", "Updated 1 path from 1a2b3c4", False),
+        ("git checkout src/a.py", "Switched to branch 'src/a.py'", True),
+        ("git checkout src/c.py", "Updated 1 path from the index", True),
+    ],
+)
+def test_what_git_took_back_is_not_told(command: str, answer: str, there: bool):
+    edit = [calling(("e", *EDITS["codelet"])), result("e", "edited src/a.py: 1 replacement")]
+    back = [calling(("g", "bash", {"command": command})), result("g", f"{answer}\n[exit code 0]")]
+    assert (NEW.strip() in shown(compact(session(*edit, *back), 5_000).messages)) == there
 
 
 def test_what_comes_back_is_current_again_and_other_files_are_left_alone():

@@ -57,6 +57,19 @@ def run(line: str) -> Run | None:
         ("just test", "tests just"),
         ("gradle", None),
         ("mvn verify", "tests mvn"),
+        ("mvn clean install", "build mvn"),
+        ("mvn -q clean test -pl core", "tests mvn"),
+        ("mvn clean", None),
+        ("mvn deploy test", None),
+        ("mvn verify -DskipTests", "build mvn"),
+        ("mvn verify -Dmaven.test.skip=true", "build mvn"),
+        ("mvn verify -DskipTests=false", "tests mvn"),
+        ("mvn test -fn", None),
+        ("mvn test -Dmaven.test.failure.ignore=true", None),
+        ("./gradlew clean :app:test --tests Cart", "tests gradlew"),
+        ("./gradlew build -x test", "build gradlew"),
+        ("./gradlew check -x :app:test", "build gradlew"),
+        ("./gradlew test -m", None),
         ("npm test", "tests npm test"),
         ("npm t", "tests npm t"),
         ("npm run test:unit", "tests npm test:unit"),
@@ -110,6 +123,13 @@ def test_what_a_line_runs(line: str, what: str | None):
         ("A=1 pytest", "pytest", False),
         ("go test ./...", "go test ./pkg/a", True),
         ("go test ./pkg/...", "go test ./pkg/a", True),
+        ("go test ./pkg/...", "go test ./pkgs/a", False),
+        ("go test ./pkg", "go test ./pkg/a", False),
+        ("go test .", "go test ./pkg/a", False),
+        ("go test", "go test ./...", False),
+        ("go test", "go test .", True),
+        ("go test ./...", "go test", True),
+        ("go test ./pkg/a", "go test ./pkg/a -run TestOne", True),
         ("npm test", "npm test", True),
         ("npm test", "npm test src", False),
         ("npm test --tb src", "npm test --tb lib", False),
@@ -134,3 +154,26 @@ def test_a_run_that_could_not_begin_tells_nothing(line: str, code: int, tells: b
 def test_what_a_run_is_about_is_all_that_stands_behind_its_name(line: str) -> None:
     found = run(line)
     assert found is not None and found.places == (("main", "origin") if "main" in line else ())
+
+
+@pytest.mark.parametrize(
+    ("line", "output", "nothing"),
+    [
+        ("cargo test", "running 12 tests\ntest result: ok. 12 passed\n   Doc-tests gate\nrunning 0 tests", False),
+        ("cargo test x", "running 0 tests\ntest result: ok. 0 passed\nrunning 0 tests", True),
+        ("go test ./...", "?   \ta/cmd\t[no test files]\nok  \ta/queue\t0.412s\nok  \ta/pump\t(cached)", False),
+        ("go test ./...", "?   \ta/cmd\t[no test files]\nok  \ta/queue\t0.412s [no tests to run]", True),
+        ("go test -run X .", "testing: warning: no tests to run\nok  \ta/queue\t0.004s", True),
+        ("mvn test", "[INFO] No tests to run.\n[INFO] Tests run: 14, Failures: 0", False),
+        ("mvn test", "[INFO] No tests to run.\n[INFO] BUILD SUCCESS", True),
+        ("dotnet test", "No test matches the given testcase filter\nPassed!  - Failed:     0, Passed:    31", False),
+        ("dotnet test", "No test matches the given testcase filter", True),
+        ("phpunit", "No tests executed!", True),
+        ("rspec", "0 examples, 0 failures", True),
+        ("rspec", "10 examples, 0 failures", False),
+        ("pytest", "no tests ran in 0.01s", True),
+    ],
+)
+def test_a_run_of_no_test_says_nothing_and_one_of_which_a_part_had_none_does(line: str, output: str, nothing: bool):
+    found = run(line)
+    assert found is not None and found.ran_nothing(output) is nothing

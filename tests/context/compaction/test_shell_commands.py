@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.compaction.history import write_failed
 from codelet.context.compaction.parsing import LONG_TURN, parse_messages
 from codelet.context.compaction.shell_commands import ShellCommand, commands, endings
-from codelet.context.compaction.signals import claim_of
+from codelet.context.compaction.signals import claim_of, write_failed
 from tests.context.compaction.lists import says, user
 
 

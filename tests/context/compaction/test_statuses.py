@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -12,6 +13,7 @@ from codelet.context.compaction.ledger import Ledger
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import find_anchors
 from codelet.context.compaction.shell_commands import commands
+from codelet.context.compaction.signals import is_error_line
 from codelet.messages import kind_of, with_kinds
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
 
@@ -201,6 +203,27 @@ def test_an_error_that_nobody_can_tell_the_end_of_is_said_to_have_run_again_and_
     assert later.errors == []
 
 
+@pytest.mark.parametrize(
+    ("between", "told"),
+    [
+        ([], True),
+        ([calling(("x", "bash", {"command": "mypy ."})), result("x", "[exit code 0]")], True),
+        ([calling(("x", "bash", {"command": "./reset.sh"})), result("x", "[exit code 0]")], False),
+        ([calling(("x", "edit", {"path": "a.py", "old": "1", "new": "2"})), result("x", "edited a.py")], False),
+        ([says("I leave it."), user("I restarted the server, try again")], False),
+    ],
+)
+def test_an_error_that_came_and_went_with_nothing_changed_says_so(between: list[Message], told: bool):
+    failed = [user("go"), calling(("a", "bash", {"command": "pytest"})), result("a", f"{ERROR}\n[exit code 1]")]
+    passed = [calling(("b", "bash", {"command": "pytest"})), result("b", "9 passed\n[exit code 0]")]
+    readings = parse_messages(with_kinds([*failed, *between, *passed]))
+    ledger = Ledger()
+    ledger.take_in(list(enumerate(readings)), History(readings), [])
+    turn = 2 if len(between) == 2 and between[1]["role"] == "user" else 1
+    more = ", with nothing changed in between" if told else ""
+    assert ledger.settled == [f"t1 {ERROR}; settled by pytest (t{turn}){more}"]
+
+
 def test_a_status_tells_that_files_changed_since():
     edit = (calling(("e", "edit", {"path": "a.py", "old": "1", "new": "2"})), result("e", "edited a.py: 1 replacement"))
     messages = [
@@ -218,6 +241,7 @@ def test_a_status_tells_that_files_changed_since():
 def test_exit_codes_are_read_where_tools_put_them_and_nowhere_else():
     assert exit_code("ok\n[exit code 0]\n[it ran in a sandbox: no network]") == 0
     assert exit_code("Exit code 1\nboom") == 1
+    assert exit_code("Command: make\nDirectory: .\nOutput: x\nError: (none)\nExit Code: 2\nSignal: (none)") == 2
     assert exit_code("Chunk ID: x\nProcess exited with code 0\nOutput:\nExit code 3\nmore\nand\nmore") == 0
     assert exit_code("log\n\nCommand exited with code 2") == 2
     for text in ("worker: exit code 0 was seen\nall good", "the last line", "Exit code 1\nx\n[exit code 0]"):
@@ -235,6 +259,26 @@ def test_lines_that_are_not_understood_give_no_commands():
         "f() { a; }",
     ):
         assert commands(line) is None, line
+
+
+def test_a_result_in_json_is_read_as_its_output_and_exit_status():
+    def read(text: str) -> str:
+        return parse_messages([calling(("c", "shell", {"command": ["pytest"]})), result("c", text)])[1].text
+
+    both = {"output": f"{ERROR}\n1 failed", "metadata": {"exit_code": 1, "duration_seconds": 0.2}}
+    assert read(json.dumps(both)) == f"{ERROR}\n1 failed\n[exit code 1]"
+    assert read('{"output": "ok", "exit_code": 0}') == "ok\n[exit code 0]"
+    for other in (
+        '{"output": 1, "exit_code": 0}',
+        '{"output": "x", "exit_code": null}',
+        '{"exit_code": 0}',
+        '{"exit_code"',
+    ):
+        assert read(other) == other
+
+
+def test_a_field_for_errors_that_says_none_is_no_error():
+    assert not is_error_line("Error: (none)") and is_error_line("Error: (no) such file")
 
 
 def test_searching_for_errors_is_no_error():
