@@ -19,6 +19,8 @@ _PATH_KEYS = (
 _COMMAND_KEYS = ("command", "cmd", "script", "commandline")
 _FROM_KEYS = ("source", "sourcepath", "oldpath", "src", "from", "path", "filepath")
 _TO_KEYS = ("destination", "destinationpath", "newpath", "dest", "dst", "to", "targetpath", "target")
+# How long a command may run and the like, which says nothing of what it did.
+_RUNNING_KEYS = ("timeout", "timeoutms", "timeoutseconds", "yieldtimems", "maxoutputtokens", "login")
 _OTHER_KEYS = ("pattern", "query", "url", "name", "prompt", "description")
 _WRITERS = frozenset({"write", "edit", "create", "apply_patch", "multiedit", "multi_edit", "patch", "insert"})
 _WRITING = ("write", "edit", "create", "replace", "insert", "patch")
@@ -106,6 +108,8 @@ def action_of(call: Mapping[str, Any]) -> Action:
         return _write(call_id, name, "", [command[begins.start() :] if begins else command])
     if kind == "write":
         return _write(call_id, name, subject if path else "", rest, whole=command == "create")
+    if kind == "command":
+        rest = {key: value for key, value in rest.items() if _plain(key) not in (*_COMMAND_KEYS, *_RUNNING_KEYS)}
     edits = tuple(Edit(text) for _, text in texts_in(rest) if text and text != subject)
     return Action(call_id, name, kind, subject, edits)
 

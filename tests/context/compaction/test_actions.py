@@ -126,3 +126,8 @@ def test_a_label_is_one_line_of_bounded_length():
 @pytest.mark.parametrize("name", ["edit", "Write_File", "multi_edit", "insert_lines"])
 def test_what_edits_files_is_known_by_its_name(name: str):
     assert is_writer(name) and not is_writer("grep")
+
+
+def test_how_a_command_is_run_is_no_text_of_it():
+    action = act("shell", command=["bash", "-lc", "make test"], workdir="/srv/app", timeout_ms=120000, why="to see it")
+    assert (action.subject, action.values) == ("make test", ("/srv/app", "to see it"))
