@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from codelet.record import Record
 
@@ -182,6 +182,7 @@ def _components(path: str) -> list[str]:
     return [part.casefold() for part in path.split("/") if part not in ("", ".")]
 
 
+@lru_cache(maxsize=1 << 13)  # a line of several searches asks for each file of the tree several times
 def secret(path: str) -> str | None:
     """Why the content of `path` (relative inside the workspace) may be a secret, or None."""
     parts = _components(path)
