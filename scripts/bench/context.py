@@ -2,7 +2,7 @@
 
 Use: python scripts/bench/context.py --data DIR [--history REPOSITORY]
      [--only handover,rounds,recall,needles,speed,kit,cost] [--cuts N] [--shares S …] [--out FILE.json]
-     [--narratives DIR --only narratives]
+     [--only narratives [--narratives DIR]]
 Reads pi, SWE-agent and LangChain transcripts and Chat Completions lists. Baselines that need a package (langchain,
 compaction-conformance-kit) are skipped with a message where it is absent. Exit status 1: a compaction of about 150,000
 tokens took longer than is promised.
@@ -238,7 +238,7 @@ def main() -> int:
         "needles": lambda: measure_needles(transcripts, policies, args.shares),
         "speed": lambda: speed.measure(longest),
         "kit": measure_kit,
-        "narratives": lambda: narratives.measure(transcripts, args.narratives or Path(), args.shares),
+        "narratives": lambda: narratives.measure(transcripts, args.narratives, args.shares),
         "cost": lambda: measure_cost(transcripts, policies),
     }
     everything: dict[str, Table] = {}

@@ -2,12 +2,14 @@
 
 The narratives come from a folder, a file for each session, as a model answered `narrative.INSTRUCTION` or as somebody
 wrote them from the session: none is kept here, as they tell what stands in transcripts. Each is checked like a model's
-before it is used, so that what the check strikes is measured as well.
+before it is used, so that what the check strikes is measured as well. Without a folder each session gets a narrative
+that takes up its room and says nothing: so many questions are answered at least, whatever a real one tells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +26,36 @@ def file_of(folder: Path, session: str) -> Path:
     return folder / (session.replace("/", "_").replace(".", "_") + ".txt")
 
 
-def measure(transcripts: Sequence[Transcript], folder: Path, shares: Sequence[float]) -> list[dict[str, Any]]:
+def saying_nothing(room: int) -> str:
+    """Lines that take all the room of a narrative, which is in tokens, and answer no question."""
+    line = (
+        "State: the work went on as it was asked for, step {}{} after the other, and nothing more is to be said of it."
+    )
+    lines = [line.format(*letters) for letters in product("abcdefghij", repeat=2)]
+    return "\n".join(lines[: 4 * room // (len(line) + 1)])
+
+
+def measure(transcripts: Sequence[Transcript], folder: Path | None, shares: Sequence[float]) -> list[dict[str, Any]]:
     """One row per session and share that has a narrative and questions, and one over all of them for each share."""
     asked = handover.questions()
     rows: list[dict[str, Any]] = []
     for share in shares:
         own: list[dict[str, Any]] = []
         for transcript in transcripts:
-            path = file_of(folder, transcript.name)
-            if path.is_file() and transcript.name in asked:
-                text = path.read_text(encoding="utf-8")
+            text = _narrative_of(transcript, folder, share)
+            if text and transcript.name in asked:
                 own.append(_row(transcript, text, asked[transcript.name], share))
         names = ("asked", "without", "with", "lines", "struck")
         total = {name: sum(row[name] for row in own) for name in names}
         rows += [*own, {"session": "all of these", "share": share, **total}]
     return rows
+
+
+def _narrative_of(transcript: Transcript, folder: Path | None, share: float) -> str:
+    if folder is None:
+        return saying_nothing(narrative_room(int(size(transcript.messages) * share)))
+    path = file_of(folder, transcript.name)
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _row(transcript: Transcript, text: str, asked: Sequence[handover.Question], share: float) -> dict[str, Any]:
