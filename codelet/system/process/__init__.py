@@ -53,7 +53,7 @@ _DRAIN_LIMIT = 1 << 20
 _POLL = 0.01
 _TERM_GRACE = 0.2
 _TERM_POLLS = 20
-_SHORTEST_POLL, _GRACE = 0.001, 0.1
+_PAUSES = (0.001, 0.002, 0.004, 0.008, *[0.01] * 9, 0.0)  # so many looks, however long they take on a busy machine
 
 Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
@@ -264,14 +264,12 @@ class _Child:
         self.drain()
         if self._told.endswith(LEFT):
             return True
-        pause = _SHORTEST_POLL  # bubblewrap's inner processes are gone a moment after the outer one
-        end = self._loop.time() + _GRACE
-        while True:
+        for pause in _PAUSES:  # bubblewrap's inner processes are gone a moment after the outer one
             self._clean = not self._sinks and not self._tree.left_behind()
-            if self._clean or self._loop.time() > end:
-                return not self._clean
+            if self._clean:
+                break
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _POLL)
+        return not self._clean
 
     def leave(self) -> None:
         """After the exit: read what is left and end what stayed in the group, without a search."""

@@ -17,8 +17,10 @@ import time
 
 _PR_SET_CHILD_SUBREAPER = 36
 LEFT = b"left processes\n"
-_OWN_END_SECONDS = 0.1
-"""What a command started gets so much time to end by itself: a shell does not wait for `>(…)`."""
+_OWN_END_LOOKS = 20
+"""So often is looked whether what a command started ends by itself, 5 ms apart: a shell does not wait for `>(…)`, nor
+bubblewrap for its inner process. Looks, not seconds: on a busy machine those would pass before the others came to run.
+"""
 _TERM_SECONDS = 0.15
 _KILL_SECONDS = 2.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -98,12 +100,11 @@ def _reap(reaped: dict[int, int]) -> bool:
 
 def _end_by_themselves(reaped: dict[int, int]) -> bool:
     """Whether all that is below ends within a moment."""
-    end = time.monotonic() + _OWN_END_SECONDS
-    while not _reap(reaped):
-        if time.monotonic() > end:
-            return False
+    for _ in range(_OWN_END_LOOKS):
+        if _reap(reaped):
+            return True
         time.sleep(0.005)
-    return True
+    return _reap(reaped)
 
 
 def _end_below(patience: float, reaped: dict[int, int]) -> None:
