@@ -3,7 +3,7 @@
 The narratives come from a folder, a file for each session, as a model answered `narrative.INSTRUCTION` or as somebody
 wrote them from the session: none is kept here, as they tell what stands in transcripts. Each is checked like a model's
 before it is used, so that what the check strikes is measured as well. Without a folder each session gets a narrative
-that takes up its room and says nothing: so many questions are answered at least, whatever a real one tells.
+that takes up its room and says nothing: what the room costs. A real one may still cost other lines, those of its names.
 """
 
 from __future__ import annotations
