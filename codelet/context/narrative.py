@@ -1,8 +1,8 @@
 """The narrative: the head of a summary in a model's words, checked line by line before anything of it is kept.
 
 The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
-is empty, larger than its source or its room, a refusal, or a tool call. In any other answer, lines are struck that name
-something that never occurred, or say that a run passed which failed. Without a narrative compaction works the same.
+is empty, larger than its source, a refusal, or a tool call. In any other answer, lines are struck that name something
+that never occurred, say that a run passed which failed, or have no room. Without a narrative compaction works the same.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ _REFUSED = re.compile(
 _HEADING = re.compile(
     r"\W*(?:goal|state|done|tried|cause|value|open question|next)[^:\n]{0,60}:", re.IGNORECASE | re.MULTILINE
 )
+# What is kept first where the room does not take all.
+_FIRST = re.compile(r"\W*(?:goal|state|value|open question|next)\b", re.IGNORECASE)
 _LONGEST_LINE = 600
 _MOST_LINES = 60
 
@@ -99,13 +101,14 @@ class NarrativeCheck:
         self.struck: list[str] = []
         self._joined = "\n".join(source)
         self._flat = " ".join(self._joined.split())
-        self._room = min(room, sum(estimate_text(text) for text in source))
+        self._room = room
+        self._source_size = sum(estimate_text(text) for text in source)
         self._runs = runs
 
     def accepted(self, answer: object) -> tuple[str, ...]:
         """The lines that can be kept; none if the answer is worthless as a whole."""
         self.struck = []
-        if not isinstance(answer, str) or not answer.strip() or estimate_text(answer) > self._room:
+        if not isinstance(answer, str) or not answer.strip() or estimate_text(answer) > self._source_size:
             return ()
         if any(mark in answer for mark in ("<tool_call", '"tool_calls"', "<compacted turns=", "<system-reminder>")):
             return ()
@@ -120,7 +123,18 @@ class NarrativeCheck:
                 self.struck.append(f"{line[:160]} ({why})")
             else:
                 kept.append(line)
-        return tuple(kept[:_MOST_LINES])
+        return self._fitting(kept)
+
+    def _fitting(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """The lines that the room takes, in their order, those first that say where the work stands and goes on."""
+        taken: set[int] = set()
+        for number in sorted(range(len(lines)), key=lambda place: _FIRST.match(lines[place]) is None):
+            with_it = [lines[place] for place in sorted({*taken, number})]
+            if len(with_it) <= _MOST_LINES and estimate_text("\n".join(with_it)) <= self._room:
+                taken.add(number)
+            else:
+                self.struck.append(f"{lines[number][:160]} (no room for it)")
+        return tuple(line for number, line in enumerate(lines) if number in taken)
 
     def _fault(self, line: str) -> str:
         """Why a line cannot be kept; "" if it can."""

@@ -188,3 +188,12 @@ def test_what_is_only_spelt_otherwise_is_not_struck(line: str, kept: bool):
         "more of what was said " * 40,
     ]
     assert (NarrativeCheck(source).accepted(line) == (line.strip(),)) == kept
+
+
+def test_of_an_answer_that_is_too_long_the_lines_that_fit_are_kept_and_the_others_told():
+    source = ["the words of a long session " * 100]
+    lines = ["Goal: a", *(f"Done: {'and more ' * 9}{letter}" for letter in "abcdefgh"), "Next step: z"]
+    check = NarrativeCheck(source, room=60)
+    assert check.accepted("\n".join(lines)) == (lines[0], lines[1], lines[2], lines[-1])
+    assert check.struck == [f"{line} (no room for it)" for line in lines[3:-1]]
+    assert NarrativeCheck(source, room=600).accepted("\n".join(lines)) == tuple(lines)

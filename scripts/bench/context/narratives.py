@@ -27,12 +27,11 @@ def file_of(folder: Path, session: str) -> Path:
 
 
 def saying_nothing(room: int) -> str:
-    """Lines that take all the room of a narrative, which is in tokens, and answer no question."""
-    line = (
-        "State: the work went on as it was asked for, step {}{} after the other, and nothing more is to be said of it."
-    )
-    lines = [line.format(*letters) for letters in product("abcdefghij", repeat=2)]
-    return "\n".join(lines[: 4 * room // (len(line) + 1)])
+    """Fifty lines that take all the room of a narrative, which is in tokens, and answer no question."""
+    said = "the work went on as it was asked for, and nothing more is to be said of it; "
+    length = 4 * room // 50 - len("State: ab ") - 1
+    letters = (f"{one}{other}" for one, other in product("abcde", "abcdefghij"))
+    return "\n".join(f"State: {pair} {(said * 4)[:length]}" for pair in letters)
 
 
 def measure(transcripts: Sequence[Transcript], folder: Path | None, shares: Sequence[float]) -> list[dict[str, Any]]:
