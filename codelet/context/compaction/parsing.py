@@ -184,7 +184,10 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
             found.append(ParsedMessage("assistant", text_of(message), turn, actions))
         elif kind == "tool":
             answers = made.get(str(message.get("tool_call_id")))
-            found.append(ParsedMessage("result", _output_in(text_of(message)), turn, answers=answers))
+            text = text_of(message)
+            if answers is not None and answers.kind == "command":
+                text = _output_in(text)
+            found.append(ParsedMessage("result", text, turn, answers=answers))
         else:
             found.append(ParsedMessage("other", text_of(message), turn))
     for index, message in enumerate(messages):
@@ -195,7 +198,7 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
 
 
 def _output_in(text: str) -> str:
-    """What a command printed, and its exit status, where a result is a JSON object that holds both; else the text."""
+    """What a command printed, and its exit status, where its result is a JSON object that holds both; else the text."""
     if not text.startswith("{") or '"exit_code"' not in text:
         return text
     try:
