@@ -75,6 +75,11 @@ class Action:
     moves: bool = False
 
     @property
+    def gone(self) -> tuple[str, ...]:
+        """The files that it deletes and that stand nowhere else now."""
+        return () if self.moves else self.deleted
+
+    @property
     def values(self) -> tuple[str, ...]:
         """What the call says or adds, apart from its subject."""
         return tuple(edit.text for edit in self.edits if edit.text)

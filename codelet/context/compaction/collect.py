@@ -105,7 +105,7 @@ def _take_little(
         if action.kind == "write" and not write_failed(results.get(action.call_id, "")):
             if action.whole:
                 collector.stale.rewrite(action.subject, [line for text in action.values for line in text.split("\n")])
-            for file in () if action.moves else action.deleted:
+            for file in action.gone:
                 collector.stale.rewrite(file)
 
 
@@ -149,7 +149,7 @@ def _take_action(collector: LineCollector, source: int, action: Action, answer: 
         _remove(collector, edit.removed)
         if edit.text:
             collector.add(source, edit.text, "assistant")
-    for file in () if action.moves else action.deleted:
+    for file in action.gone:
         collector.stale.rewrite(file)
 
 

@@ -93,7 +93,10 @@ def is_constant(raw: str) -> bool:
 
 
 def as_test(raw: bytes) -> bytes | None:
-    """The command `test …` that brackets stand for: no value is split or matched in `[[ … ]]` as it might be there."""
+    """The command `test …` that brackets stand for; None where `[[ … ]]` might do more.
+
+    Bash neither splits words nor matches file names in `[[ … ]]`: read as `test`, it does no less than it really does.
+    """
     found = _TEST.fullmatch(raw)
     return found and b"test " + (found[1] or found[2]).strip(b" \t")
 

@@ -151,7 +151,7 @@ class ScriptReader:
             self.operator = ";"
 
     def _bracket(self, test: bytes, node: Node, scope: tuple[int, ...]) -> None:
-        """`[ … ]` is a command like any other: read it again as `test …`, at the same place in the source."""
+        """Brackets are a command like any other: read it again as `test …`, at the same place in the source."""
         inner = b" " * node.start_byte + test
         again = Script()
         reader = ScriptReader(inner, again)

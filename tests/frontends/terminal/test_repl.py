@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyte
 import pytest
@@ -48,22 +49,25 @@ def test_words_that_leave(start: Start, word: str) -> None:
     assert terminal.wait_exit() == 0
 
 
-def test_ctrl_d_right_behind_a_stop_leaves(start: Start) -> None:
-    """The turn is not quite over then, and no prompt is there that could take the key."""
-    terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
+def in_a_command(start: Start, *following: dict[str, Any]) -> Terminal:
+    """A session in whose first turn a command runs that does not end by itself."""
+    terminal = start(step("I wait.", bash("sleep 60")), *following, arguments=("--yes",))
     terminal.wait_for(STATUS)
     terminal.line("hello")
     terminal.wait_for("sleep 60")
+    return terminal
+
+
+def test_ctrl_d_right_behind_a_stop_leaves(start: Start) -> None:
+    """The turn is not quite over then, and no prompt is there that could take the key."""
+    terminal = in_a_command(start)
     terminal.type("\x03\x04")
     assert terminal.wait_exit() == 0
 
 
 def test_a_line_right_behind_a_stop_is_the_next_prompt(start: Start) -> None:
     """What was queued before the stop is given back to be edited; what is entered behind it is meant as it stands."""
-    terminal = start(step("I wait.", bash("sleep 60")), step("And on."), arguments=("--yes",))
-    terminal.wait_for(STATUS)
-    terminal.line("hello")
-    terminal.wait_for("sleep 60")
+    terminal = in_a_command(start, step("And on."))
     terminal.type("\x03go on\r")
     terminal.wait_for("And on.")
     terminal.line("exit")
@@ -71,10 +75,7 @@ def test_a_line_right_behind_a_stop_is_the_next_prompt(start: Start) -> None:
 
 
 def test_a_line_before_a_stop_is_given_back(start: Start) -> None:
-    terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
-    terminal.wait_for(STATUS)
-    terminal.line("hello")
-    terminal.wait_for("sleep 60")
+    terminal = in_a_command(start)
     terminal.type("exit\r\x03\r")
     terminal.wait_for("continue: the model sees this")
     terminal.wait_for("› exit")
@@ -84,10 +85,7 @@ def test_a_line_before_a_stop_is_given_back(start: Start) -> None:
 
 
 def test_ctrl_d_before_a_stop_does_not_leave(start: Start) -> None:
-    terminal = start(step("I wait.", bash("sleep 60")), arguments=("--yes",))
-    terminal.wait_for(STATUS)
-    terminal.line("hello")
-    terminal.wait_for("sleep 60")
+    terminal = in_a_command(start)
     terminal.type("\x04\x03")
     terminal.wait_for("continue: the model sees this")
     terminal.line("exit")
