@@ -275,6 +275,8 @@ def test_a_result_in_json_is_read_as_its_output_and_exit_status():
         '{"exit_code"',
     ):
         assert read(other) == other
+    of_a_file = [calling(("c", "read", {"path": "run.json"})), result("c", json.dumps(both))]
+    assert parse_messages(of_a_file)[1].text == json.dumps(both)
 
 
 def test_a_field_for_errors_that_says_none_is_no_error():
