@@ -21,6 +21,9 @@ _OWN_END_LOOKS = 20
 """So often is looked whether what a command started ends by itself, 5 ms apart: a shell does not wait for `>(…)`, nor
 bubblewrap for its inner process. Looks, not seconds: on a busy machine those would pass before the others came to run.
 """
+# Of the kernel's line on a process, behind its name: its flags and the signals that wait for it (man 5 proc_pid_stat).
+_FLAGS, _EXITING = 6, 0x4
+_PENDING, _KILL_IS_PENDING = 28, 1 << (signal.SIGKILL - 1)
 _TERM_SECONDS = 0.15
 _KILL_SECONDS = 2.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -104,7 +107,7 @@ def _end_by_themselves(reaped: dict[int, int]) -> bool:
         if _reap(reaped):
             return True
         time.sleep(0.005)
-    return _reap(reaped)
+    return not any(map(_runs_on, _below()))
 
 
 def _end_below(patience: float, reaped: dict[int, int]) -> None:
@@ -136,6 +139,13 @@ def _status(pid: str) -> bytes:
             return file.read()
     except OSError:
         return b""
+
+
+def _runs_on(pid: int) -> bool:
+    """Whether a process is neither killed nor ending: to take down a namespace, as of a sandbox, takes a while."""
+    line = _status(str(pid))
+    fields = line[line.rfind(b")") + 2 :].split()
+    return bool(fields) and not (int(fields[_FLAGS]) & _EXITING or int(fields[_PENDING]) & _KILL_IS_PENDING)
 
 
 def _below() -> list[int]:

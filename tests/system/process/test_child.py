@@ -276,6 +276,30 @@ async def test_what_the_shell_does_not_wait_for_gets_a_moment(tmp_path: Path) ->
     assert not done.background
 
 
+async def test_what_was_killed_but_is_not_at_its_end_was_not_left_in_the_background(
+    tmp_path: Path, number: str
+) -> None:
+    """As bubblewrap's inner process is on a busy machine; here a freezer holds it."""
+    group = Path("/sys/fs/cgroup/freezer") / f"codelet-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"needs a freezer of its own: {error.strerror}")
+    state, members = group / "freezer.state", group / "cgroup.procs"
+    freeze = f"echo $! > {members}; echo FROZEN > {state}; until grep -q FROZEN {state}; do sleep 0.02; done"
+    try:
+        for kill, left in (("kill -9 $!", False), ("true", True)):
+            command = f"sleep {number} >/dev/null 2>&1 & {freeze}; {kill}; echo done"
+            done = await run_child(command, cwd=tmp_path, timeout=20, output_limit=1000)
+            assert (done.output, done.background) == ("done\n", left)
+            state.write_text("THAWED")
+            await happens(lambda: not members.read_text())
+    finally:
+        state.write_text("THAWED")
+        await happens(lambda: not members.read_text())
+        group.rmdir()
+
+
 async def test_parallel_commands_do_not_end_each_other(tmp_path: Path, number: str) -> None:
     own_session = f"(setsid bash -c '{UNTIL.format('go')}; echo alive; touch said' &)"
     command = f"{own_session}; touch begun; {UNTIL.format('said')}"
