@@ -241,8 +241,12 @@ class LineCollector:
         """The weight of every name: its shape times the logarithm of how much it was used."""
         used = self.used
         logs = {level: log2_milli(2 + level) for level in {amount // _LEVEL for amount in used}}
+        # Words of one shape and one level share one number: a million of their own would be cold in every cache.
+        weights = {
+            shape: {level: shape * log // 10 for level, log in logs.items()} for shape in set(self.lexicon.shape)
+        }
         return [
-            shape * logs[amount // _LEVEL] // 10 if amount else 0
+            weights[shape][amount // _LEVEL] if amount else 0
             for shape, amount in zip(self.lexicon.shape, used, strict=True)
         ]
 

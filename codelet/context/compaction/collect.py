@@ -98,7 +98,8 @@ def _take_little(
     """Collect of a message that is not read line by line the agent's last words in a turn, and what it took out."""
     collector = found.collector
     if ends:
-        text = _as_it_is_now(collector, reading.text[:_ENDING].rpartition("\n")[0] or reading.text[:_ENDING])
+        ending = reading.text[:_ENDING].rpartition("\n")[0] or reading.text[:_ENDING]
+        text = _as_it_is_now(collector, ending, reading)
         collector.add(collector.source((index, 0), reading.turn, "", step=reading.step), text, "assistant")
     _edits_in(found, reading, results)
     for action in reading.actions:
@@ -158,14 +159,19 @@ def _take_result(collector: LineCollector, source: int, reading: ParsedMessage, 
     kind = reading.answers.kind if reading.answers is not None else "other"
     if kind == "write":
         text = "\n".join(line for line in text.split("\n") if not _MINUS.match(line))
-    collector.add(source, text if kind == "read" else _as_it_is_now(collector, text), "result")
+    collector.add(source, text if kind == "read" else _as_it_is_now(collector, text, reading), "result")
 
 
-def _as_it_is_now(collector: LineCollector, text: str) -> str:
-    """A text without the lines that an edit in it removed: these are stale from here on."""
-    if not shows_edit(text):
+def _as_it_is_now(collector: LineCollector, text: str, reading: ParsedMessage) -> str:
+    """A message's text, or a part of it, without the lines that an edit in it removed: these are stale from here on."""
+    if text is reading.text:
+        parts = reading.edited
+    elif shows_edit(text):
+        parts = without_removed(text)
+    else:
         return text
-    parts = without_removed(text)
+    if parts is None:
+        return text
     _remove(collector, parts.removed)
     return parts.text
 
@@ -186,7 +192,7 @@ def _take(
         _take_segment(found, index, reading, block)
     elif reading.kind == "assistant":
         if reading.text:
-            text = _as_it_is_now(collector, reading.text)
+            text = _as_it_is_now(collector, reading.text, reading)
             collector.add(collector.source((index, 0), reading.turn, "", step=reading.step), text, "assistant")
         for number, action in enumerate(reading.actions, 1):
             label = label_of(action)

@@ -85,7 +85,7 @@ class Selection:
             if costs[i] > longest:  # without any heading already too long for what is left, which only shrinks
                 pop(heap)
                 refused += 1
-                if 8 * refused > len(heap):  # most are too long by now: leaving them in one go is linear
+                if 32 * refused > len(heap):  # most are too long by now: leaving them in one go is linear
                     refused, heap = 0, [one for one in heap if costs[-one & mask] <= longest]
                     heapq.heapify(heap)
                 continue
@@ -160,16 +160,16 @@ class Selection:
         own = self.candidates.source[index]
         head = self._heads[own]
         taken = [index]
-        cost = len(self.candidates.text[index]) + 1
+        cost = self._costs[index] - FRAME + 1
         if own not in self._opened and head not in (-1, index):
             taken.append(head)
-            cost += len(self.candidates.text[head]) + 1
+            cost += self._costs[head] - FRAME + 1
         elif own not in self._opened:
             cost += self._headers[own]
         above = self.candidates.above.get(index, index)
         if above not in self._taken and above not in taken and self.candidates.source[above] == own:
             taken.append(above)
-            cost += len(self.candidates.text[above]) + 1
+            cost += self._costs[above] - FRAME + 1
         if self.spent + cost > limit:
             return []
         self.spent += cost

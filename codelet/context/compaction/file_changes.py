@@ -223,8 +223,10 @@ class StaleLines:
         self._source_of = source_of
         self._number = number
         self._of_source: dict[int, list[int]] = {}
-        # The sources that show a file, and the files by their last name.
+        self._size: dict[int, int] = {}
+        # The sources that show a file, those of them that still hold lines of it, and the files by their last name.
         self._showing: dict[str, list[int]] = {}
+        self._holding: dict[str, list[int]] = {}
         self._named: dict[str, list[str]] = {}
         self._numbered: dict[str, list[int]] = {}
         self._looked_at = 0
@@ -239,10 +241,14 @@ class StaleLines:
         if wrote:
             self.wrote.add(source)
 
-    def took(self, source: int, numbers: Iterable[int], texts: Iterable[str]) -> None:
+    def took(self, source: int, numbers: Sequence[int], texts: Iterable[str]) -> None:
         """Record that candidates came in, or came again: they are current."""
         if source in self.files or source in self.wrote:
-            self._of_source.setdefault(source, []).extend(numbers)
+            own = self._of_source.setdefault(source, [])
+            if not own:
+                self._holding.setdefault(self.files.get(source, ""), []).append(source)
+            own.extend(numbers)
+            self._size[source] = self._size.get(source, 0) + len(numbers)
         if self.gone:
             self.gone.difference_update(texts)
 
@@ -273,7 +279,7 @@ class StaleLines:
         """The candidates that small edits put into a file of late; each may be part of a line."""
         for shown in self._named.get(file.rpartition("/")[2], ()) if file else ():
             for source in self._showing[shown][-_LATE_EDITS:] if same_file(shown, file) else ():
-                if source in self.wrote and len(self._of_source.get(source, ())) <= _SMALL_EDIT:
+                if source in self.wrote and self._size.get(source, 0) <= _SMALL_EDIT:
                     yield from self._of(source)
 
     def _remove_part(self, file: str, part: str) -> None:
@@ -330,18 +336,32 @@ class StaleLines:
             places = (found.start() for pattern in patterns for found in pattern.finditer(whole))
             self.dead.update(numbers[bisect_right(ends, place)] for place in places if place < len(whole))
 
-    def _meant(self, path: str) -> list[str]:
-        return [file for file in self._showing if covers_path(path, file)]
+    def _meant(self, path: str) -> Iterable[str]:
+        """The files that a path in a command covers (`covers_path`), without asking each of them where it is plain."""
+        if _GLOB.search(path):
+            return [file for file in self._showing if covers_path(path, file)]
+        plain = path.rstrip("/").removeprefix("./")
+        within = f"/{plain.lstrip('/')}/"
+        named = [file for file in self._named.get(plain.rpartition("/")[2], ()) if same_file(plain, file)]
+        return dict.fromkeys([*named, *(file for file in self._showing if within in "/" + file)])
 
     def _of_file(self, file: str) -> Iterator[int]:
         """The candidates that stood last in a source that shows a file."""
         for shown in self._named.get(file.rpartition("/")[2], ()) if file else ():
             if same_file(shown, file):
-                for source in self._showing[shown]:
-                    yield from self._of(source)
+                sources = self._holding.get(shown, [])
+                sources[:] = [source for source in sources if self._of(source)]
+                for source in sources:
+                    yield from self._of_source[source]
 
     def _of(self, source: int) -> list[int]:
-        return [n for n in self._of_source.get(source, ()) if self._source_of[n] == source]
+        """The candidates that stood last in a source, but for stale ones that stay so.
+
+        What moved on to a newer source never comes back to this one, so it is looked at once.
+        """
+        own = self._of_source.get(source, [])
+        own[:] = [n for n in own if self._source_of[n] == source and (n not in self.dead or n in self._stashed)]
+        return own
 
     def _may_be_of(self, number: int, file: str) -> bool:
         """Whether a candidate may be a line of a file: it is not known to belong to another."""

@@ -16,6 +16,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of, with_file_of
+from codelet.context.compaction.edits import EditedText, shows_edit, without_removed
 from codelet.context.compaction.segments import ParsedSegment, last_step, last_turn, parse_segment
 from codelet.context.compaction.signals import EXIT_MARK, is_error_line
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
@@ -139,6 +140,11 @@ class ParsedMessage:
     segment: ParsedSegment | None = None
     reminder: str | None = None
     step: int = 0
+
+    @cached_property
+    def edited(self) -> EditedText | None:
+        """Its text without what the edits in it remove; None if it shows none. Read once for all attempts."""
+        return without_removed(self.text) if shows_edit(self.text) else None
 
     @cached_property
     def errors(self) -> tuple[str, ...]:

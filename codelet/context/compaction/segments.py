@@ -124,7 +124,8 @@ def render(segment: ParsedSegment, *, note: bool) -> str:
             parts.extend(map(_no_key, map(guarded, entry.lines)))
         elif entry.is_user or (not entry.label and entry.lines):
             first, *rest = entry.lines or [""]
-            parts.append(f"{head} {first}")
+            # A line of the agent's is counted before anybody knows whether it will stand first.
+            parts.append(f"{head} {first if entry.is_user else guarded(first)}")
             parts.extend(map(guarded, rest))
         else:
             parts.append(head)

@@ -199,6 +199,13 @@ def test_the_size_is_told_right_with_several_segments(share):
     assert 98 * target <= 100 * made.report.after <= 100 * target
 
 
+@pytest.mark.parametrize("target", range(165, 185))
+def test_the_size_is_told_right_of_words_that_look_like_a_heading(target):
+    words = calling(("c0", "read", {"path": "src/a.py"}), text="[t0000000 000000000000000000000]")
+    made = compact([user(""), words, result("c0", "ok"), user("word and more of it. " * 90)], target)
+    assert made.report.after == size(made.messages)
+
+
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("target", [2_000, 8_000, 16_000, 24_000])
 def test_what_lines_do_not_need_goes_to_the_newest_results(target, asked):

@@ -230,6 +230,47 @@ def test_a_file_written_anew_holds_what_it_was_given() -> None:
     assert seen.dead == ["one"]
 
 
+class Counted(list[str]):
+    """Lines that count how often one of them is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, place: int) -> str:  # type: ignore[override]
+        self.looks += 1
+        return super().__getitem__(place)
+
+
+def looks_of(writes: int) -> int:
+    """How many lines are looked at while a file is written anew so often, each time with other lines."""
+    seen = Seen()
+    seen.texts = Counted()
+    seen.stale = StaleLines(seen.texts, seen.source_of, {}.get)
+    for source in range(writes):
+        seen.stale.rewrite("src/a.py")
+        seen.stale.happened(effects(endings("sed -i s/nothing/x/ src/a.py", 0, ""), ""))
+        numbers = range(len(seen.texts), len(seen.texts) + 5)
+        seen.texts += [f"line {number} of the file" for number in numbers]
+        seen.source_of += [source] * 5
+        seen.stale.shows(source, "src/a.py", wrote=True)
+        seen.stale.took(source, numbers, seen.texts[-5:])
+    return seen.texts.looks
+
+
+def test_a_file_that_changes_all_the_time_costs_as_much_at_the_end_as_at_the_beginning() -> None:
+    assert looks_of(400) < 5 * looks_of(100)
+
+
+def test_a_large_edit_stays_one_when_most_of_its_lines_were_read_again() -> None:
+    many = [f"part {number} of it" for number in range(50)]
+    seen = Seen(("a.py", many), ("a.py", many[5:]), wrote=(0,))
+    seen.stale.rewrite("b.py")
+    seen.stale.remove("a.py", ["x = part 1 of it + 1"])
+    assert seen.dead == []
+    few = Seen(("a.py", many[:9]), ("a.py", many[5:]), wrote=(0,))
+    few.stale.remove("a.py", ["x = part 1 of it + 1"])
+    assert few.dead == ["part 1 of it"]
+
+
 def test_commands_make_lines_stale() -> None:
     sources = (("src/a.py", ["one 1", "two 2"]), ("src/b.py", ["three 3"]), ("c.txt", ["four 4"]))
     assert Seen(*sources).run("rm src/a.py") == ["one 1", "two 2"]
