@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import zlib
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from codelet.context.compaction.file_changes import FileEffect, effects
 from codelet.context.compaction.parsing import ParsedMessage
@@ -214,6 +215,7 @@ class History:
     def __init__(self, readings: Sequence[ParsedMessage]) -> None:
         self._readings = readings
         self._covering: dict[str, list[int]] = {}
+        self._judged: dict[OpenError, OpenError] = {}
 
     @cached_property
     def ended(self) -> Endings:
@@ -240,11 +242,21 @@ class History:
 
     def judged(self, fault: OpenError) -> OpenError:
         """An error in the light of what ran later; of one that went without a change in between that is told."""
+        if fault not in self._judged:
+            self._judged[fault] = self._judge(fault)
+        return self._judged[fault]
+
+    def _judge(self, fault: OpenError) -> OpenError:
         found = fault.after(self.bearing_on(fault.origins))
         if not found.settled or found.settled == UNTOLD or fault.place < 0:
             return found
-        later = [one for one in self.executions if one.place > fault.place and one.turn == fault.turn]
-        tried = list(takewhile(lambda one: one.what in ("tests", "build"), later))
+        behind = bisect_right(self.executions, fault.place, key=lambda one: one.place)
+        tried = list(
+            takewhile(
+                lambda one: one.turn == fault.turn and one.what in ("tests", "build"),
+                islice(self.executions, behind, None),
+            )
+        )
         came_and_went = any(found.settled == one.named and one.passed for one in tried)
         return replace(found, settled=found.settled + CAME_AND_WENT) if came_and_went else found
 
