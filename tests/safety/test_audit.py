@@ -146,6 +146,30 @@ def test_a_full_disk_stops_the_call(codelet: Codelet, model_server: ModelServer,
     assert not (codelet.cwd / "made").exists()
 
 
+@pytest.mark.parametrize("way", ["deleted", "replaced"])
+def test_a_file_that_is_taken_away_stops_the_calls(codelet: Codelet, model_server: ModelServer, way: str) -> None:
+    wait = "touch begun; for i in $(seq 600); do [ -e go ] && break; sleep 0.05; done"
+    commands = (wait, "touch made")
+    model_server.script = [
+        *(Reply(calls=[Call(str(n), "bash", {"command": command})]) for n, command in enumerate(commands)),
+        Reply(text="done"),
+    ]
+    child = start(*codelet.arguments, "-p", "go", "--yes", "--audit", "a", cwd=codelet.cwd, home=codelet.home, env=KEYS)
+    until((codelet.cwd / "begun").exists)
+    if way == "replaced":  # as an editor saves
+        (codelet.cwd / "b").write_bytes((codelet.cwd / "a").read_bytes())
+        (codelet.cwd / "b").replace(codelet.cwd / "a")
+    else:
+        (codelet.cwd / "a").unlink()
+    (codelet.cwd / "go").touch()
+    error = child.communicate(timeout=PATIENCE)[1].decode()
+    assert child.returncode == 5, error
+    assert "the audit file" in error
+    assert "was deleted or replaced" in error
+    assert "Traceback" not in error
+    assert not (codelet.cwd / "made").exists()
+
+
 def test_only_a_regular_file_will_do(codelet: Codelet, model_server: ModelServer) -> None:
     model_server.script = [Reply(calls=[Call("a", "bash", {"command": "touch made"})]), Reply(text="done")]
     done = codelet("-p", "go", "--yes", "--audit", "/dev/full")

@@ -88,6 +88,8 @@ class AuditLog:
         plain = {key: _masked(value) for key, value in fields.items()}
         self._lock()
         try:
+            if os.fstat(self._file).st_nlink == 0:  # it would take records that nobody can ever read
+                raise AuditError(f"the audit file {self._path} was deleted or replaced: nothing more can be recorded")
             missing = self._before if self._is_gone() else None
             number, previous, torn = self._end()
             if torn is not None:
