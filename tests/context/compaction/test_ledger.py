@@ -392,6 +392,10 @@ def test_what_an_editor_is_told_to_do_is_no_line_of_the_file():
     call_of = {"command": "str_replace", "path": "a.py", "old_str": "x = 10_000", "new_str": "x = 20_000"}
     found = after(call("str_replace_editor", "The file a.py has been edited.", **call_of))
     assert found.changes["a.py"].lines == ("x = 20_000",)
+    more = {"instruction": "Raise the limit of x", "explanation": "It is too low", "expected_replacements": 100_000_000}
+    of_other = {"file_path": "a.py", "old_string": "x = 10_000", "new_string": "x = 20_000"}
+    for change in (of_other | more, more | of_other):
+        assert after(call("replace", "Modified a.py", **change)).changes["a.py"].lines == ("x = 20_000",)
 
 
 def test_a_list_of_files_says_that_it_does_not_name_all_of_them_in_later_summaries_too():
