@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of, with_file_of
@@ -30,6 +30,8 @@ _OUTPUT_KEYS = re.compile(r'"(?:exit_?code|return_?code|stdout)"', re.IGNORECASE
 # What stands behind a command's output where a tool frames it, and within how many characters the output begins.
 _FRAME_END = re.compile(r"(Error|Exit Code|Signal|Background PIDs|Process Group PGID): (.*)")
 _FRAME_HEAD, _NONE = 20_000, "(none)"
+# The name of an error alone in its line.
+_NAMES_ERROR = re.compile(r"[\w.:]*(?:Error|Exception|Failure):")
 _SPEAKERS = frozenset({"system", "user", "assistant", "developer"})
 
 
@@ -154,12 +156,28 @@ class ParsedMessage:
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
-        """The first two lines that report an error; looked for once, as several parts ask."""
+        """The first two lines that report an error; looked for once, as several parts ask.
+
+        A line that only opens what follows (`The following tests FAILED:`) is none where any other is; behind the name
+        of an error its message is taken from the next line.
+        """
         if not is_error_line(self.text):
             return ()
-        lines = map(str.strip, self.text.split("\n"))
-        told = (line for line in lines if 8 <= len(line) <= 400 and is_error_line(line))
-        return tuple(islice((line for line in told if not EXIT_MARK.fullmatch(line)), 2))
+        lines = list(filter(None, map(str.strip, self.text.split("\n"))))
+        openings: list[str] = []
+        told: list[str] = []
+        for place, line in enumerate(lines):
+            if not 8 <= len(line) <= 400 or not is_error_line(line) or EXIT_MARK.fullmatch(line):
+                continue
+            if not line.endswith(":"):
+                told.append(line)
+            elif _NAMES_ERROR.fullmatch(line) and place + 1 < len(lines):
+                told.append(f"{line} {lines[place + 1]}"[:400])
+            else:
+                openings.append(line)
+            if len(told) == 2:
+                break
+        return tuple(told or openings[:2])
 
 
 def turns_of(messages: Sequence[AnyMessage]) -> list[int]:

@@ -314,6 +314,24 @@ def test_a_field_for_errors_that_says_none_is_no_error():
     assert not is_error_line("Error: (none)") and is_error_line("Error: (no) such file")
 
 
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("1 tests failed\nThe following tests FAILED:\n\t21 - ring\nErrors while running\nERROR: ring overflowed", 1),
+        ("[ERROR] COMPILATION ERROR :\n[ERROR] User.java:[5,25] error: no such package", 1),
+        ("  RoutingError:\n\n    No route matches [POST]\n  Failure/Error: post path", 2),
+        ("The following tests FAILED:", 1),
+    ],
+)
+def test_a_line_that_only_opens_what_follows_is_no_error_by_itself(output: str, told: int):
+    faults = [fault.line for fault in statuses(("ctest", f"{output}\n[exit code 8]")).errors]
+    assert len(faults) == told
+    if output != "The following tests FAILED:":
+        assert not any(line.endswith(":") for line in faults)
+    if "Routing" in output:
+        assert "RoutingError: No route matches [POST]" in faults
+
+
 def test_searching_for_errors_is_no_error():
     for line in ("grep -rn Error src", "git log -p | cat", "cat log.txt", "sed -n 1,5p a.py"):
         assert statuses((line, "src/a.py:3: raise ValueError: boom\nError: x\n[exit code 0]")).errors == [], line
