@@ -255,14 +255,14 @@ class Ledger:
         for text in [text for text in self.status if execution.covers(text)]:
             del self.status[text]
         if execution.passed is not None:
-            since = ", files changed since" if execution.passed and execution.place < last_change else ""
+            since = ", files changed since" if execution.place < last_change else ""
             ended = "passed" if execution.passed else "failed"
             self.status[execution.text] = f"{execution.what} {ended} (t{execution.turn}{since}): {execution.text}"
 
     def _stale(self) -> None:
         """Mark the runs that an earlier segment tells of: they came before every change in this span."""
         for text, line in self.status.items():
-            if " passed (" in line and ", files changed since)" not in line:
+            if ", files changed since)" not in line:
                 self.status[text] = line.replace("): ", ", files changed since): ", 1)
 
     def lines(self, room: int, gone: Container[str] = (), *, goal: bool = True) -> list[tuple[str, str]]:

@@ -59,7 +59,8 @@ _FORMATTERS = frozenset({"black", "isort", "prettier"})
 _COMMITS = frozenset({"commit", "tag", "push", "merge"})
 # What a runner says that found no test; and, of those that report each part by itself, what a part says that had some.
 _NOTHING_RAN = re.compile(
-    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run|(?:were )?executed)\b|\[no test files\]|\b0 tests\b|"
+    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run|(?:were )?executed)\b|\[no test files\]|"
+    r"\b0 tests\b(?! (?:were |are )?(?:fail|skip|pending|ignored|disabled|broken|errored|timed out|not run))|"
     r"\b0 examples,|\bno test matches\b",
     re.IGNORECASE,
 )
@@ -94,6 +95,7 @@ _NO_RUN_OF: Mapping[str, frozenset[str]] = {
         ("nox", "-l"),
         ("git", "-n -l -d --delete --abort --quit --no-commit"),
         ("tsc", "--showConfig"),
+        ("rubocop", "-a -A -x --autocorrect --autocorrect-all --auto-correct --auto-gen-config -L"),
         ("just", "-n -l"),
         ("gradle", "-m -t --continuous"),
         ("gradlew", "-m -t --continuous"),

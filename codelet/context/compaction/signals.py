@@ -31,6 +31,7 @@ class Caseless:
 
 _ERROR_LINE = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(](?! \(none\))|"
+    r"ERROR\] +[^\s\->]|"
     r"error TS\d+|"
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
     r"exit(?:ed with)? code [1-9])"

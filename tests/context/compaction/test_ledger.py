@@ -130,13 +130,16 @@ def test_what_is_taken_back_is_not_changed_unless_it_was_committed():
     assert committed.changed == {"a.py": 1}
 
 
-def test_a_run_before_the_last_change_is_told_to_be_so_if_it_passed():
+def test_a_run_before_the_last_change_is_told_to_be_so():
     passed, failed = "1 passed\n[exit code 0]", "1 failed\n[exit code 1]"
     assert after(wrote("a.py"), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
     since = after(ran("pytest", passed), ran("ruff check .", failed), ran("rm a.py")).status
     assert next(iter(since.values())) == "tests passed (t1, files changed since): pytest"
     assert after(ran("pytest a.py", failed), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
     assert after(ran("pytest", passed), ran("pytest | tail", passed)).status == {}
+    assert after(ran("pytest", failed), wrote("a.py")).status == {
+        "pytest": "tests failed (t1, files changed since): pytest"
+    }
     old = earlier("status: tests passed (t1): pytest", "status: build failed (t1): make")
     assert list(after(wrote("a.py"), ledger=old).status.values()) == [
         "tests passed (t1, files changed since): pytest",
