@@ -255,7 +255,7 @@ def _output_in_json(text: str) -> str:
 
 
 def _output_in_frame(text: str) -> str:
-    """The output between lines that name the command and its folder, and lines that tell how it ended; else the text."""
+    """The output between lines that name the command and lines that tell how it ended; without these the text."""
     begins = 0 if text.startswith("Output: ") else text.find("\nOutput: ", 0, _FRAME_HEAD) + 1
     lines = text[begins:].rstrip().split("\n")
     told: dict[str, str] = {}

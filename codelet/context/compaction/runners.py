@@ -337,9 +337,11 @@ def _made(what: str, name: str, arguments: list[str], beside: tuple[str, ...]) -
             options += [word, next(rest, "")]
         elif word in valued or (word in _QUIET_PAIRS and name in ("pytest", "ruff check")):
             next(rest, None)
-        elif _QUIET.match(word) or (alone is not None and alone.match(word)):
-            continue
-        elif name in _MAVEN and (word in _ALSO_MADE or word == "clean"):
+        elif (
+            _QUIET.match(word)
+            or (alone is not None and alone.match(word))
+            or (name in _MAVEN and (word in _ALSO_MADE or word == "clean"))
+        ):
             continue
         elif word.startswith("-"):
             options.append(word)

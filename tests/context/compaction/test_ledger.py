@@ -143,7 +143,7 @@ def test_a_run_before_the_last_change_is_told_to_be_so():
     old = earlier("status: tests passed (t1): pytest", "status: build failed (t1): make")
     assert list(after(wrote("a.py"), ledger=old).status.values()) == [
         "tests passed (t1, files changed since): pytest",
-        "build failed (t1): make",
+        "build failed (t1, files changed since): make",
     ]
     old = earlier("status: tests passed (t1, files changed since): pytest")
     assert list(after(wrote("a.py"), ledger=old).status.values()) == ["tests passed (t1, files changed since): pytest"]
@@ -308,6 +308,42 @@ def test_orders_are_kept_as_they_were_given_and_when_they_were_given_last():
         assert told_by(text).rules == {}
     assert told_by("The donkeys are in src/donkeys.py as before.").rules == {}
     assert earlier("standing order: t4 Never touch legacy/.").rules == {"Never touch legacy/.": 4}
+
+
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        ("Don't squash my commits.", "You may squash now, I changed my mind."),
+        ("Don't touch src/legacy.", "ok, you can edit src/legacy/Address.tsx, only that file."),
+        ("Never apply without showing me the plan.", "From now on applying on staging is fine."),
+        ("Please always run rubocop before committing.", "Forget rubocop, it is too slow."),
+        ("Retry at most 5 times.", "Sorry, make it 8 retries."),
+        ("Never use javax in core.", "javax is allowed in core for the old reports."),
+        ("Lines must have at most 80 characters.", "We no longer need short lines."),
+        ("Never log the payload.", "The payload does not matter any more, log it."),
+    ],
+)
+def test_what_the_user_took_back_of_an_order_stands_beside_it(rule: str, later: str):
+    found = told_by(rule, "Thanks, go on with it.", later)
+    assert list(found.rules.items()) == [(f"{rule} (t3: {later})", 1)]
+    carried = earlier(*(f"{key}: {text}" for key, text in found.lines(4_000)))
+    assert carried.rules == found.rules, "it is read back"
+    again = told_by(rule, "Thanks, go on with it.", later, rule)
+    assert list(again.rules.items()) == [(rule, 4)], "what is ordered anew holds"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "You can run the tests now.",
+        "May we squash them?",
+        "You can't squash these either.",
+        "Squash them never again.",
+        "I saw that you squash 3 of them.",
+    ],
+)
+def test_other_sentences_leave_an_order_as_it_was_given(later: str):
+    assert "Don't squash my commits." in told_by("Don't squash my commits.", later).rules
 
 
 def test_the_newest_orders_take_a_quarter_of_the_ledger():
