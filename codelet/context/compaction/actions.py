@@ -27,6 +27,8 @@ _WRITING = ("write", "edit", "create", "replace", "insert", "patch")
 READERS = frozenset({"read", "open", "cat", "view", "read_file", "open_file", "goto", "get_file"})
 LABEL_LENGTH = 110
 _WHOLE_WRITES = ("write", "create")
+# What a writer is told beside the text: why it writes, and how often it may find the old text.
+_REASONS = ("instruction", "instructions", "explanation", "reason", "description", "expectedreplacements", "replaceall")
 
 
 # A tool with one name for several actions says here that it only looks.
@@ -108,11 +110,13 @@ def action_of(call: Mapping[str, Any]) -> Action:
         kind = "read"
     if path and kind in ("read", "write"):
         rest.pop("command", None)  # it says what the tool is to do, and is no text of the file
+    if path and kind == "write":
+        rest = {key: value for key, value in rest.items() if _plain(key) not in _REASONS}
     if kind == "command" and shows_edit(command) and _PATCHES.search(command):
         begins = _PATCH_BEGINS.search(command)
         return _write(call_id, name, "", [command[begins.start() :] if begins else command])
     if kind == "write":
-        return _write(call_id, name, subject if path else "", rest, whole=command == "create")
+        return _write(call_id, name, subject if path else "", rest, whole=command in _WHOLE_WRITES)
     if kind == "command":
         rest = {key: value for key, value in rest.items() if _plain(key) not in (*_COMMAND_KEYS, *_RUNNING_KEYS)}
     edits = tuple(Edit(text) for _, text in texts_in(rest) if text and text != subject)

@@ -30,7 +30,7 @@ _LOOKERS = frozenset(
 )
 _GIT_LOOKS = frozenset({"grep", "log", "show", "diff", "blame", "status", "ls-files", "cat-file", "reflog"})
 _TELLING = re.compile(
-    r"\b\d+ (?:passed|failed|passing|failing|tests?|errors?|warnings?)\b|"
+    r"\b\d+ (?:passed|failed|passing|failing|tests?|examples?|errors?|warnings?)\b|"
     r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
     r"BUILD (?:SUCCESS|FAIL)"
 )

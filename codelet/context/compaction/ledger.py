@@ -24,8 +24,8 @@ from codelet.context.compaction.history import (
 )
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
-from codelet.context.compaction.signals import gives_order, is_small_talk, may_order, read_failed, write_failed
-from codelet.context.compaction.user_text import sentences
+from codelet.context.compaction.signals import read_failed, write_failed
+from codelet.context.compaction.user_text import as_given, goal_in, orders_in, said_in, softened, softens
 from codelet.messages import AnyMessage, images_of
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
@@ -35,8 +35,6 @@ _RULE = re.compile(r"t(\d{1,7}) ([^\n]+)\Z")
 _LINE_END = " ⏎ "
 # Behind a list of files that names not all of them.
 _MORE = ", …"
-# Behind a goal of which only the beginning stands.
-_CUT = " […]"
 _OPEN_ERRORS = 6
 _STATUSES = 4
 # What is kept for the lists of files, however many errors there are.
@@ -56,11 +54,8 @@ _DEFINES = re.compile(
     r"(?:(?:export|default|pub(?:\(\w+\))?|public|private|static|async|final|abstract) )*"
     r"(?:def|func|function|class|type|struct|interface|enum|fn|impl|trait|const) \S|##? \S"
 )
-# What the user laid down: sentences of this length, so many of a prompt, up to this share of the ledger.
-_GOAL_LENGTH, _RULE_LENGTHS, _RULES_OF_ONE, _RULES_PERCENT = 240, range(16, 241), 4, 25
-_READ = 20_000
-# What the user pasted: output of programs, code, data.
-_PASTED = re.compile(r"[`>|<$\[{(/]|\S+:\d+|\S*(?:Error|error|warning)\b:?|.*(?:[{}]|\\n|\":|:\d+:|=>|==)")
+# What the user laid down may take up to this share of the ledger.
+_RULES_PERCENT = 25
 _BY_PROGRAM = ("<", "[", "/")
 
 
@@ -167,13 +162,17 @@ class Ledger:
         text = text.strip()
         if text.startswith(_BY_PROGRAM):
             return
-        if not self.goal[1] and (len(text) >= _GOAL_LENGTH // 2 or not is_small_talk(text)):
-            self.goal = turn, _cut(" ".join(text[: 2 * _GOAL_LENGTH].split()), whole=len(text) <= 2 * _GOAL_LENGTH)
-        if not may_order(text[:_READ]):
-            return
-        told = [one for one in sentences(text[:_READ]) if len(one) in _RULE_LENGTHS and not _PASTED.match(one)]
-        for one in [one for one in told if not one.endswith("?") and gives_order(one)][:_RULES_OF_ONE]:
-            self.rules.pop(one, None)
+        if not self.goal[1]:
+            self.goal = turn, goal_in(text)
+        given = said_in(text)
+        bent = set()
+        for one in given if self.rules else ():
+            for rule in [rule for rule, told in self.rules.items() if told < turn and softens(one, rule)]:
+                told = self.rules.pop(rule)
+                self.rules[softened(rule, one, turn)] = told
+                bent.add(one)
+        for one in orders_in([one for one in given if one not in bent]):
+            self.rules = {rule: told for rule, told in self.rules.items() if as_given(rule) != one}
             self.rules[one] = turn
 
     def _files(
@@ -255,14 +254,14 @@ class Ledger:
         for text in [text for text in self.status if execution.covers(text)]:
             del self.status[text]
         if execution.passed is not None:
-            since = ", files changed since" if execution.passed and execution.place < last_change else ""
+            since = ", files changed since" if execution.place < last_change else ""
             ended = "passed" if execution.passed else "failed"
             self.status[execution.text] = f"{execution.what} {ended} (t{execution.turn}{since}): {execution.text}"
 
     def _stale(self) -> None:
         """Mark the runs that an earlier segment tells of: they came before every change in this span."""
         for text, line in self.status.items():
-            if " passed (" in line and ", files changed since)" not in line:
+            if ", files changed since)" not in line:
                 self.status[text] = line.replace("): ", ", files changed since): ", 1)
 
     def lines(self, room: int, gone: Container[str] = (), *, goal: bool = True) -> list[tuple[str, str]]:
@@ -337,14 +336,6 @@ class _Page:
             self.lines.append((key, text))
             self.room -= cost
         return fits
-
-
-def _cut(text: str, *, whole: bool) -> str:
-    """A text of at most so many characters as a goal has, which says at its end that more was said."""
-    if whole and len(text) <= _GOAL_LENGTH:
-        return text
-    room = _GOAL_LENGTH - len(_CUT)
-    return (text[: room + 1].rpartition(" ")[0] if " " in text[room // 2 : room + 1] else text[:room]) + _CUT
 
 
 def _newest(texts: Sequence[str], room: int) -> list[str]:

@@ -9,10 +9,11 @@ in flight (those of the last assistant message, if nothing but results follows i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any
 
 from codelet.context.compaction.actions import Action, action_of, with_file_of
@@ -24,6 +25,13 @@ from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_
 NO_RESULT = "[interrupted: no result]"
 # A turn of more steps than this counts them.
 LONG_TURN = 20
+# In a JSON object with one of these stands what a command printed.
+_OUTPUT_KEYS = re.compile(r'"(?:exit_?code|return_?code|stdout)"', re.IGNORECASE)
+# What stands behind a command's output where a tool frames it, and within how many characters the output begins.
+_FRAME_END = re.compile(r"(Error|Exit Code|Signal|Background PIDs|Process Group PGID): (.*)")
+_FRAME_HEAD, _NONE = 20_000, "(none)"
+# The name of an error alone in its line.
+_NAMES_ERROR = re.compile(r"[\w.:]*(?:Error|Exception|Failure):")
 _SPEAKERS = frozenset({"system", "user", "assistant", "developer"})
 
 
@@ -148,12 +156,28 @@ class ParsedMessage:
 
     @cached_property
     def errors(self) -> tuple[str, ...]:
-        """The first two lines that report an error; looked for once, as several parts ask."""
+        """The first two lines that report an error; looked for once, as several parts ask.
+
+        A line that only opens what follows (`The following tests FAILED:`) is none where any other is; behind the name
+        of an error its message is taken from the next line.
+        """
         if not is_error_line(self.text):
             return ()
-        lines = map(str.strip, self.text.split("\n"))
-        told = (line for line in lines if 8 <= len(line) <= 400 and is_error_line(line))
-        return tuple(islice((line for line in told if not EXIT_MARK.fullmatch(line)), 2))
+        lines = list(filter(None, map(str.strip, self.text.split("\n"))))
+        openings: list[str] = []
+        told: list[str] = []
+        for place, line in enumerate(lines):
+            if not 8 <= len(line) <= 400 or not is_error_line(line) or EXIT_MARK.fullmatch(line):
+                continue
+            if not line.endswith(":"):
+                told.append(line)
+            elif _NAMES_ERROR.fullmatch(line) and place + 1 < len(lines):
+                told.append(f"{line} {lines[place + 1]}"[:400])
+            else:
+                openings.append(line)
+            if len(told) == 2:
+                break
+        return tuple(told or openings[:2])
 
 
 def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
@@ -204,17 +228,46 @@ def parse_messages(messages: Sequence[AnyMessage]) -> list[ParsedMessage]:
 
 
 def _output_in(text: str) -> str:
-    """What a command printed, and its exit status, where its result is a JSON object that holds both; else the text."""
-    if not text.startswith("{") or '"exit_code"' not in text:
+    """What a command printed, and its exit status as the last line, out of the form in which tools wrap both."""
+    if text.startswith("{"):
+        return _output_in_json(text)
+    return _output_in_frame(text) if text.startswith(("Output: ", "Command: ")) else text
+
+
+def _output_in_json(text: str) -> str:
+    """The output in a JSON object that holds it beside an exit status, or as stdout and stderr; else the text."""
+    if _OUTPUT_KEYS.search(text) is None:
         return text
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    output, more = parsed.get("output"), parsed.get("metadata")
-    code = more.get("exit_code") if isinstance(more, dict) else parsed.get("exit_code")
-    known = isinstance(output, str) and type(code) is int
-    return f"{output}\n[exit code {code}]" if known else text
+    nested = parsed.get("metadata")
+    fields = {**(nested if isinstance(nested, dict) else {}), **parsed}
+    fields = {key.lower().replace("_", ""): value for key, value in fields.items()}
+    output = [fields[key] for key in ("output", "stdout", "stderr") if isinstance(fields.get(key), str)]
+    code = next((fields[key] for key in ("exitcode", "returncode") if type(fields.get(key)) is int), None)
+    if not output or (code is None and not fields.keys() >= {"stdout", "stderr"}):
+        return text
+    cut_short = any(fields.get(key) is True for key in ("timedout", "interrupted"))
+    told = [] if code is None or cut_short else [f"[exit code {code}]"]
+    return "\n".join([*filter(None, (part.rstrip("\n") for part in output)), *told])
+
+
+def _output_in_frame(text: str) -> str:
+    """The output between lines that name the command and lines that tell how it ended; without these the text."""
+    begins = 0 if text.startswith("Output: ") else text.find("\nOutput: ", 0, _FRAME_HEAD) + 1
+    lines = text[begins:].rstrip().split("\n")
+    told: dict[str, str] = {}
+    while len(lines) > 1 and (found := _FRAME_END.match(lines[-1])):
+        told[found[1]] = found[2]
+        lines.pop()
+    if told.keys().isdisjoint(("Exit Code", "Process Group PGID")) or not lines[0].startswith("Output: "):
+        return text
+    error, code = told.get("Error", _NONE), told.get("Exit Code", _NONE)
+    ends = told.get("Signal", _NONE) == _NONE and code.isdecimal()
+    lines[0] = lines[0].removeprefix("Output: ").removeprefix("(empty)")
+    return "\n".join([*lines, *[error] * (error != _NONE), *[f"[exit code {code}]"] * ends])
 
 
 def _answers(messages: Sequence[AnyMessage], index: int) -> Iterator[AnyMessage]:

@@ -19,7 +19,7 @@ _CARRIERS: Mapping[str, tuple[str, ...]] = {
     "bundle": ("exec",), "npx": (), "bunx": (), "pnpx": (),
 }  # fmt: skip
 _TESTS = frozenset("pytest py.test unittest tox nox vitest jest mocha ava ctest rspec phpunit".split())
-_CHECKS = frozenset("mypy flake8 pylint pyright eslint tsc tsgo shellcheck ninja webpack".split())
+_CHECKS = frozenset("mypy flake8 pylint pyright eslint tsc tsgo shellcheck ninja webpack rubocop stylelint".split())
 # Programs whose first word says what they do: tests, or a build or check.
 _ACTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     name: (frozenset(tests.split()), frozenset(builds.split()))
@@ -38,6 +38,10 @@ _ACTIONS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
         ("golangci-lint", "", "run"),
         ("biome", "", "check ci lint"),
         ("vite", "", "build"),
+        ("playwright", "test", ""),
+        ("cypress", "run", ""),
+        ("flutter", "test", "analyze"),
+        ("sbt", "test", "compile"),
         ("next", "", "build lint"),
         ("gradle", "test check", "build assemble"),
         ("gradlew", "test check", "build assemble"),
@@ -55,7 +59,8 @@ _FORMATTERS = frozenset({"black", "isort", "prettier"})
 _COMMITS = frozenset({"commit", "tag", "push", "merge"})
 # What a runner says that found no test; and, of those that report each part by itself, what a part says that had some.
 _NOTHING_RAN = re.compile(
-    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run|(?:were )?executed)\b|\[no test files\]|\b0 tests\b|"
+    r"\bRan 0 tests\b|\bno tests? (?:ran|found|to run|(?:were )?executed)\b|\[no test files\]|"
+    r"\b0 tests\b(?! (?:were |are )?(?:fail|skip|pending|ignored|disabled|broken|errored|timed out|not run))|"
     r"\b0 examples,|\bno test matches\b",
     re.IGNORECASE,
 )
@@ -90,6 +95,7 @@ _NO_RUN_OF: Mapping[str, frozenset[str]] = {
         ("nox", "-l"),
         ("git", "-n -l -d --delete --abort --quit --no-commit"),
         ("tsc", "--showConfig"),
+        ("rubocop", "-a -A -x --autocorrect --autocorrect-all --auto-correct --auto-gen-config -L"),
         ("just", "-n -l"),
         ("gradle", "-m -t --continuous"),
         ("gradlew", "-m -t --continuous"),
@@ -104,11 +110,57 @@ _QUIET = re.compile(
     r"showlocals|pretty|no-pretty|output-format|no-color)(?:=.*)?\Z"
 )
 _QUIET_PAIRS = frozenset({"--tb", "--maxfail", "--durations", "--color", "--output-format", "-n", "--numprocesses"})
-_SELECTING = frozenset({"-k", "-run"})
+# The same of single runners: options that stand alone, and those with their value behind them.
+_QUIET_OF: Mapping[str, tuple[re.Pattern[str], frozenset[str]]] = {
+    name: (re.compile(rf"(?:{alone})\Z"), frozenset(valued.split()))
+    for name, alone, valued in (
+        ("ctest", r"--output-on-failure|-VV?|--progress|-j\d*|--parallel(?:=\d+)?|--no-label-summary", "-j --parallel"),
+        ("cmake", r"-j\d*|--parallel(?:=\d+)?", "-j --parallel"),
+        ("rspec", r"--format=\S+|-fd|-fp|-c|--backtrace|-b", "-f --format"),
+        ("vitest", r"--reporter=\S+", "--reporter"),
+        ("jest", r"--reporters=\S+|--ci|-i|--runInBand", ""),
+        ("mix test", r"--trace|--stale-manifest", "--max-failures"),
+        ("playwright test", r"--reporter=\S+|--workers=\d+|-j", "--reporter --workers -j"),
+        ("cargo test", r"--nocapture|--", ""),
+        ("mvn", r"-[BeX]|-ntp|--batch-mode|--no-transfer-progress|--errors", "-T --threads"),
+        ("mvnw", r"-[BeX]|-ntp|--batch-mode|--no-transfer-progress|--errors", "-T --threads"),
+        ("gradle", r"--info|--stacktrace|-[iS]|--no-daemon|--console=\w+", "--console"),
+        ("gradlew", r"--info|--stacktrace|-[iS]|--no-daemon|--console=\w+", "--console"),
+        ("make", r"-j\d*|--jobs(?:=\d+)?|--no-print-directory", ""),
+        ("rubocop", r"--parallel|-P", "-f --format"),
+    )
+}
+# Options that pick a part of what a runner runs, with their value behind them or behind a `=`.
+_SELECTING: Mapping[str, frozenset[str]] = {
+    name: frozenset(options.split())
+    for name, options in (
+        ("pytest", "-k"),
+        ("go test", "-run"),
+        ("ctest", "-R -L --tests-regex --label-regex"),
+        ("rspec", "-e --example"),
+        ("vitest", "-t --testNamePattern"),
+        ("jest", "-t --testNamePattern"),
+        ("mocha", "-g --grep"),
+        ("phpunit", "--filter"),
+        ("playwright test", "-g --grep --project"),
+        ("mvn", "-pl --projects -Dtest"),
+        ("mvnw", "-pl --projects -Dtest"),
+        ("gradle", "--tests"),
+        ("gradlew", "--tests"),
+    )
+}
+# Maven's `-am` only adds the modules that a part needs. What `mvn verify` runs holds what `mvn test` runs.
+_ALSO_MADE = frozenset({"-am", "--also-make"})
+_MAVEN = frozenset({"mvn", "mvnw"})
 # A marker may be left out by the project's own settings, so a run without one does not cover one with it.
 _MARKER = "-m"
 # Runners that run everything if no place is named, else everything below the named places.
-_BY_PLACE = frozenset({"pytest", "go test", "mypy", "ruff check", "flake8", "pylint"})
+_BY_PLACE = frozenset(
+    {
+        "pytest", "go test", "mypy", "ruff check", "flake8", "pylint", "rspec", "vitest", "jest", "mocha", "phpunit",
+        "eslint", "rubocop", "mix test", "playwright test", "cargo test", "ctest",
+    }
+)  # fmt: skip
 # One that runs the package of the folder it is in if no place is named, and of a place that package alone.
 _BY_PACKAGE = "go test"
 _NOT_ENDED: Mapping[str, frozenset[int]] = {
@@ -131,10 +183,14 @@ class Run:
         """Whether this run includes everything that the other one ran."""
         if self == other:
             return True
-        if (self.name, self.options, self.beside) != (other.name, other.options, other.beside):
+        if (self.what, self.name, self.options, self.beside) != (other.what, other.name, other.options, other.beside):
             return False
-        if self.name not in _BY_PLACE or self.selects not in ((), other.selects):
+        if self.selects not in ((), other.selects):
             return False
+        if self.name in _MAVEN and self.what == "tests":
+            return self.places == other.places or self.places == ("verify",)
+        if self.name not in _BY_PLACE:
+            return self.places == other.places and self.name in _SELECTING
         if self.name == _BY_PACKAGE:
             own, places = self.places or (".",), other.places or (".",)
             return all(any(_package_of(place, pattern) for pattern in own) for place in places)
@@ -157,7 +213,7 @@ class Run:
 
 def _below(place: str, own: str) -> bool:
     place, own = place.removeprefix("./"), own.removeprefix("./").removesuffix("...").rstrip("/")
-    return place == own or place.startswith((own + "/", own + "::"))
+    return place == own or place.startswith((own + "/", own + ":"))
 
 
 def _package_of(place: str, own: str) -> bool:
@@ -198,7 +254,8 @@ def _named(name: str, arguments: list[str]) -> tuple[str, str, list[str]] | None
     """What a program does with some arguments, its name as a runner, and the arguments that are left."""
     first = arguments[0] if arguments else ""
     if name in _TESTS:
-        return "tests", "pytest" if name == "py.test" else name, arguments
+        rest = arguments[1:] if name == "vitest" and first == "run" else arguments
+        return "tests", "pytest" if name == "py.test" else name, rest
     if name in _CHECKS or (name in _FORMATTERS and any(word.startswith("--check") for word in arguments)):
         return "build", name, arguments
     if name == "git":
@@ -269,15 +326,22 @@ def _made(what: str, name: str, arguments: list[str], beside: tuple[str, ...]) -
     places: list[str] = []
     selects: list[str] = []
     options: list[str] = []
+    selecting = _SELECTING.get(name, frozenset())
+    alone, valued = _QUIET_OF.get(name, (None, frozenset[str]()))
     rest = iter(arguments)
     for word in rest:
-        if word in _SELECTING and name in ("pytest", "go test"):
-            selects += [word, next(rest, "")]
+        option, equals, value = word.partition("=")
+        if option in selecting:
+            selects += [option, value if equals else next(rest, "")]
         elif word == _MARKER and name == "pytest":
             options += [word, next(rest, "")]
-        elif word in _QUIET_PAIRS and name in ("pytest", "ruff check"):
+        elif word in valued or (word in _QUIET_PAIRS and name in ("pytest", "ruff check")):
             next(rest, None)
-        elif _QUIET.match(word):
+        elif (
+            _QUIET.match(word)
+            or (alone is not None and alone.match(word))
+            or (name in _MAVEN and (word in _ALSO_MADE or word == "clean"))
+        ):
             continue
         elif word.startswith("-"):
             options.append(word)

@@ -5,6 +5,7 @@ Patterns are anchored and linear: they run over every line of a session.
 
 from __future__ import annotations
 
+import json
 import re
 
 
@@ -30,6 +31,7 @@ class Caseless:
 
 _ERROR_LINE = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)\b|(?:fatal|panic|error|Error|ERROR|FAIL(?:ED)?)\b\s*[:\[(](?! \(none\))|"
+    r"ERROR\] +[^\s\->]|"
     r"error TS\d+|"
     r"Traceback \(most recent|E[A-Z]{4,}\b:|command not found|No such file|Permission denied|"
     r"exit(?:ed with)? code [1-9])"
@@ -179,7 +181,10 @@ _WORKED = re.compile(
     r"the (?:\w+ ){1,3}(?:has been|have been|was|were) "
     r"(?:successfully )?(?:updated|created|edited|written|saved|applied)|"
     r"file (?:created|updated|written)|"
-    r"(?:updated|replaced|edited|created|wrote|written|applied|done|ok|text replaced)\b)",
+    r"(?:(?:the )?(?:edit|changes?|patch)(?: (?:was|were|has been|have been))? (?:successfully )?applied|"
+    r"this file has errors, please fix)\b|"
+    r"(?:updated|replaced|edited|created|modified|wrote|written|applied|done|ok|text replaced)\b|"
+    r"(?:diff --git |--- |\+\+\+ |@@ |Index: )\S)",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(
@@ -196,7 +201,20 @@ def write_failed(text: str) -> bool:
     """Whether the result of a write says that nothing was written."""
     if (begins := text[:_SHORT_ANSWER].find("\nOutput:\n")) >= 0:  # what stands before tells of the run
         text = text[begins + len("\nOutput:\n") :]
+    if text.startswith("{") and (said := _success_in(text)) is not None:
+        return not said
     return _WORKED.match(text) is None and _REFUSED.search(text[:600]) is not None
+
+
+def _success_in(text: str) -> bool | None:
+    """Whether a JSON object says that a call went well, by a field for that or one for its errors; None for neither."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    told = [fields[key] for key in ("success", "ok") if isinstance(fields.get(key), bool)]
+    faults = [fields[key] for key in ("error", "errors") if key in fields]
+    return all(told) and not any(faults) if told or faults else None
 
 
 def read_failed(text: str) -> bool:

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.context.compaction.segments import REQUESTS, USER, SegmentEntry, heading
-from codelet.context.compaction.signals import STOP_WORDS, is_small_talk, states_rule
+from codelet.context.compaction.signals import (
+    STOP_WORDS,
+    Caseless,
+    gives_order,
+    is_small_talk,
+    may_order,
+    states_rule,
+)
 
 LEAST = 160
 _GAP, _END = " […] ", " […]"
@@ -129,6 +136,90 @@ def clip(text: str, cap: int) -> tuple[str, str]:
 def sentences(text: str) -> list[str]:
     """The sentences and lines of a text."""
     return [part.strip() for part in _SENTENCE.split(text) if part.strip()]
+
+
+# What the user laid down: sentences of this length, so many of a prompt. Of a goal so much stands, then a mark.
+_GOAL_LENGTH, _RULE_LENGTHS, _RULES_OF_ONE = 240, range(16, 241), 4
+_CUT = " […]"
+_LAID_DOWN_IN = 20_000
+# What the user pasted: output of programs, code, data.
+_PASTED = re.compile(r"[`>|<$\[{(/]|\S+:\d+|\S*(?:Error|error|warning)\b:?|.*(?:[{}]|\\n|\":|:\d+:|=>|==)")
+# What takes an earlier rule back, or allows an exception from it.
+_ALLOWS = Caseless(
+    r"\b(?:you|we) (?:may|can|could|are (?:now )?allowed to)\b(?! ?(?:not\b|'t))|\bfeel free to\b|\bgo ahead and\b|"
+    r"\b(?:forget|drop|scrap|ignore|lift|withdraw|take back|retract|relax|never mind)\b|"
+    r"\bno longer (?:need|necessary|required|matter|appl)|(?:\bnot|n'?t) (?:\w+ ){0,4}any ?more\b|"
+    r"\b(?:changed my mind|take (?:that|it) back|after all|exception)\b|"
+    r"\b(?:is|are|it's|that's) (?:now )?(?:ok(?:ay)?|fine|allowed|permitted|all right)\b",
+)
+# What puts another number in the place of one that a rule had.
+_CORRECTS = Caseless(
+    r"\b(?:no|not|instead|rather|actually|sorry|wait|make (?:it|that)|better|correction|raise|lower)\b"
+)
+_SOFTENED = re.compile(r" \(t\d{1,7}: .*\)\Z")
+_WORD = re.compile(r"[^\W\d_][\w./-]{2,}")
+_ENDING = re.compile(r"(?:ing|ed|e?s)\Z")
+_OF_RULES = frozenset(
+    "must never always only make sure ensure please don't dont avoid prefer should required when from now before after "
+    "without with that this them they what then also just keep have more than most least there here like want "
+    "forget rule rules allowed".split()
+)
+
+
+def said_in(text: str) -> list[str]:
+    """The sentences of a user's message that may lay something down: of a length to stand by itself, and not pasted."""
+    if not (may_order(text[:_LAID_DOWN_IN]) or _ALLOWS.search(text[:_LAID_DOWN_IN]) or _CORRECTS.search(text[:400])):
+        return []
+    return [one for one in sentences(text[:_LAID_DOWN_IN]) if len(one) in _RULE_LENGTHS and not _PASTED.match(one)]
+
+
+def orders_in(given: Sequence[str]) -> list[str]:
+    """The first few of some sentences that give an order."""
+    return [one for one in given if not one.endswith("?") and gives_order(one)][:_RULES_OF_ONE]
+
+
+def goal_in(text: str) -> str:
+    """What a message sets as the goal, cut with a mark at its end where it is long; "" for small talk."""
+    if len(text) < _GOAL_LENGTH // 2 and is_small_talk(text):
+        return ""
+    goal = " ".join(text[: 2 * _GOAL_LENGTH].split())
+    if len(goal) <= _GOAL_LENGTH and len(text) <= 2 * _GOAL_LENGTH:
+        return goal
+    room = _GOAL_LENGTH - len(_CUT)
+    return (goal[: room + 1].rpartition(" ")[0] if " " in goal[room // 2 : room + 1] else goal[:room]) + _CUT
+
+
+def softens(one: str, rule: str) -> bool:
+    """Whether a later sentence may take back a rule, or a part of it: it allows, or corrects, what the rule speaks of.
+
+    Both are then told together, so that a sentence which means something else does no harm.
+    """
+    if one.endswith("?") or not (
+        _ALLOWS.search(one) or (_has_number(one) and _has_number(rule) and _CORRECTS.search(one))
+    ):
+        return False
+    mine, other = _telling(one), _telling(as_given(rule))
+    return any(a == b or ("/" in a + b and (a.startswith(b) or b.startswith(a))) for a in mine for b in other)
+
+
+def softened(rule: str, one: str, turn: int) -> str:
+    """A rule with what was said of it later, in the user's words."""
+    return f"{as_given(rule)} (t{turn}: {one})"
+
+
+def as_given(rule: str) -> str:
+    """A rule without what was said of it later."""
+    return _SOFTENED.sub("", rule)
+
+
+def _has_number(text: str) -> bool:
+    return any(map(str.isdecimal, text))
+
+
+def _telling(text: str) -> set[str]:
+    """The words of a sentence that say what it is about, without their endings."""
+    words = (word.casefold().rstrip(".-/") for word in _WORD.findall(text))
+    return {_ENDING.sub("", word).rstrip("iy") for word in words if word not in _OF_RULES and word not in STOP_WORDS}
 
 
 SHORTEST = 6

@@ -81,6 +81,7 @@ def test_what_an_edit_says_and_takes_away():
 def test_a_file_that_is_written_anew_has_nothing_of_its_old_content():
     assert act("write", path="a.py", content="x = 1").whole
     assert act("str_replace_editor", command="create", path="a.py", file_text="x").whole
+    assert act("text_editor", command="write", path="a.py", file_text="x").whole
     assert not act("write", path="a.py", content=DIFF).whole
     assert not act("edit", path="a.py", new="x").whole
 

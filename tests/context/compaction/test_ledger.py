@@ -130,17 +130,20 @@ def test_what_is_taken_back_is_not_changed_unless_it_was_committed():
     assert committed.changed == {"a.py": 1}
 
 
-def test_a_run_before_the_last_change_is_told_to_be_so_if_it_passed():
+def test_a_run_before_the_last_change_is_told_to_be_so():
     passed, failed = "1 passed\n[exit code 0]", "1 failed\n[exit code 1]"
     assert after(wrote("a.py"), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
     since = after(ran("pytest", passed), ran("ruff check .", failed), ran("rm a.py")).status
     assert next(iter(since.values())) == "tests passed (t1, files changed since): pytest"
     assert after(ran("pytest a.py", failed), ran("pytest", passed)).status == {"pytest": "tests passed (t2): pytest"}
     assert after(ran("pytest", passed), ran("pytest | tail", passed)).status == {}
+    assert after(ran("pytest", failed), wrote("a.py")).status == {
+        "pytest": "tests failed (t1, files changed since): pytest"
+    }
     old = earlier("status: tests passed (t1): pytest", "status: build failed (t1): make")
     assert list(after(wrote("a.py"), ledger=old).status.values()) == [
         "tests passed (t1, files changed since): pytest",
-        "build failed (t1): make",
+        "build failed (t1, files changed since): make",
     ]
     old = earlier("status: tests passed (t1, files changed since): pytest")
     assert list(after(wrote("a.py"), ledger=old).status.values()) == ["tests passed (t1, files changed since): pytest"]
@@ -307,6 +310,42 @@ def test_orders_are_kept_as_they_were_given_and_when_they_were_given_last():
     assert earlier("standing order: t4 Never touch legacy/.").rules == {"Never touch legacy/.": 4}
 
 
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        ("Don't squash my commits.", "You may squash now, I changed my mind."),
+        ("Don't touch src/legacy.", "ok, you can edit src/legacy/Address.tsx, only that file."),
+        ("Never apply without showing me the plan.", "From now on applying on staging is fine."),
+        ("Please always run rubocop before committing.", "Forget rubocop, it is too slow."),
+        ("Retry at most 5 times.", "Sorry, make it 8 retries."),
+        ("Never use javax in core.", "javax is allowed in core for the old reports."),
+        ("Lines must have at most 80 characters.", "We no longer need short lines."),
+        ("Never log the payload.", "The payload does not matter any more, log it."),
+    ],
+)
+def test_what_the_user_took_back_of_an_order_stands_beside_it(rule: str, later: str):
+    found = told_by(rule, "Thanks, go on with it.", later)
+    assert list(found.rules.items()) == [(f"{rule} (t3: {later})", 1)]
+    carried = earlier(*(f"{key}: {text}" for key, text in found.lines(4_000)))
+    assert carried.rules == found.rules, "it is read back"
+    again = told_by(rule, "Thanks, go on with it.", later, rule)
+    assert list(again.rules.items()) == [(rule, 4)], "what is ordered anew holds"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "You can run the tests now.",
+        "May we squash them?",
+        "You can't squash these either.",
+        "Squash them never again.",
+        "I saw that you squash 3 of them.",
+    ],
+)
+def test_other_sentences_leave_an_order_as_it_was_given(later: str):
+    assert "Don't squash my commits." in told_by("Don't squash my commits.", later).rules
+
+
 def test_the_newest_orders_take_a_quarter_of_the_ledger():
     found = Ledger(rules={f"Never rename column {n}.": n for n in range(5)})
     cost = len("standing order") + len("t0 Never rename column 0.") + 3
@@ -392,6 +431,10 @@ def test_what_an_editor_is_told_to_do_is_no_line_of_the_file():
     call_of = {"command": "str_replace", "path": "a.py", "old_str": "x = 10_000", "new_str": "x = 20_000"}
     found = after(call("str_replace_editor", "The file a.py has been edited.", **call_of))
     assert found.changes["a.py"].lines == ("x = 20_000",)
+    more = {"instruction": "Raise the limit of x", "explanation": "It is too low", "expected_replacements": 100_000_000}
+    of_other = {"file_path": "a.py", "old_string": "x = 10_000", "new_string": "x = 20_000"}
+    for change in (of_other | more, more | of_other):
+        assert after(call("replace", "Modified a.py", **change)).changes["a.py"].lines == ("x = 20_000",)
 
 
 def test_a_list_of_files_says_that_it_does_not_name_all_of_them_in_later_summaries_too():

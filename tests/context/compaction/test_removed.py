@@ -86,6 +86,9 @@ def test_a_diff_in_a_result_or_in_prose_tells_what_it_puts_in(text: str, tool: b
         "src/a.py: the old text does not occur in it",
         "No replacement was performed, old_str `retry_count` did not appear verbatim in src/a.py.",
         "No replacement was performed. Multiple occurrences of old_str `x` in lines [1, 9]. Please ensure it is unique",
+        '{"success": false, "error": "the search text was not there"}',
+        '{"ok": false}',
+        '{"error": "no such file", "path": "src/a.py"}',
     ],
 )
 def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told(answer: str):
@@ -101,6 +104,12 @@ def test_an_edit_that_failed_changed_nothing_and_its_text_is_not_told(answer: st
         "The following files were successfully edited:\nsrc/a.py\nsrc/error.py",
         "Exit code: 0\nWall time: 0.1 seconds\nOutput:\nSuccess. Updated the following files:\nM src/error.py",
         "The file has been updated. Here is a snippet:\n12\tif error: fail()",
+        '{"success": true, "error": null, "path": "src/a.py"}',
+        '{"ok": true, "message": "no errors, nothing failed"}',
+        '{"errors": [], "path": "src/error.py"}',
+        "Edit applied successfully.\n\nLSP errors detected in this file, please fix:\nERROR [3:1] cannot find name",
+        "The patch was applied. 2 errors are reported for src/a.py",
+        "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n if limit is not None and not failed:",
     ],
 )
 def test_an_edit_that_went_well_is_one_whatever_its_file_speaks_of(answer: str):

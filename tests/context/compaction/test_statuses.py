@@ -279,8 +279,57 @@ def test_a_result_in_json_is_read_as_its_output_and_exit_status():
     assert parse_messages(of_a_file)[1].text == json.dumps(both)
 
 
+def read_as(text: str) -> str:
+    return parse_messages([calling(("c", "shell", {"command": "pytest"})), result("c", text)])[1].text
+
+
+def test_a_result_in_json_is_read_whatever_its_fields_are_called():
+    apart = {"stdout": "1 failed\n", "stderr": ERROR, "exitCode": 1, "timedOut": False}
+    assert read_as(json.dumps(apart)) == f"1 failed\n{ERROR}\n[exit code 1]"
+    assert read_as('{"stdout": "ok", "stderr": "", "returncode": 0}') == "ok\n[exit code 0]"
+    assert read_as('{"stdout": "ok", "stderr": ""}') == "ok", "how it ended is not told"
+    assert read_as('{"stdout": "ok", "exit_code": 0, "interrupted": true}') == "ok"
+    other = '{"stdout": "the output of a program that prints JSON"}'
+    assert read_as(other) == other
+
+
+@pytest.mark.parametrize(
+    ("framed", "bare"),
+    [
+        ("{}Error: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 7", "{}[exit code 1]"),
+        ("{}Error: no shell\nExit Code: 127\nSignal: (none)", "{}no shell\n[exit code 127]"),
+        ("{}Error: (none)\nExit Code: (none)\nSignal: 15\nProcess Group PGID: 7", "{}"),
+        ("{}Process Group PGID: 7", "{}"),
+    ],
+)
+def test_the_lines_that_a_tool_puts_around_an_output_are_not_part_of_it(framed: str, bare: str):
+    ended = framed.format(f"Output: {ERROR}\n1 failed\n")
+    for whole in (ended, f"Command: pytest\nDirectory: (root)\n{ended}"):
+        assert read_as(whole) == bare.format(f"{ERROR}\n1 failed\n").rstrip("\n")
+    printed = "Output: 3\nError: none of these lines is a frame"
+    assert read_as(printed) == printed
+
+
 def test_a_field_for_errors_that_says_none_is_no_error():
     assert not is_error_line("Error: (none)") and is_error_line("Error: (no) such file")
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("1 tests failed\nThe following tests FAILED:\n\t21 - ring\nErrors while running\nERROR: ring overflowed", 1),
+        ("[ERROR] COMPILATION ERROR :\n[ERROR] User.java:[5,25] error: no such package", 1),
+        ("  RoutingError:\n\n    No route matches [POST]\n  Failure/Error: post path", 2),
+        ("The following tests FAILED:", 1),
+    ],
+)
+def test_a_line_that_only_opens_what_follows_is_no_error_by_itself(output: str, told: int):
+    faults = [fault.line for fault in statuses(("ctest", f"{output}\n[exit code 8]")).errors]
+    assert len(faults) == told
+    if output != "The following tests FAILED:":
+        assert not any(line.endswith(":") for line in faults)
+    if "Routing" in output:
+        assert "RoutingError: No route matches [POST]" in faults
 
 
 def test_searching_for_errors_is_no_error():
