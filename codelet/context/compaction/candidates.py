@@ -16,9 +16,8 @@ from operator import not_
 
 from codelet.context.compaction.coverage import Candidates, log2_milli
 from codelet.context.compaction.file_changes import StaleLines, squeezed
-from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.segments import heading
+from codelet.context.compaction.segments import WrittenOut, heading
 from codelet.context.compaction.signals import ERROR_WORDS, RULE_WORDS, has_measure, is_error_line, reports_error
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
