@@ -29,7 +29,7 @@ FACTS_OF_ONE = 8
 # A fence, a bare UUID, the rule of a table, what a tool says of its own run.
 _SAYS_NOTHING = re.compile(
     r"(?:Chunk ID: \w+|Wall time: [\d.]+ \w+|Original token count: \d+|Total output lines: \d+|"
-    r"Process exited with code 0)\Z|"
+    r"Process exited with code 0|</?[\w:.-]+>)\Z|"
     r"(?:```+|~~~+)[\w+-]*\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
 )
 # What differs between two reports of one kind of error.

@@ -77,8 +77,20 @@ def command_endings(readings: Sequence[ParsedMessage]) -> Endings:
     for index, reading in enumerate(readings):
         action = reading.answers
         if action is not None and action.kind == "command":
-            found[index] = endings(action.subject, exit_code(reading.text), reading.text)
+            ended = endings(action.subject, exit_code(reading.text), reading.text)
+            found[index] = _with_commit(ended) if COMMITTED.search(reading.text) else ended
     return found
+
+
+def _with_commit(ended: list[tuple[ShellCommand, bool | None]]) -> list[tuple[ShellCommand, bool | None]]:
+    """The same where git told of a commit: the only one in the line was made, and what it had to wait for went well."""
+    made = [n for n, (command, _) in enumerate(ended) if command.words[:2] == ("git", "commit")]
+    if len(made) != 1 or ended[made[0]][1] is not None:
+        return ended
+    first = made[0]
+    while ended[first][0].link == "&&" and not ended[first - 1][0].piped:
+        first -= 1
+    return [(command, True if first <= n <= made[0] else passed) for n, (command, passed) in enumerate(ended)]
 
 
 def executions(readings: Sequence[ParsedMessage], ended: Endings) -> tuple[list[Execution], CheckedOut]:

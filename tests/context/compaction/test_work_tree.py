@@ -168,6 +168,17 @@ def test_what_goes_on_with_a_command_of_git_settles_its_error(line: str, later: 
     assert not goes_on("git rebase --continue", "git rebase --continue") and not goes_on("ls", "ls")
 
 
+def test_a_commit_that_git_told_of_was_made_whatever_came_of_the_line():
+    pushed = "git add -A && git commit -m x && git push"
+    refused = ran(pushed, "[main 1a2b3c4] x\nerror: failed to push some refs to 'shop.git'\n[exit code 1]")
+    ledger = after(refused)
+    assert [fault.origins for fault in ledger.errors] == [("git push",)]
+    assert "commit passed (t1): git commit -m x" in ledger.status.values()
+    assert after(refused, ran("git push --force-with-lease")).errors == []
+    unsure = after(ran("git commit -m x | tail -3 && git push", "[main 1a2b3c4] x\nerror: no\n[exit code 1]"))
+    assert unsure.errors != []
+
+
 def test_logs_that_were_looked_at_are_no_errors_of_now():
     log = "ERROR: could not read config\npanic: nil pointer"
     for line in (
