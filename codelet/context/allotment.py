@@ -102,8 +102,7 @@ def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
 
 def _quoted(segment: Message) -> int:
     """Characters of the lines that a segment quotes from what tools and the model said, with the headings of these."""
-    from codelet.context.compaction.headings import WrittenOut
-    from codelet.context.compaction.segments import heading, parse_segment
+    from codelet.context.compaction.segments import WrittenOut, heading, parse_segment
 
     written = WrittenOut()  # a heading takes what stands there of it, not all that it says
     entries = parse_segment(segment["content"] or "").entries

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from codelet import messages
 from codelet.context.compaction.candidates import LineCollector
-from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.segments import (
     REQUESTS,
     SAID,
     USER,
     ParsedSegment,
     SegmentEntry,
+    WrittenOut,
     guarded,
     heading,
     opening,

@@ -16,9 +16,8 @@ from operator import not_
 
 from codelet.context.compaction.coverage import Candidates, log2_milli
 from codelet.context.compaction.file_changes import StaleLines, squeezed
-from codelet.context.compaction.headings import WrittenOut
 from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.segments import heading
+from codelet.context.compaction.segments import WrittenOut, heading
 from codelet.context.compaction.signals import ERROR_WORDS, RULE_WORDS, has_measure, is_error_line, reports_error
 
 SPEAKER_WEIGHT = {"assistant": 60, "user": 40, "result": 4, "other": 4, "output": 4, "segment": 40}
@@ -30,7 +29,7 @@ FACTS_OF_ONE = 8
 # A fence, a bare UUID, the rule of a table, what a tool says of its own run.
 _SAYS_NOTHING = re.compile(
     r"(?:Chunk ID: \w+|Wall time: [\d.]+ \w+|Original token count: \d+|Total output lines: \d+|"
-    r"Process exited with code 0)\Z|"
+    r"Process exited with code 0|</?[\w:.-]+>)\Z|"
     r"(?:```+|~~~+)[\w+-]*\Z|[\"']?[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}[\"']?,?\Z|[|+:\s=_-]+\Z"
 )
 # What differs between two reports of one kind of error.

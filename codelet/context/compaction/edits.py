@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _OLD_KEYS = frozenset(
@@ -31,6 +31,12 @@ _NAME = re.compile(r"(---|\+\+\+) (?:[ab]/)?(\S+)(?:\t.*)?\Z")
 _SURE_NAME = re.compile(r"(?:---|\+\+\+) (?:[ab]/|/dev/null)")
 _LOOSE_HUNK = re.compile(r"@@(?: |\Z)")
 _NO_FILE = "/dev/null"
+_SUBSTITUTION = re.compile(r"(?:\A|[;\s])s([/|#,@!:%])((?:(?!\1)[^\\\n]|\\.)*)\1(?:(?!\1)[^\\\n]|\\.)*\1")
+# What a basic regular expression takes as it stands, and an extended one does not.
+_SWAPPED = re.compile(r"\\([+?(){}|])|([+?(){}|])")
+_LONGEST_PATTERN = 300
+# A repeated group, or many repetitions, could take a time that grows without bounds.
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 _FRAME = ("*** Begin Patch", "*** End Patch")
 
 
@@ -231,3 +237,19 @@ def texts_in(value: object, old: bool = False) -> Iterator[tuple[bool, str]]:
         yield old, value
     elif value is not None and not isinstance(value, bool):  # a switch of the tool, no text
         yield old, json.dumps(value, default=str)
+
+
+def substituted(scripts: Iterable[str], *, extended: bool) -> list[re.Pattern[str]]:
+    """Patterns of the lines that the substitutions of some scripts for sed or perl replace."""
+    old = [text for script in scripts for _, text in _SUBSTITUTION.findall(script)]
+    return [pattern for text in old if (pattern := _compiled(text, extended=extended)) is not None]
+
+
+def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
+    """The pattern of a substitution; None if Python does not know its syntax, or it could be slow."""
+    if not extended:
+        text = _SWAPPED.sub(lambda found: found.group(1) or "\\" + found.group(2), text)
+    try:
+        return re.compile(text, re.MULTILINE) if len(text) <= _LONGEST_PATTERN and not _SLOW.search(text) else None
+    except (re.error, RecursionError, OverflowError):
+        return None

@@ -7,42 +7,23 @@ again, and a line that a file is known to hold does not go stale by an edit of a
 
 from __future__ import annotations
 
-import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate, pairwise
 
+from codelet.context.compaction.edits import substituted
 from codelet.context.compaction.shell_commands import TRIVIAL, ShellCommand
+from codelet.context.compaction.work_tree import Commits, FileEffect, moved, of_git, path_of
 
 _PROGRAMS = frozenset({"rm", "unlink", "mv", "git", "sed", "perl", "touch", "tee"})
 _SAID_NO = re.compile(r"(?:^|\n)(?:rm|mv|unlink|sed|fatal|error|git|perl)\b[^\n]{0,40}:")
-_SUBSTITUTION = re.compile(r"(?:\A|[;\s])s([/|#,@!:%])((?:(?!\1)[^\\\n]|\\.)*)\1(?:(?!\1)[^\\\n]|\\.)*\1")
-# What a basic regular expression takes as it stands, and an extended one does not.
-_SWAPPED = re.compile(r"\\([+?(){}|])|([+?(){}|])")
-_LONGEST_PATTERN = 300
-# A repeated group, or many repetitions, could take a time that grows without bounds.
-_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:[*+}].*){4}", re.DOTALL)
 _FILE_NAME = re.compile(r"[\w@.+~-]*(?:/[\w@.+~-]+)*\.[A-Za-z]\w*")
 # What git says of a checkout that was one of files, not of a branch.
 _FILES_BACK = re.compile(r"^Updated \d+ paths? from ", re.MULTILINE)
 _GLOB = re.compile(r"[*?\[]")
 _PASSING = ("/tmp/", "/dev/", "/proc/")
-
-
-@dataclass(frozen=True)
-class FileEffect:
-    """What was done to one path, which may be a pattern or a folder; "" as path of `reverted` means all files.
-
-    `how` is deleted, moved (it stands elsewhere), written, committed, reverted to what was committed, stashed (reverted
-    until it is unstashed), or edited in place, which removes the lines that match `pattern`.
-    """
-
-    how: str
-    path: str
-    pattern: re.Pattern[str] | None = None
 
 
 def same_file(one: str, other: str) -> bool:
@@ -93,68 +74,21 @@ def effects(ended: Sequence[tuple[ShellCommand, bool | None]], output: str) -> l
 
 def _of(command: ShellCommand, output: str) -> list[FileEffect]:
     words = command.words[1:]
-    named = [_placed(command, word) for word in words if not word.startswith("-")]
-    found = [FileEffect("written", _placed(command, file)) for file in command.writes]
+    named = [path_of(command, word) for word in words if not word.startswith("-")]
+    found = [FileEffect("written", path_of(command, file)) for file in command.writes]
     match command.name:
         case "rm" | "unlink":
             found += [FileEffect("deleted", path) for path in named]
         case "mv":
-            found += _moved(named)
+            found += moved(named)
         case "touch" | "tee":
             found += [FileEffect("written", path) for path in named]
         case "git":
             files = "--" in words or _FILES_BACK.search(output) is not None
-            found += _of_git(command, [word for word in words if word != "--"], files=files)
+            found += of_git(command, [word for word in words if word != "--"], output, files=files)
         case "sed" | "perl":
             found += _in_place(command)
     return [effect for effect in found if not effect.path.startswith(_PASSING) and "$" not in effect.path]
-
-
-def _placed(command: ShellCommand, path: str) -> str:
-    if not command.folder or path.startswith(("/", "~")):
-        return path
-    return posixpath.normpath(f"{command.folder}/{path}")
-
-
-def _moved(named: Sequence[str]) -> list[FileEffect]:
-    """The effects of a move. Its target is a file if it looks like one, else a folder."""
-    if len(named) < 2:
-        return []
-    target = named[-1]
-    found = [FileEffect("moved", path) for path in named[:-1]]
-    for path in named[:-1]:
-        name = posixpath.basename(path)
-        folder = len(named) > 2 or target.endswith("/") or ("." in name and "." not in posixpath.basename(target))
-        found.append(FileEffect("written", posixpath.join(target, name) if folder else target))
-    return found
-
-
-def _of_git(command: ShellCommand, words: list[str], *, files: bool) -> list[FileEffect]:
-    """The effects of a git command; `files` says that a checkout is one of files, not of a branch."""
-    plain = [word for word in words[1:] if not word.startswith("-")]
-    flags = [word for word in words[1:] if word.startswith("-")]
-    paths = [_placed(command, word) for word in plain]
-    match words[0] if words else "":
-        case "commit" if "--dry-run" not in flags:
-            return [FileEffect("committed", "")]
-        case "rm" if "--cached" not in flags:
-            return [FileEffect("deleted", path) for path in paths]
-        case "mv":
-            return _moved(paths)
-        case "restore" if "--staged" not in flags or "--worktree" in flags:
-            return [FileEffect("reverted", "" if path in (".", ":/") else path) for path in paths]
-        case "checkout" if files or "." in plain:
-            return [
-                FileEffect("reverted", "" if word in (".", ":/") else path)
-                for word, path in zip(plain, paths, strict=True)
-            ]
-        case "reset" if "--hard" in flags:
-            return [FileEffect("reverted", "")]
-        case "stash" if not plain or plain[0] in ("push", "save"):
-            return [FileEffect("stashed", "")]
-        case "stash" if plain[0] in ("pop", "apply"):
-            return [FileEffect("unstashed", "")]
-    return []
 
 
 def _in_place(command: ShellCommand) -> list[FileEffect]:
@@ -171,23 +105,12 @@ def _in_place(command: ShellCommand) -> list[FileEffect]:
         elif word and not word.startswith("-"):  # an empty word is the suffix that BSD's sed wants behind -i
             (files if scripts or "-e" in flags else scripts).append(word)
     extended = command.name == "perl" or any(re.match(r"-\w*[Er]\Z|--regexp-extended", flag) for flag in flags)
-    old = [text for script in scripts for _, text in _SUBSTITUTION.findall(script)]
-    patterns = [pattern for text in old if (pattern := _compiled(text, extended=extended)) is not None]
+    patterns = substituted(scripts, extended=extended)
     found = []
     for path in files:
-        found += [FileEffect("edited", _placed(command, path), pattern) for pattern in patterns]
-        found.append(FileEffect("written", _placed(command, path)))
+        found += [FileEffect("edited", path_of(command, path), pattern) for pattern in patterns]
+        found.append(FileEffect("written", path_of(command, path)))
     return found
-
-
-def _compiled(text: str, *, extended: bool) -> re.Pattern[str] | None:
-    """The pattern of a substitution; None if Python does not know its syntax, or it could be slow."""
-    if not extended:
-        text = _SWAPPED.sub(lambda found: found.group(1) or "\\" + found.group(2), text)
-    try:
-        return re.compile(text, re.MULTILINE) if len(text) <= _LONGEST_PATTERN and not _SLOW.search(text) else None
-    except (re.error, RecursionError, OverflowError):
-        return None
 
 
 # A line as tools print it beside its number: `12\tx = 1`, `12: x = 1`, `src/a.py:12:x = 1`, `[12] x`.
@@ -218,6 +141,7 @@ class StaleLines:
         # The sources that changed a file since the last commit: what goes back to the commit loses what they put in.
         self.wrote: set[int] = set()
         self._stashed: set[int] = set()
+        self._commits = Commits[int]()
         self.files: dict[int, str] = {}
         self._texts = texts
         self._source_of = source_of
@@ -313,7 +237,13 @@ class StaleLines:
         if effect.how == "deleted":
             self.dead.update(number for file in self._meant(effect.path) for number in self._of_file(file))
         elif effect.how == "committed":
+            self._commits.add(effect.path, self.wrote)
             self.wrote.clear()
+        elif effect.how == "reopened":
+            self.wrote |= self._commits.back_to(effect.path)
+        elif effect.how in ("rewound", "undone"):
+            back = self._commits.back_to if effect.how == "rewound" else self._commits.without
+            self.dead.update(number for source in back(effect.path) for number in self._of(source))
         elif effect.how in ("reverted", "stashed"):
             for source in self.wrote:
                 file = self.files.get(source, "")

@@ -13,30 +13,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, takewhile
 
-from codelet.context.compaction.file_changes import FileEffect, effects
+from codelet.context.compaction.file_changes import effects
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.runners import Run, run_in, run_of
-from codelet.context.compaction.shell_commands import ShellCommand, endings
-from codelet.context.compaction.signals import EXIT_MARK, is_error_line, write_failed
+from codelet.context.compaction.shell_commands import LOOKERS, ShellCommand, endings, exit_code
+from codelet.context.compaction.signals import is_error_line, write_failed
+from codelet.context.compaction.work_tree import COMMITTED, OF_COMMITS, CheckedOut, FileEffect, goes_on
 
-_NO_END = re.compile(
-    r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted"
-)
-_EDGE_LINES = 6
-# What programs that look at text are called: an error in what they print is text, not something that happened.
-_LOOKERS = frozenset(
-    "grep rg egrep fgrep ag cat head tail sed awk less more find fd ls wc sort uniq diff git-grep echo printf jq tree "
-    "nl bat cut tr column xxd strings stat file which cd".split()
-)
-_GIT_LOOKS = frozenset({"grep", "log", "show", "diff", "blame", "status", "ls-files", "cat-file", "reflog"})
 _TELLING = re.compile(
     r"\b\d+ (?:passed|failed|passing|failing|tests?|examples?|errors?|warnings?)\b|"
     r"^test result: |^(?:ok|FAIL)\s|^OK\b|^FAILED \(|^Success: |^All checks passed|^Found \d+ error|"
     r"BUILD (?:SUCCESS|FAIL)"
 )
-# What git says of a commit.
-COMMITTED = re.compile(r"^\[[\w/.-]+(?: \(root-commit\))? [0-9a-f]{7,}\] ")
 _COMMIT = "git commit"
+_GIT = "git "
 _LONGEST = 120
 # How much of an answer tells whether the call itself failed.
 _HEAD = 400
@@ -48,7 +38,7 @@ class Execution:
     """One command, or one call of another tool, by its place in the list; `passed` is None if nobody can tell.
 
     `text` names it: equal texts are the same command. `line` is what it said of its end, if it did; `is_command` says
-    that a shell ran it.
+    that a shell ran it, `branch` what was checked out (`CheckedOut`).
     """
 
     place: int
@@ -58,6 +48,7 @@ class Execution:
     passed: bool | None
     line: str = ""
     is_command: bool = False
+    branch: str = ""
 
     @property
     def what(self) -> str:
@@ -70,8 +61,8 @@ class Execution:
         return f"{self.text} (t{self.turn})"
 
     def covers(self, text: str) -> bool:
-        """Whether this is the command of that text, or a run that runs all of it."""
-        if self.text == text:
+        """Whether this is the command of that text, or a run that runs all of it, or git going on with it."""
+        if self.text == text or (_GIT in text and _GIT in self.text and goes_on(self.text, text)):
             return True
         other = run_in(text) if self.run is not None else None
         return self.run is not None and other is not None and self.run.covers(other)
@@ -80,62 +71,46 @@ class Execution:
 Endings = dict[int, list[tuple[ShellCommand, bool | None]]]
 
 
-def exit_code(output: str) -> int | None:
-    """The exit status that a tool reported at the head or end of an output; None if there is none, or two differ."""
-    head, heads = _at_head(output)
-    if heads:  # what follows is the command's own output
-        return head
-    found = {code for code in (_at_end(output), head) if code is not None}
-    return found.pop() if len(found) == 1 else None
-
-
-def _at_end(output: str) -> int | None:
-    for line in reversed(output[-4_000:].rstrip().split("\n")[-_EDGE_LINES:]):
-        if _NO_END.match(line.strip()):
-            return None
-        if mark := EXIT_MARK.fullmatch(line.strip()):
-            return int(next(filter(None, mark.groups())))
-    return None
-
-
-def _at_head(output: str) -> tuple[int | None, bool]:
-    """The status before the output, and whether a line says that the output begins behind it."""
-    code = None
-    for line in output[:2_000].split("\n")[:_EDGE_LINES]:
-        if line == "Output:":
-            return code, code is not None
-        if (mark := EXIT_MARK.fullmatch(line.strip())) and not line.startswith("[exit code"):
-            code = int(next(filter(None, mark.groups())))
-    return code, False
-
-
 def command_endings(readings: Sequence[ParsedMessage]) -> Endings:
     """For each result of a shell command, by its index: the commands in it and how they ended."""
     found: Endings = {}
     for index, reading in enumerate(readings):
         action = reading.answers
         if action is not None and action.kind == "command":
-            found[index] = endings(action.subject, exit_code(reading.text), reading.text)
+            ended = endings(action.subject, exit_code(reading.text), reading.text)
+            found[index] = _with_commit(ended) if COMMITTED.search(reading.text) else ended
     return found
 
 
-def executions(readings: Sequence[ParsedMessage], ended: Endings) -> list[Execution]:
-    """All commands and calls that changed or ran something, in order."""
+def _with_commit(ended: list[tuple[ShellCommand, bool | None]]) -> list[tuple[ShellCommand, bool | None]]:
+    """The same where git told of a commit: the only one in the line was made, and what it had to wait for went well."""
+    made = [n for n, (command, _) in enumerate(ended) if command.words[:2] == ("git", "commit")]
+    if len(made) != 1 or ended[made[0]][1] is not None:
+        return ended
+    first = made[0]
+    while ended[first][0].link == "&&" and not ended[first - 1][0].piped:
+        first -= 1
+    return [(command, True if first <= n <= made[0] else passed) for n, (command, passed) in enumerate(ended)]
+
+
+def executions(readings: Sequence[ParsedMessage], ended: Endings) -> tuple[list[Execution], CheckedOut]:
+    """All commands and calls that changed or ran something, in order, and what is checked out behind them."""
     found: list[Execution] = []
+    tree = CheckedOut()
     for index, reading in enumerate(readings):
         if reading.answers is None:
             continue
         if index in ended:
-            found += _of_commands(index, reading, ended[index])
+            found += _of_commands(index, reading, ended[index], tree)
         elif reading.answers.kind in ("write", "other"):
             other = reading.answers.kind == "other"
             passed = not is_error_line(reading.text[:_HEAD]) if other else not write_failed(reading.text)
-            found.append(Execution(index, reading.turn, call_text(reading), None, passed))
-    return found
+            found.append(Execution(index, reading.turn, call_text(reading), None, passed, branch=tree.here))
+    return found, tree
 
 
 def _of_commands(
-    index: int, reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | None]]
+    index: int, reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | None]], tree: CheckedOut
 ) -> list[Execution]:
     found = []
     runs = [run_of(command) for command, _ in ended]
@@ -144,7 +119,9 @@ def _of_commands(
             continue
         end = passed if run is None else _end_of(run, passed, reading.text)
         line = _line_of(run, runs, reading.text) if run is not None else ""
-        found.append(Execution(index, reading.turn, short(command.text), run, end, line, is_command=True))
+        tree.take(command, passed, reading.text)
+        text = short(command.text)
+        found.append(Execution(index, reading.turn, text, run, end, line, is_command=True, branch=tree.here))
     return found
 
 
@@ -193,20 +170,13 @@ def origins(reading: ParsedMessage, ended: Sequence[tuple[ShellCommand, bool | N
         return [] if searches or not is_error_line(reading.text[:_HEAD]) else [call_text(reading)]
     if not ended:  # not understood: nothing that runs later is known to be the same
         return [short(" ".join(action.subject.split()))]
-    return [short(command.text) for command, passed in ended if not passed and not _looks(command)]
+    return [short(command.text) for command, passed in ended if not passed and not command.shows_text]
 
 
 def is_not_found(line: str) -> bool:
     """Whether a line is the message of a program that looks at things and did not find one."""
     name, colon, _ = line.partition(": ")
-    return bool(colon) and name.rpartition("/")[2] in _LOOKERS
-
-
-def _looks(command: ShellCommand) -> bool:
-    """Whether a command only shows text."""
-    if command.name == "git":
-        return len(command.words) > 1 and command.words[1] in _GIT_LOOKS
-    return command.name in _LOOKERS or not command.words
+    return bool(colon) and name.rpartition("/")[2] in LOOKERS
 
 
 class History:
@@ -223,9 +193,13 @@ class History:
         return command_endings(self._readings)
 
     @cached_property
+    def _ran(self) -> tuple[list[Execution], CheckedOut]:
+        return executions(self._readings, self.ended)
+
+    @property
     def executions(self) -> list[Execution]:
         """Its commands and calls in order."""
-        return executions(self._readings, self.ended)
+        return self._ran[0]
 
     @cached_property
     def _by_text(self) -> dict[str, list[int]]:
@@ -247,7 +221,7 @@ class History:
         return self._judged[fault]
 
     def _judge(self, fault: OpenError) -> OpenError:
-        found = fault.after(self.bearing_on(fault.origins))
+        found = fault.after([one for one in self.bearing_on(fault.origins) if one.branch in self.branches])
         if not found.settled or found.settled == UNTOLD or fault.place < 0:
             return found
         behind = bisect_right(self.executions, fault.place, key=lambda one: one.place)
@@ -264,10 +238,29 @@ class History:
         """The numbers of the executions that cover a command; of one that is a run any other run may do so."""
         if text not in self._covering:
             numbers = [number for number in self._by_text.get(text, ()) if self.executions[number].text == text]
+            if _GIT in text:
+                numbers += [number for number in self._git if self.executions[number].covers(text)]
             if text in self._runs or run_in(text) is not None:
                 numbers += [number for number in self._by_text.get("", ()) if self.executions[number].covers(text)]
             self._covering[text] = numbers
         return self._covering[text]
+
+    @cached_property
+    def _git(self) -> list[int]:
+        return [number for number, one in enumerate(self.executions) if _GIT in one.text]
+
+    @cached_property
+    def branches(self) -> set[str]:
+        """The branches that are in what is checked out at its end."""
+        return self._ran[1].held()
+
+    def is_here(self, place: int) -> bool:
+        """Whether what a result tells is about these branches; -1 stands for all that was before."""
+        return self._branches.get(place, "") in self.branches
+
+    @cached_property
+    def _branches(self) -> dict[int, str]:
+        return {one.place: one.branch for one in self.executions}
 
     @cached_property
     def _runs(self) -> set[str]:
@@ -276,8 +269,20 @@ class History:
     @cached_property
     def effects(self) -> dict[int, list[FileEffect]]:
         """For each result of a command, by index, what it did to files; nothing for those that did nothing."""
-        found = ((index, effects(ended, self._readings[index].text)) for index, ended in self.ended.items())
-        return {index: done for index, done in found if done}
+        found: dict[int, list[FileEffect]] = {}
+        for index, ended in self.ended.items():
+            for effect in effects(ended, self._readings[index].text):
+                found.setdefault(index, []).append(effect)
+                if effect.how == "committed" and not self.is_here(index):  # on a branch that is left now
+                    found[index].append(FileEffect("rewound", "~1"))
+        return found
+
+    @cached_property
+    def last_reset(self) -> int:
+        """The index of the last result of something that took commits back, -1 for none; an amended one stands."""
+        taken = {"rewound", "reopened", "undone"}
+        found = (n for n, done in self.effects.items() if done[-1].how != "committed" and taken & {e.how for e in done})
+        return max(found, default=-1)
 
     @cached_property
     def last_change(self) -> int:
@@ -285,7 +290,7 @@ class History:
         for index in range(len(self._readings) - 1, -1, -1):
             reading = self._readings[index]
             wrote = reading.answers is not None and reading.answers.kind == "write" and not write_failed(reading.text)
-            if wrote or any(effect.how != "committed" for effect in self.effects.get(index, ())):
+            if wrote or any(effect.how not in OF_COMMITS for effect in self.effects.get(index, ())):
                 return index
         return -1
 
@@ -364,9 +369,9 @@ def errors_seen(
     earlier: Collection[OpenError] = (),
 ) -> list[OpenError]:
     """The errors in some messages, with what settled them. `readings` are (index, message) pairs of the list."""
-    found = {fault.line: fault for fault in earlier}
+    found = {fault.line: fault for fault in earlier if history.is_here(-1)}
     for index, reading in readings:
-        if reading.kind != "result" or len(reading.text) > 60_000 or not reading.errors:
+        if reading.kind != "result" or len(reading.text) > 60_000 or not (reading.errors and history.is_here(index)):
             continue
         sources = origins(reading, history.ended.get(index))
         for line in reading.errors if sources else ():

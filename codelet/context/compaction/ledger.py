@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codelet.context.compaction.actions import Action
-from codelet.context.compaction.file_changes import FileEffect, changed_since, covers_path, same_file
+from codelet.context.compaction.file_changes import changed_since, covers_path, same_file
 from codelet.context.compaction.history import (
     MOST_ERRORS,
     UNTOLD,
@@ -26,6 +26,7 @@ from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.score import TurnAnchor
 from codelet.context.compaction.signals import read_failed, write_failed
 from codelet.context.compaction.user_text import as_given, goal_in, orders_in, said_in, softened, softens
+from codelet.context.compaction.work_tree import Commits, FileEffect
 from codelet.messages import AnyMessage, images_of
 
 _ITEM = re.compile(r"(\S[^\n]{0,300}?) \(t(\d{1,7})\)(?:, |$)")
@@ -93,6 +94,7 @@ class Ledger:
     narrative: list[str] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
     _uncommitted: set[str] = field(default_factory=set)
+    _commits: Commits[str] = field(default_factory=Commits[str])
     _stashed: dict[str, tuple[int, NewLines | None]] = field(default_factory=dict)
 
     def carry_on(self, lines: Sequence[tuple[str, str]]) -> None:
@@ -138,8 +140,12 @@ class Ledger:
         self._files(readings, history.effects)
         if history.last_change >= 0:
             self._stale()
+        if not history.is_here(-1):  # what was told of was on the branch that the list begins with
+            self.status.clear()
         for execution in history.executions:  # of what is kept beside the span, too
-            if execution.run is not None:
+            if execution.run is None or execution.branch not in history.branches:
+                continue
+            if execution.what != "commit" or execution.place > history.last_reset:
                 self._status(execution, history.last_change)
         for anchor in anchors:
             line = f"t{anchor.turn} {anchor.kind}: {anchor.text}"
@@ -221,7 +227,14 @@ class Ledger:
                     self.changes.setdefault(path, change)
             self._stashed.clear()
         elif effect.how == "committed":
+            self._commits.add(effect.path, self._uncommitted)
             self._uncommitted.clear()
+        elif effect.how == "reopened":
+            self._uncommitted |= self._commits.back_to(effect.path)
+        elif effect.how in ("rewound", "undone"):
+            for path in (self._commits.back_to if effect.how == "rewound" else self._commits.without)(effect.path):
+                self.changed.pop(path, None)
+                self.changes.pop(path, None)
 
     def _see(self, path: str, turn: int) -> None:
         """Count a file as read, so it is there."""

@@ -13,10 +13,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codelet.context.compaction.history import COMMITTED, Execution
+from codelet.context.compaction.history import Execution
 from codelet.context.compaction.identifiers import NUMBER_WEIGHT, Lexicon
 from codelet.context.compaction.parsing import ParsedMessage
 from codelet.context.compaction.signals import claim_of, moves_on, states_decision
+from codelet.context.compaction.work_tree import COMMITTED
 
 WEIGHTS = {
     "error fixed": 36, "cause found": 34, "task done": 32, "milestone": 30, "decision": 28, "checkpoint": 28

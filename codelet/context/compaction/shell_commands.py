@@ -8,11 +8,38 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from codelet.context.compaction.signals import EXIT_MARK
 
 # Commands that a list like `cd src && pytest` may hold beside the one that counts: they fail with a message or never.
 TRIVIAL = frozenset({"cd", "pushd", "export", "unset", "echo", "printf", "set", "true", ":", "pwd", "ulimit", "umask"})
+# What programs that look at text are called: an error in what they print is text, not something that happened.
+LOOKERS = frozenset(
+    "grep rg egrep fgrep ag cat head tail sed awk less more find fd ls wc sort uniq diff git-grep echo printf jq tree "
+    "nl bat cut tr column xxd strings stat file which cd journalctl dmesg".split()
+)
+# … and of programs that do many things, what they are told to look at.
+_LOOKS: Mapping[str, frozenset[str]] = {
+    name: frozenset(words.split())
+    for name, words in (
+        ("git", "grep log show diff blame status ls-files cat-file reflog"),
+        ("kubectl", "logs describe get top events explain"),
+        ("docker", "logs inspect ps images top events"),
+        ("podman", "logs inspect ps images top events"),
+        ("gh", "view list diff checks watch"),
+        ("terraform", "show output graph"),
+        ("systemctl", "status"),
+        ("heroku", "logs"),
+    )
+}
+# Options of theirs with a value that says where.
+_PLACES = frozenset({"-n", "--namespace", "--context", "-C", "-f", "--file", "-R", "--repo"})
+_NO_END = re.compile(
+    r"\[(?:timed out|ended by signal|interrupted)|interrupted |Command timed out|\[Request interrupted"
+)
+_EDGE_LINES = 6
 # With one of these the words of the line do not tell what runs.
 _OPAQUE = frozenset(
     "if then elif else fi for while until do done case esac select function { } ( ) ! [[ exit return exec trap eval "
@@ -48,6 +75,15 @@ class ShellCommand:
     def name(self) -> str:
         """The program's name, without its folder."""
         return self.words[0].rpartition("/")[2] if self.words else ""
+
+    @property
+    def shows_text(self) -> bool:
+        """Whether it only shows text."""
+        if (looks := _LOOKS.get(self.name)) is not None:
+            pairs = zip(("", *self.words[1:]), self.words[1:], strict=False)
+            told = [word for before, word in pairs if not word.startswith("-") and before not in _PLACES]
+            return any(word in looks for word in told[: 2 if self.name == "gh" or told[:1] == ["compose"] else 1])
+        return self.name in LOOKERS or not self.words
 
     @property
     def text(self) -> str:
@@ -152,6 +188,35 @@ def _failed(found: Sequence[ShellCommand], begin: int, code: int) -> int | None:
     if len(others) != 1 or found[others[0]].piped or not 0 < code <= _LARGEST_FAILURE:
         return None
     return others[0]
+
+
+def exit_code(output: str) -> int | None:
+    """The exit status that a tool reported at the head or end of an output; None if there is none, or two differ."""
+    head, heads = _at_head(output)
+    if heads:  # what follows is the command's own output
+        return head
+    found = {code for code in (_at_end(output), head) if code is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _at_end(output: str) -> int | None:
+    for line in reversed(output[-4_000:].rstrip().split("\n")[-_EDGE_LINES:]):
+        if _NO_END.match(line.strip()):
+            return None
+        if mark := EXIT_MARK.fullmatch(line.strip()):
+            return int(next(filter(None, mark.groups())))
+    return None
+
+
+def _at_head(output: str) -> tuple[int | None, bool]:
+    """The status before the output, and whether a line says that the output begins behind it."""
+    code = None
+    for line in output[:2_000].split("\n")[:_EDGE_LINES]:
+        if line == "Output:":
+            return code, code is not None
+        if (mark := EXIT_MARK.fullmatch(line.strip())) and not line.startswith("[exit code"):
+            code = int(next(filter(None, mark.groups())))
+    return code, False
 
 
 @dataclass

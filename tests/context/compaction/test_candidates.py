@@ -102,12 +102,12 @@ def test_a_long_line_becomes_pieces_that_hold_all_of_it(blanks: bool):
 
 
 def test_lines_that_say_nothing_have_no_names():
-    silent = ["```python", "~~~~", "| --- | --- |", "12345678-1234-1234-1234-123456789abc"]
+    silent = ["```python", "~~~~", "| --- | --- |", "12345678-1234-1234-1234-123456789abc", "</bash_metadata>", "<li>"]
     found = collector()
     found.add(found.source((0, 0), 1, "x"), "\n".join([*silent, "alpha_one says it"]), "result")
     found.read()
     found.mark()
-    assert [bool(names) for names in found.candidates.names] == [False] * 4 + [True]
+    assert [bool(names) for names in found.candidates.names] == [False] * len(silent) + [True]
 
 
 def marked(label: str, text: str, *, tells: bool = False) -> LineCollector:

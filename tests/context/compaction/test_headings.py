@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.context.compaction import compact
-from codelet.context.compaction.headings import WrittenOut
-from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
+from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, WrittenOut, parse_segment, render
 from codelet.context.tokens import estimate_message
 
 PATH = "/home/somebody/projects/shop/src/cart.py"

@@ -8,11 +8,11 @@ import random
 import pytest
 
 from codelet.context.compaction import compact
-from codelet.context.compaction.history import History, exit_code
+from codelet.context.compaction.history import History
 from codelet.context.compaction.ledger import Ledger
 from codelet.context.compaction.parsing import normalise, parse_messages
 from codelet.context.compaction.score import find_anchors
-from codelet.context.compaction.shell_commands import commands
+from codelet.context.compaction.shell_commands import commands, exit_code
 from codelet.context.compaction.signals import is_error_line
 from codelet.messages import kind_of, with_kinds
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
