@@ -30,6 +30,7 @@ _OUTPUT_KEYS = re.compile(r'"(?:exit_?code|return_?code|stdout)"', re.IGNORECASE
 # What stands behind a command's output where a tool frames it, and within how many characters the output begins.
 _FRAME_END = re.compile(r"(Error|Exit Code|Signal|Background PIDs|Process Group PGID): (.*)")
 _FRAME_HEAD, _NONE = 20_000, "(none)"
+_TRACEBACK = "Traceback (most recent call last)"
 # The name of an error alone in its line.
 _NAMES_ERROR = re.compile(r"[\w.:]*(?:Error|Exception|Failure):")
 _SPEAKERS = frozenset({"system", "user", "assistant", "developer"})
@@ -163,16 +164,19 @@ class ParsedMessage:
         """
         if not is_error_line(self.text):
             return ()
-        lines = list(filter(None, map(str.strip, self.text.split("\n"))))
+        lines = [line for line in self.text.split("\n") if line and not line.isspace()]
         openings: list[str] = []
         told: list[str] = []
-        for place, line in enumerate(lines):
+        for place, line in enumerate(map(str.strip, lines)):
             if not 8 <= len(line) <= 400 or not is_error_line(line) or EXIT_MARK.fullmatch(line):
                 continue
             if not line.endswith(":"):
                 told.append(line)
             elif _NAMES_ERROR.fullmatch(line) and place + 1 < len(lines):
-                told.append(f"{line} {lines[place + 1]}"[:400])
+                told.append(f"{line} {lines[place + 1].strip()}"[:400])
+            elif line.startswith(_TRACEBACK):  # what was raised stands behind the indented lines
+                raised = next((behind for behind in lines[place + 1 :] if not behind[0].isspace()), "")
+                openings.append(f"{line} {raised}".strip()[:400])
             else:
                 openings.append(line)
             if len(told) == 2:

@@ -71,9 +71,11 @@ def find_anchors(readings: Sequence[ParsedMessage], executions: Sequence[Executi
             anchor = TurnAnchor(run.turn, kind, " ".join(text.split()), by_run=True)
             if kind != "checkpoint" or run.line or (run.turn, kind) not in found:  # a push tells less than its commit
                 found[run.turn, kind] = anchor
-    committed = {run.turn: run for run in executions if run.what == "commit" and run.passed is None}
+    commits = [run for run in executions if run.what == "commit" and run.passed is not False]
+    # Git says so itself, whatever became of the exit status.
+    committed = {run.turn: run for run in commits if run.passed is None or COMMITTED.match(run.line)}
     for turn, run in committed.items():
-        if COMMITTED.match(run.line):  # git says so itself, whatever became of the exit status
+        if COMMITTED.match(run.line):
             found.setdefault((turn, "checkpoint"), TurnAnchor(turn, "checkpoint", run.line[:100], by_run=True))
     closing: dict[int, ParsedMessage] = {}
     for reading in readings:

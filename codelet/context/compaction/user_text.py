@@ -156,6 +156,8 @@ _ALLOWS = Caseless(
 _CORRECTS = Caseless(
     r"\b(?:no|not|instead|rather|actually|sorry|wait|make (?:it|that)|better|correction|raise|lower)\b"
 )
+# An order that speaks of something only by a pronoun among its first words.
+_POINTS_BACK = Caseless(r"\W*(?:[\w'’]+\W+){0,3}(?:it|its|them|those|these)\b")
 _SOFTENED = re.compile(r" \(t\d{1,7}: .*\)\Z")
 _WORD = re.compile(r"[^\W\d_][\w./-]{2,}")
 _ENDING = re.compile(r"(?:ing|ed|e?s)\Z")
@@ -174,8 +176,13 @@ def said_in(text: str) -> list[str]:
 
 
 def orders_in(given: Sequence[str]) -> list[str]:
-    """The first few of some sentences that give an order."""
-    return [one for one in given if not one.endswith("?") and gives_order(one)][:_RULES_OF_ONE]
+    """The first few of some sentences that give an order; one that begins with a pronoun has the one before it."""
+    found = []
+    for before, one in zip(("", *given), given, strict=False):
+        if not one.endswith("?") and gives_order(one):
+            whole = f"{before} {one}" if before and _POINTS_BACK.match(one) else one
+            found.append(whole if len(whole) in _RULE_LENGTHS else one)
+    return found[:_RULES_OF_ONE]
 
 
 def goal_in(text: str) -> str:

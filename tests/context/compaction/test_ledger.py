@@ -310,6 +310,17 @@ def test_orders_are_kept_as_they_were_given_and_when_they_were_given_last():
     assert earlier("standing order: t4 Never touch legacy/.").rules == {"Never touch legacy/.": 4}
 
 
+def test_an_order_that_points_back_has_the_sentence_before_it():
+    said = "The old reports are read by finance. Never rename them. Never touch legacy/. Is it slow?"
+    assert list(told_by(said).rules) == [
+        "The old reports are read by finance. Never rename them.",
+        "Never touch legacy/.",
+    ]
+    for alone in ("Only run it on changed files.", "Write a parser and never import it in core."):
+        assert list(told_by(alone).rules) == [alone]
+    assert list(told_by(f"{'x' * 220}. Never rename them again.").rules) == ["Never rename them again."]
+
+
 @pytest.mark.parametrize(
     ("rule", "later"),
     [

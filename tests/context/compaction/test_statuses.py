@@ -321,6 +321,7 @@ def test_a_field_for_errors_that_says_none_is_no_error():
         ("[ERROR] COMPILATION ERROR :\n[ERROR] User.java:[5,25] error: no such package", 1),
         ("  RoutingError:\n\n    No route matches [POST]\n  Failure/Error: post path", 2),
         ("The following tests FAILED:", 1),
+        ('Traceback (most recent call last):\n  File "a.py", line 3\n    run()\n\nTimedOut: 30 s', 1),
     ],
 )
 def test_a_line_that_only_opens_what_follows_is_no_error_by_itself(output: str, told: int):
@@ -328,6 +329,8 @@ def test_a_line_that_only_opens_what_follows_is_no_error_by_itself(output: str, 
     assert len(faults) == told
     if output != "The following tests FAILED:":
         assert not any(line.endswith(":") for line in faults)
+    if "TimedOut" in output:
+        assert faults == ["Traceback (most recent call last): TimedOut: 30 s"]
     if "Routing" in output:
         assert "RoutingError: No route matches [POST]" in faults
 
