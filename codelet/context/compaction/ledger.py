@@ -326,9 +326,9 @@ class Ledger:
         return _listing(files, room - len(_MORE), part=key in self.parts)
 
     def _statuses(self) -> list[str]:
-        """What failed first, then the newest."""
+        """What failed first, then tests and builds before commits, of each the newest."""
         texts = list(self.status.values())[::-1]
-        return sorted(texts, key=lambda text: " failed (" not in text)[:_STATUSES]
+        return sorted(texts, key=lambda text: (" failed (" not in text, text.startswith("commit ")))[:_STATUSES]
 
     def _only_read(self) -> dict[str, int]:
         return {path: turn for path, turn in self.read.items() if path not in self.changed}
