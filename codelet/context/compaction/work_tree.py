@@ -244,7 +244,6 @@ def _commit(word: str, otherwise: str) -> str:
     return otherwise if found is None else f"~{found[1] or len(found[2] or '') or 1}"
 
 
-@lru_cache(maxsize=256)
 def goes_on(text: str, other: str) -> bool:
     """Whether a command goes on with another one of git that stopped, ends it, or does again what was refused."""
     one, two = _git_words(text), _git_words(other)
@@ -258,6 +257,7 @@ def goes_on(text: str, other: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=1024)  # each command is asked about with every other one
 def _git_words(text: str) -> tuple[str, ...]:
     found = commands(text)
     return found[-1].words[1:] if found and found[-1].name == "git" else ()
