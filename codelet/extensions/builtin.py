@@ -155,7 +155,8 @@ def _machine(*, told: bool) -> Late:
 
         return Machine(told=told)
 
-    return Late(make, commands={"env": ("the machine and the workspace", "")}, reminder="machine", at_once=told)
+    about = ("the machine and the workspace", "")
+    return Late(make, commands={"env": about}, reminder="machine", momentary=True, at_once=told)
 
 
 class LatePlans(Late):

@@ -17,9 +17,9 @@ class Late(Extension, Guard):
     an export, `wake`. Until then it costs no module, no token and no key of the export.
 
     `commands` are those of the extension by name, each with its help and its arguments; `reminder` is its type of
-    reminder, `keys` are those that it keeps in the export. With `judges` its guard is asked about each call, with
-    `records` the first call that is judged asks for it. With `at_once` the session's beginning does, with `saves` the
-    first export.
+    reminder, which may be `momentary`; `keys` are those that it keeps in the export. With `judges` its guard is asked
+    about each call, with `records` the first call that is judged asks for it. With `at_once` the session's beginning
+    does, with `saves` the first export.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class Late(Extension, Guard):
         *,
         commands: Mapping[str, tuple[str, str]],
         reminder: str = "",
+        momentary: bool = False,
         keys: Sequence[str] = (),
         judges: bool = False,
         records: bool = False,
@@ -41,7 +42,7 @@ class Late(Extension, Guard):
             Command(name, about, partial(self._command, name), arguments)
             for name, (about, arguments) in commands.items()
         )
-        self.reminders = (_LateSource(reminder, self),) if reminder else ()
+        self.reminders = (_LateSource(reminder, self, momentary=momentary),) if reminder else ()
         self.guards = (self,) if judges or records else ()
         self._records = records
         self._at_once = at_once
@@ -121,8 +122,9 @@ class _LateSource(Source):
 
     quiet = True
 
-    def __init__(self, name: str, late: Late) -> None:
+    def __init__(self, name: str, late: Late, *, momentary: bool) -> None:
         self.name = name
+        self.momentary = momentary
         self._late = late
 
     async def begin(self) -> None:
