@@ -171,7 +171,8 @@ class Setting:
     """One row of the table, as `Settings` holds it: its kind, `by` which places it may be set, its flag and its help.
 
     Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
-    flag means by itself: it then takes no word after it, only a value behind `=`.
+    flag means by itself: it then takes no word after it, only a value behind `=`. `brings` is the extension that it
+    turns on where it is set, `MODULE:CLASS` in `codelet.extensions`; that one's `from_settings` makes it.
     """
 
     def __init__(
@@ -185,6 +186,7 @@ class Setting:
         metavar: str | None = None,
         about: str = "",
         alone: str = "",
+        brings: str = "",
     ) -> None:
         self.name = ""
         self.default = default
@@ -196,6 +198,7 @@ class Setting:
         self.metavar = metavar
         self.about = about
         self.alone = alone
+        self.brings = brings
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -217,6 +220,11 @@ class Setting:
     def variable(self) -> str:
         """The variable of the environment that sets it."""
         return f"CODELET_{self.name.upper()}"
+
+    @property
+    def elsewhere(self) -> str:
+        """Where it may be set, for who gave it as a variable."""
+        return f"give the flag {self.flag} instead" if FLAG in self.by else f"set {self.name} in your settings file"
 
     @property
     def is_switch(self) -> bool:
@@ -280,8 +288,7 @@ class ChosenValues:
         for setting in self._table.values():
             if text := environment.get(setting.variable):
                 if VARIABLE not in setting.by:
-                    why = f"this may not come from a variable; give the flag {setting.flag} instead"
-                    raise UsageError(f"{setting.variable}: {why}")
+                    raise UsageError(f"{setting.variable}: this may not come from a variable; {setting.elsewhere}")
                 self.take(setting.name, text, setting.variable)
         unknown = []
         for variable in environment:

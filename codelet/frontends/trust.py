@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelet.errors import UsageError
-from codelet.settings import Settings, current_folder, project_profiles, project_settings_file
+from codelet.extensions.builtin import profile_places
+from codelet.settings import Settings, current_folder, project_settings_file
 from codelet.system.text import one_line
 
 _MOST_SHOWN = 300
@@ -21,12 +22,8 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     would change is shown first; a file that is not in order is named and left out.
     """
     folder = current_folder()
-    file, profiles = project_settings_file(folder), _profiles(folder)
-    if (
-        settings.trusted_profiles
-        or not (file.is_file() or profiles)
-        or not (sys.stdin.isatty() and sys.stdout.isatty())
-    ):
+    file, profiles = project_settings_file(folder), _profiles(settings, folder)
+    if settings.trusted or not (file.is_file() or profiles) or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return settings
     try:
         changed = trusting()
@@ -45,16 +42,16 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     return changed if answer.strip().lower() in ("y", "yes") else settings
 
 
-def _profiles(folder: Path) -> list[str]:
+def _profiles(settings: Settings, folder: Path) -> list[str]:
     """The names of the profiles that a project brings for codelet; none where its folder cannot be read."""
     try:
-        return sorted(entry.stem for entry in project_profiles(folder)[0].iterdir())
+        return sorted(entry.stem for entry in profile_places(settings, folder).in_project[0].iterdir())
     except OSError:
         return []
 
 
 def _changes(before: Settings, after: Settings) -> dict[str, object]:
-    names = (name for name in after.fields if name not in ("files", "trusted_profiles"))
+    names = (name for name in after.fields if name not in ("files", "trusted"))
     return {
         _LABELS.get(name, name): getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)
     }

@@ -1,10 +1,11 @@
-"""Sessions that review for another session: its model, its masker, the tools of a review and nothing else of it."""
+"""Sessions that review for another session: its model, masker, rules and guards, and the tools of a review."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
+from codelet.extensions.base import guards_beside
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -38,16 +39,17 @@ class ReviewSessions:
         tools: tuple[Tool, ...] = ()
         if change.reads_at is not None:
             tools = tools_at(folder, change.reads_at, is_head=change.reads_at == change.head)
+        rules = self._session.policy.rules
         session = Session(
             self._provider(),
             workspace=folder,
             tools=(),
-            policy=Policy(folder, mode="read-only"),
+            policy=Policy(folder, mode="read-only", deny=rules["deny"], ask=rules["ask"]),
             system_prompt=self._system,
             limits=Limits(max_turns=MOST_STEPS),
             bare=True,
             safeguards=Safeguards(masker=self._session.safeguards.hides),
-            extensions=[ReviewTools(tools)],
+            extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],
         )
         return Reviewer(session, self.spending)
 

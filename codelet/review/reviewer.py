@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from codelet import events
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError, SpendingLimit
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Extension, Guard
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.review.review_prompt import AGAIN
@@ -37,10 +37,11 @@ class Unanswered(Exception):
 
 
 class ReviewTools(Extension):
-    """The tools of a review as an extension: they are the only ones of its sessions."""
+    """The tools of a review as an extension: they are the only ones of its sessions. `guards` stand before them."""
 
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
+    def __init__(self, tools: tuple[Tool, ...], guards: tuple[Guard, ...] = ()) -> None:
         self.tools = tools
+        self.guards = guards
 
 
 class Spending:
