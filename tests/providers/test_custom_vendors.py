@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from codelet.providers.catalog import Vendor, endpoint_for, quirks_of, vendor_of
+from codelet.providers.catalog import Vendor, quirks_of, vendor_of
 from codelet.providers.custom_vendors import vendors_from
+from codelet.providers.endpoint import endpoint_for
 from codelet.providers.quirks import Quirks
 from tests.support import repo as repositories
 from tests.support.program import Finished, run
