@@ -1,4 +1,5 @@
-"""What a setting is: a row of the table in `settings.py`; the kinds of value that one can take; how values are read.
+"""What a setting is: a row of the table in `settings.py`; the kinds of value that one can take; how values are
+read, and where the files with settings stand.
 
 A kind is a function that gives the value as the program uses it, from what a file, a variable, a flag or a caller in
 Python says, and raises ValueError that says what it must be.
@@ -6,6 +7,7 @@ Python says, and raises ValueError that says what it must be.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -172,7 +174,9 @@ class Setting:
 
     Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
     flag means by itself: it then takes no word after it, only a value behind `=`. `brings` is the extension that it
-    turns on where it is set, `MODULE:CLASS` in `codelet.extensions`; that one's `from_settings` makes it.
+    turns on where it is set, `MODULE:CLASS` in `codelet.extensions`; that one's `from_settings` makes it. A `bound` is
+    a number that a project's file may only make smaller; `kept` says that neither a tool nor a confined command writes
+    the file that it names.
     """
 
     def __init__(
@@ -187,6 +191,8 @@ class Setting:
         about: str = "",
         alone: str = "",
         brings: str = "",
+        bound: bool = False,
+        kept: bool = False,
     ) -> None:
         self.name = ""
         self.default = default
@@ -199,6 +205,8 @@ class Setting:
         self.about = about
         self.alone = alone
         self.brings = brings
+        self.bound = bound
+        self.kept = kept
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -278,7 +286,10 @@ class ChosenValues:
             setting = self._known(name, f"{path}: ")
             if source not in setting.by:
                 raise UsageError(f"{path}: {name!r} may not be set in this file")
+            users = self.values.get(name)
             self.take(name, value, str(path) if setting.is_table else f"{path}: {name}")
+            if source == PROJECT_FILE and setting.bound and users is not None:
+                self.values[name] = min(users, self.values[name])
 
     def read_variables(self, environment: Mapping[str, str], others: Collection[str]) -> tuple[str, ...]:
         """Take in the variables of the table; those that look so and are none, but for `others`, are returned.
@@ -319,3 +330,18 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def project_settings_file(workspace: Path) -> Path:
+    """Where a project's own settings stand."""
+    return workspace / ".codelet" / "config.toml"
+
+
+def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the user's settings stand; None without a home."""
+    from pathlib import Path
+
+    if folder := environment.get("XDG_CONFIG_HOME"):
+        return Path(folder) / "codelet" / "config.toml"
+    home = environment.get("HOME")
+    return Path(home) / ".config" / "codelet" / "config.toml" if home else None

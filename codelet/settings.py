@@ -34,9 +34,11 @@ from codelet.setting_kinds import (
     own_keys,
     own_vendors,
     percent,
+    project_settings_file,
     rules,
     switch,
     text,
+    user_settings_file,
 )
 
 TYPE_CHECKING = False  # type checkers take it for True: nothing of this is imported to read a command line
@@ -73,15 +75,21 @@ class Settings(Record):
     user's folders; `trusted` says that what the project brings is read too.
     """
 
-    max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
-    max_tokens: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N output tokens in all")
+    max_turns: int | None = _row(
+        None, count, ONE_SHOT, by=_ALL, bound=True, metavar="N", about="at most N model requests"
+    )
+    max_tokens: int | None = _row(
+        None, count, ONE_SHOT, by=_ALL, bound=True, metavar="N", about="at most N output tokens in all"
+    )
     max_cost: float | None = _row(
-        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="send no request that would pass this cost"
+        None, amount, ONE_SHOT, by=_ALL, bound=True, metavar="USD", about="send no request that would pass this cost"
     )
     allow_unknown_cost: bool = _row(
         False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on if no price is known, so --max-cost cannot hold"
     )
-    timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
+    timeout: float | None = _row(
+        None, amount, ONE_SHOT, by=_ALL, bound=True, metavar="SECONDS", about="stop after this time"
+    )
     json_schema: str | dict[str, Any] | None = _row(
         None,
         answer_schema,
@@ -116,7 +124,9 @@ class Settings(Record):
     first_token_timeout: float = _row(300.0, amount)
     chunk_timeout: float = _row(120.0, amount)
     retries: int = _row(4, count_or_zero)
-    budget: int | None = _row(None, count, MODEL, by=_ALL, metavar="N", about="let what is sent reach at most N tokens")
+    budget: int | None = _row(
+        None, count, MODEL, by=_ALL, bound=True, metavar="N", about="let what is sent reach at most N tokens"
+    )
     compact: str = _row("auto", ("auto", "off"), MODEL, by=_ALL, about="shrink a conversation that is too long (auto)")
     compact_at: int | None = _row(
         None, percent, MODEL, by=_ALL, metavar="PERCENT", about="compact when this much of the budget is used"
@@ -204,11 +214,16 @@ class Settings(Record):
     command_processes: int = _row(16_384, count_or_zero)
     command_file_size: int = _row(16_384, count_or_zero)
     audit: str | None = _row(
-        None, text, PERMISSIONS, metavar="FILE", about="append each verdict, answer, call and change to a file"
+        None,
+        text,
+        PERMISSIONS,
+        metavar="FILE",
+        about="append each verdict, answer, call and change to a file",
+        kept=True,
     )
     log: str | None = _row(
         None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines",
-        brings="event_log:EventLog",
+        brings="event_log:EventLog", kept=True,
     )  # fmt: skip
     log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="log from this level on")
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys from the environment")
@@ -374,18 +389,3 @@ def _spelled_out(settings: Settings) -> Settings:
         model=None if settings.model is None else full(settings.model),
         fallback_model=tuple(map(full, settings.fallback_model)),
     )
-
-
-def project_settings_file(workspace: Path) -> Path:
-    """Where a project's own settings stand."""
-    return workspace / ".codelet" / "config.toml"
-
-
-def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the user's settings stand; None without a home."""
-    from pathlib import Path
-
-    if folder := environment.get("XDG_CONFIG_HOME"):
-        return Path(folder) / "codelet" / "config.toml"
-    home = environment.get("HOME")
-    return Path(home) / ".config" / "codelet" / "config.toml" if home else None

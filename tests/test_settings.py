@@ -1,5 +1,7 @@
 """Settings: which place wins, what each place may say, and what is said of a wrong value."""
 
+# near: codelet/setting_kinds.py
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -14,7 +16,8 @@ from codelet.frontends.arguments import build_parser
 from codelet.providers import Transport
 from codelet.safety.sandbox import Use
 from codelet.safety.verdict import Mode
-from codelet.settings import SETTINGS, Settings, load_settings, user_settings_file
+from codelet.setting_kinds import user_settings_file
+from codelet.settings import SETTINGS, Settings, load_settings
 from tests.support.repo import write
 
 
@@ -53,7 +56,7 @@ def test_flags_win_over_variables_over_the_project_over_the_user(places):
     write_user(places, 'model = "user"\nmax_turns = 1\ntimeout = 1.5\nwindow = 1\nmode = "read-only"\n')
     assert (load(places).model, load(places).mode) == ("user", "read-only")
     write_project(places, 'model = "project"\nmax_turns = 2\nwindow = 2\n')
-    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("project", 2, 1.5)
+    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("project", 1, 1.5)
     places[2].update(CODELET_MODEL="variable", CODELET_MAX_TURNS="3")
     assert (load(places).model, load(places).max_turns, load(places).window) == ("variable", 3, 2)
     settings = load(places, model="flag", max_turns=None)
@@ -191,6 +194,19 @@ def test_where_the_users_file_stands(tmp_path: Path):
     assert user_settings_file(both) == Path("/c/codelet/config.toml")
     assert user_settings_file({"HOME": "/h"}) == Path("/h/.config/codelet/config.toml")
     assert user_settings_file({}) is None
+
+
+def test_a_project_only_tightens_limits(places):
+    """Whatever the user's file leaves open it may set; a flag or a variable of the user's wins as ever."""
+    limits = ("max_turns", "max_tokens", "max_cost", "timeout", "budget")
+    write_project(places, "".join(f"{name} = 50\n" for name in limits))
+    assert [getattr(load(places), name) for name in limits] == [50] * 5
+    write_user(places, "".join(f"{name} = 20\n" for name in limits))
+    assert [getattr(load(places), name) for name in limits] == [20] * 5
+    write_user(places, "".join(f"{name} = 90\n" for name in limits))
+    assert [getattr(load(places), name) for name in limits] == [50] * 5
+    assert load(places, max_turns="70").max_turns == 70
+    assert load((places[0], places[1], places[2] | {"CODELET_MAX_COST": "80"})).max_cost == 80
 
 
 def test_what_may_not_come_from_a_variable_names_where_it_may(places):

@@ -1,5 +1,7 @@
 """`--record` and `replay:FILE`: what is kept, that it plays as it was, strictly, and what is no longer the same."""
 
+# near: codelet/context/reminders
+
 from __future__ import annotations
 
 import json

@@ -85,7 +85,7 @@ async def test_a_guard_stands_there_too(open_session: Opened, server: ModelServe
     assert told and all(WHY in each for each in told)
     assert set(guard.asked) == {"read app.py"}
     audited = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
-    assert {each["tool"] for each in audited if each["kind"] == "execution"} == {"read"}
+    assert {(each["tool"], each["action"]) for each in audited if each["kind"] == "verdict"} == {("read", "deny")}
     assert "end" not in {each["kind"] for each in audited}, "the session beside has not ended this one's log"
 
 
