@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 from codelet.extensions.base import guards_beside
-from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.review.commit_tools import tools_at
@@ -22,14 +21,17 @@ if TYPE_CHECKING:
 
 
 class ReviewSessions:
-    """Opens the sessions of one review beside `session`; `provider` makes a provider for each."""
+    """Opens the sessions of one review beside `session`; `provider` makes a provider for each.
+
+    The session's limits on tokens and cost hold for all of them together with what it has used already.
+    """
 
     def __init__(self, session: Session, change: ReviewedChange, provider: Callable[[], Provider]) -> None:
         self._session = session
         self._change = change
         self._provider = provider
         self._system = ""
-        self.spending = Spending(Limits())
+        self.spending = Spending(session.meter.limits, session.meter)
 
     async def open(self) -> Reviewer:
         """One more. Raises UsageError where the rules or the model cannot be had."""
@@ -46,7 +48,7 @@ class ReviewSessions:
             tools=(),
             policy=Policy(folder, mode="read-only", deny=rules["deny"], ask=rules["ask"]),
             system_prompt=self._system,
-            limits=Limits(max_turns=MOST_STEPS),
+            limits=self._session.meter.limits.replace(max_turns=MOST_STEPS, timeout=None),
             bare=True,
             safeguards=Safeguards(masker=self._session.safeguards.hides),
             extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from codelet.errors import ToolError
+from codelet.errors import CodeletError, ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.extensions.builtin import turned_on
+from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
+from codelet.review.findings import Report
 from codelet.review.packing import planned
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.review_sessions import Borrowed, ReviewSessions
@@ -65,16 +67,26 @@ async def open_session(changed: Path, server: ModelServer) -> AsyncIterator[Open
         await session.close()
 
 
-async def review(session: Session, server: ModelServer) -> set[str]:
-    """Reviews the last commit beside the session: what came of the calls."""
+async def reported(session: Session) -> Report:
+    """Reviews the last commit beside the session."""
     change = await change_from_git(Wanted(kind="commits", name="HEAD~1..HEAD"), session.workspace)
     opened = ReviewSessions(session, change, lambda: Borrowed(session.provider))
     options, name = ReviewOptions(jobs=1), session.provider.model
     run = ReviewRun(change, planned(change.files), options, opened.spending, opened.open, model=lambda: name)
-    async with aclosing(run.steps()) as steps:
-        async for _ in steps:
-            pass
-    assert [each.title for each in run.report().findings] == [DOUBLED["title"]]
+    error = None
+    try:
+        async with aclosing(run.steps()) as steps:
+            async for _ in steps:
+                pass
+    except CodeletError as caught:
+        error = caught
+    opened.spending.settle()
+    return run.report(error)
+
+
+async def review(session: Session, server: ModelServer) -> set[str]:
+    """The same, where all goes well: what came of the calls."""
+    assert [each.title for each in (await reported(session)).findings] == [DOUBLED["title"]]
     return {each["content"] for one in server.requests for each in one.messages if each["role"] == "tool"}
 
 
@@ -98,3 +110,17 @@ async def test_what_counts_counts_one_session(open_session: Opened, server: Mode
 async def test_so_do_the_rules(open_session: Opened, server: ModelServer, changed: Path) -> None:
     told = await review(open_session(policy=Policy(changed, deny=["read(app.py)"])), server)
     assert told and all("the rule read(app.py) denies it" in each for each in told)
+
+
+async def test_what_it_uses_is_the_sessions_and_held_by_its_limits(open_session: Opened, server: ModelServer) -> None:
+    free = open_session()
+    report = await reported(free)
+    assert (report.error, report.requests) == (None, 3)
+    assert free.usage == report.usage and free.usage.output > 0
+    held = open_session(limits=Limits(max_tokens=free.usage.output - 1))
+    cut = await reported(held)
+    assert cut.error is not None and "(--max-tokens)" in cut.error and cut.partial
+    before = len(server.requests)
+    again = await reported(held)
+    assert again.error is not None and "(--max-tokens)" in again.error
+    assert len(server.requests) == before, "what was used before counts"

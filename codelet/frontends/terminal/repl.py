@@ -186,17 +186,17 @@ class Repl:
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
-        outcome = await self.watch(events)
+        outcome = await self.watch(events, is_turn=True)
         self.can_resume = outcome != "done"
         if outcome == "failed":
             self.screen.note("continue takes it up from here; or type something else")
         await self._status.read_branch()
 
-    async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show events that are no turn, such as a compaction, and let the user stop them."""
+    async def watch(self, events: AsyncGenerator[Event, None], *, is_turn: bool = False) -> TurnStatus:
+        """Show a turn or other events, such as those of a compaction, and let the user stop them."""
         since = time.monotonic()
         self.attention.title("working")
-        outcome = await self.view.run(events)
+        outcome = await self.view.run(events, is_turn=is_turn)
         self.attention.ended(time.monotonic() - since, outcome)
         return outcome
 
