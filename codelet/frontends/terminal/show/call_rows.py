@@ -123,7 +123,7 @@ def _number(result: ToolResult) -> str:
     return plural(len(lines), one_line(result.counted, 20))
 
 
-_EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d+)\]$")
+_EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d{1,9})\]$")
 
 
 def reported_exit_code(text: str) -> int | None:
