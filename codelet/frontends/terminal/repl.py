@@ -181,7 +181,7 @@ class Repl:
             told = [f"attached: {', '.join(brought.names)}"] if brought.names else []
             for note in (*told, *brought.notes):
                 self.screen.note(note)
-        self.screen.renderer.keep_prompt(text)
+        self.screen.renderer.keep_prompt(self.session.mask(text))
         await self.turn(self.session.send(self._with_attached(text), None, brought))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:

@@ -105,7 +105,7 @@ async def fork(repl: ReplControls, argument: str) -> None:
         repl.screen.note("no fork was kept yet; /fork keeps the conversation as it is now")
     elif argument == "list":
         for place, snapshot in enumerate(kept, 1):
-            repl.screen.note(f"{place}  {_described(snapshot)}")
+            repl.screen.note(f"{place}  {_described(snapshot, repl.session)}")
     elif not repl.session.messages:
         repl.screen.note("there is no conversation to keep yet")
     else:
@@ -120,12 +120,13 @@ async def fork(repl: ReplControls, argument: str) -> None:
         usage, cost = repl.session.meter.usage, repl.session.meter.cost
         take_up(repl, wanted)
         repl.session.meter.usage, repl.session.meter.cost = usage, cost  # what was spent was spent
-        repl.screen.note(f"on with fork {number}: {_described(wanted)}; what was here until now is fork {number}")
+        told = _described(wanted, repl.session)
+        repl.screen.note(f"on with fork {number}: {told}; what was here until now is fork {number}")
 
 
-def _described(snapshot: Snapshot) -> str:
+def _described(snapshot: Snapshot, session: Session) -> str:
     said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
-    newest = one_line(said[-1], 50) if said else "nothing"
+    newest = one_line(session.mask(said[-1]), 50) if said else "nothing"
     return f"{plural(len(snapshot.messages), 'message')}, {tokens(snapshot.token_count)} tokens, last: {newest}"
 
 
