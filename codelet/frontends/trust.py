@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from codelet.errors import UsageError
@@ -37,10 +38,19 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     sys.stdout.write(f"This project brings settings of its own ({file.parent.relative_to(folder)}):\n")
     for name, value in changes.items():
         sys.stdout.write(f"  {name} = {one_line(str(value), _MOST_SHOWN)}\n")
+    _forget_typed_ahead()
     sys.stdout.write("Use them for this session? [y/N] ")
     sys.stdout.flush()
     answer = sys.stdin.readline()
     return changed if answer.strip().lower() in ("y", "yes") else settings
+
+
+def _forget_typed_ahead() -> None:
+    """Throw away what was typed before the question stands there: it was meant for something else."""
+    import termios
+
+    with suppress(termios.error, OSError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _profiles(settings: Settings, folder: Path) -> list[str]:

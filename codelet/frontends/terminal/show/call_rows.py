@@ -43,7 +43,7 @@ def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
     function = call["function"]
     try:
         arguments = json.loads(function["arguments"])
-    except ValueError:
+    except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         return call_title(function["name"], function["arguments"])

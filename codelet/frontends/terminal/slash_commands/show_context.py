@@ -94,7 +94,7 @@ def _arguments(written: str) -> str:
     """A call's arguments, one a line; as they were written where they are no object."""
     try:
         parsed = json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return written
     if not isinstance(parsed, dict):
         return written
