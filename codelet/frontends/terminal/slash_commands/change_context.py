@@ -31,20 +31,28 @@ async def compact_now(repl: ReplControls, argument: str) -> None:
     """Compact now, to a size and with what the argument says in mind; with --preview only say what that would do."""
     first, _, rest = argument.partition(" ")
     previewed = first == "--preview"
+    wanted = rest.strip() if previewed else argument
     if not repl.session.messages:
         repl.screen.note("there is nothing to compact")
-    elif first.startswith("--") and not previewed:
+    elif wanted[:1] == "-" and wanted[1:2].strip():  # no instruction: an option that there is not, a size below nothing
         repl.screen.fail("/compact takes a size (20k, 30%) and what matters in your words, or --preview")
     else:
         try:
-            size, instruction = parsed(rest.strip() if previewed else argument)
+            size, instruction = parsed(wanted)
         except ValueError as error:
             repl.screen.fail(str(error))
             return
         if previewed:
             _preview(repl.screen, repl.session, instruction, size)
         else:
-            await repl.watch(repl.session.compact(instruction, size))
+            await _compact(repl, instruction, size)
+
+
+async def _compact(repl: ReplControls, instruction: str, size: Size | None) -> None:
+    compactor = repl.session.compactor
+    before = compactor.report
+    if await repl.watch(repl.session.compact(instruction, size)) == "stopped" and compactor.report is before:
+        repl.screen.note("not compacted: you stopped it; the conversation is as it was")
 
 
 def _preview(screen: Screen, session: Session, instruction: str, size: Size | None) -> None:
