@@ -22,6 +22,7 @@ from codelet.safety.secrets import Masker
 from codelet.system.process import Finished, StartError, run_child, shell_argv
 from codelet.system.process.start import attended_environment
 from codelet.system.text.printout import FULL_SCREEN, as_printed
+from codelet.tools.bash import exit_line
 
 _KEPT = 30_000
 _SECONDS = 86_400.0
@@ -59,7 +60,7 @@ class TerminalCommand:
         output = as_printed(self._printed).rstrip("\n")
         if self._cut:
             output = f"[… the beginning is left out …]\n{output}"
-        end = "[stopped by the user]" if self.exit_code is None else f"[exit code {self.exit_code}]"
+        end = "[stopped by the user]" if self.exit_code is None else exit_line(self.exit_code)
         return "\n".join(part for part in (f"$ {self._command}", output, end) if part)
 
     async def run(self) -> None:

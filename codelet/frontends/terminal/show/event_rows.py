@@ -8,7 +8,7 @@ from rich.text import Text
 
 from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
-from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign
+from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
@@ -151,8 +151,8 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
             row.append(tail, QUIET)
             rows.append(truncate(row, width, signs.more))
     told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
-    rows.append(truncate(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
-    return rows
+    hint = Text(f"continue: {told}; or type something else", QUIET)
+    return [*rows, *wrap_indented(hint, width, " " * MARGIN)]
 
 
 def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs) -> list[Text]:

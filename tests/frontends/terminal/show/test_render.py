@@ -155,6 +155,18 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
     assert set(re.findall(r"\x1b(?!\[[0-9;]*m|\[\?25[hl]|\[\?2026[hl]|\[\d*A|\[J)", written)) == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "told"), [("bash", 9, "SIGKILL"), ("!", 2, "SIGINT"), ("!", 50, "signal 50")]
+)
+def test_a_signal_is_told_by_its_name(name: str, number: int, told: str) -> None:
+    out = plain(
+        events.ToolCallStarted(id="1", name=name, arguments={"command": "make"}),
+        result(name, f"[ended by signal {number}]", "failed", display="building" if name == "!" else None),
+    )
+    assert f"ended by {told}" in out
+    assert "[ended by" not in out
+
+
 def test_results_say_what_matters() -> None:
     output = "".join(f"line {n}\n" for n in range(20))
     out = plain(
@@ -204,6 +216,11 @@ def test_the_receipt_names_calls_and_continue() -> None:
     assert "not done" in lines[3]
     assert "edit y.py" in lines[3]
     assert "continue" in lines[4]
+
+
+def test_what_continue_does_is_told_whole_on_a_narrow_screen() -> None:
+    out = plain(events.Interrupted(done=(), half_done=(), not_done=("c",)), columns=40)
+    assert out.rstrip().endswith("  continue: the model sees this and goes\n  on; or type something else")
 
 
 def test_live_rows_are_replaced_not_repeated() -> None:
