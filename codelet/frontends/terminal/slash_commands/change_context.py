@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from codelet.frontends.terminal.show.numbers import next_request, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_context import in_words, indented
 from codelet.frontends.terminal.slash_commands.show_session import styled
-from codelet.system.text import clean
+from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -100,6 +101,9 @@ def _explain_file(screen: Screen, session: Session, path: str) -> None:
     """Why a file stands where it does behind an @."""
     relations = session.conversation.files.of(list(session.messages), root=str(session.workspace))
     bearing = relations.bearing(path)
+    if not bearing.total and not os.path.lexists(session.workspace / path):
+        screen.fail(f"there is no file {one_line(path, 200)} here, and the session had nothing to do with one")
+        return
     found = [f"{told} {points}" for name, told in _BEARS.items() if (points := getattr(bearing, name))]
     told = ", ".join(found) or "the session has nothing to do with it yet"
     screen.say(*indented(screen, styled((clean(path), ACCENT), (f"  weight {bearing.total}: {told}", QUIET))))

@@ -216,7 +216,12 @@ class Commands:
 
     def _unknown(self, name: str) -> str:
         close = self.near(name)
-        return f"there is no command /{name}; " + (f"did you mean /{close}?" if close else "/help lists them")
+        if close is None:
+            return f"there is no command /{name}; /help lists them"
+        begun = [command.name for command in self if command.name.startswith(name)]
+        *others, last = [f"/{each}" for each in (begun if close in begun else [close])]
+        meant = f"{', '.join(others)} or {last}" if others else last
+        return f"there is no command /{name}; did you mean {meant}?"
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
