@@ -256,16 +256,16 @@ def test_a_retry_counts_down() -> None:
     screen.renderer.tick()
     assert "in 9.0 s" in screen.text
     assert "in 4.0 s" in screen.text
-    assert "retry 2 of 5" in screen.text
+    assert "529 overloaded · try 2 of 5 in" in screen.text
 
 
 def test_when_a_long_failure_is_tried_again_stands_in_a_row_of_its_own() -> None:
     screen = Screen()
-    reason = "http://127.0.0.1:34737/v1 answered with status 503: down"
+    reason = "http://127.0.0.1:34737/v1 answered with status 503: down again"
     screen.show(events.TurnStart(1, "m"), events.Retry(attempt=2, attempts=5, wait=0.8, reason=reason))
     rows = [row.rstrip() for row in screen.text.splitlines()]
     at = next(at for at, row in enumerate(rows) if row.endswith(reason))
-    assert rows[at + 1] == "  retry 2 of 5 in 0.8 s"
+    assert rows[at + 1] == "  try 2 of 5 in 0.8 s"
 
 
 def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
