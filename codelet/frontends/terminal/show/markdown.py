@@ -34,6 +34,8 @@ _INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 _HEADINGS = {"h1": f"{HEADING} underline", "h2": f"{HEADING} {ACCENT}", "h3": HEADING, "h4": f"{HEADING} italic"}
 _DELIMITERS = re.compile(r"[ \t|:-]*-[ \t|:-]*$")
 _DUNDER = re.compile(r"(?<!\w)__[a-z]+(?:_[a-z]+)*__(?!\w)")
+_DEEPEST = 100
+"""Levels of blocks in one another. The parser leaves out what stands deeper; by itself it stops at 20, or ten lists."""
 _NARROWEST = 10
 """Columns that text has at least, however deep it stands in lists and quotes."""
 
@@ -43,7 +45,8 @@ def _parser(grammar: Grammar) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     # Reference definitions are left as text: the pieces are read one by one, so a definition would only vanish.
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    parser.enable(["strikethrough", "table"]).disable("reference")
     parser.inline.ruler.before("emphasis", "dunder", _dunder)
     match grammar:
         case "paragraph":

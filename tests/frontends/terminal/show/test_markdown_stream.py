@@ -89,6 +89,14 @@ def test_names_of_python_keep_their_signs() -> None:
     assert rows[2:] == ["__init__.py", "", "__name__ (https://a.example/)"]
 
 
+@pytest.mark.parametrize("deep", [">" * 60, "> - " * 20, "> 1. > - " * 10])
+@pytest.mark.parametrize("width", [20, 80])
+def test_nothing_is_lost_in_deep_places(deep: str, width: int) -> None:
+    rows, _ = stream(f"{deep} deepest\n\nafter\n", 7, width)
+    assert "deepest" in "".join(rows).replace("│", "").replace(" ", "")
+    assert rows[-1] == "after"
+
+
 def test_looks() -> None:
     rows, _ = stream("Do:\n\n- one\n- two\n\n1. a\n2. b\n\n| A | B |\n|---|---|\n| x | y |\n", 5)
     assert rows == ["Do:", "", "• one", "• two", "", "1. a", "2. b", "", "A  B", "─  ─", "x  y"]
