@@ -249,6 +249,21 @@ def test_live_rows_are_replaced_not_repeated() -> None:
     assert "waiting" not in screen.text
 
 
+def test_a_progress_bar_is_one_row_that_grows() -> None:
+    screen = Screen()
+    screen.show(
+        events.TurnStart(1, "m"),
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "fetch"}),
+        events.ToolProgress("1", "fetching\r\n"),
+    )
+    for share in (10, 20, 30, 40):
+        screen.time += 1
+        screen.show(events.ToolProgress("1", "\r\x1b[3"), events.ToolProgress("1", f"2m{share}% of it\x1b[0m\x1b[K"))
+        screen.renderer.tick()
+    frame = screen.text.rpartition("bash fetch")[2]
+    assert [line.strip() for line in frame.split("\n") if line.strip()][1:] == ["fetching", "40% of it"]
+
+
 def test_a_retry_counts_down() -> None:
     screen = Screen()
     screen.show(events.TurnStart(1, "m"), events.Retry(attempt=2, attempts=5, wait=9.0, reason="529 overloaded"))
