@@ -70,8 +70,10 @@ class Exporting:
     @property
     def parting(self) -> str:
         """Where the session was saved, in one line, or nothing."""
+        from shlex import quote
+
         place = self.place
-        return f"saved in {place}; codelet --resume {place} --export {place} goes on with it" if place else ""
+        return f"saved in {place}; codelet --continue {quote(place)} goes on with it" if place else ""
 
     @property
     def place(self) -> str | None:

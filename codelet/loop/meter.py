@@ -203,8 +203,8 @@ class Meter:
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
-        if self.limits.max_turns is not None and steps >= self.limits.max_turns:
-            raise LimitReached(f"the limit of {self.limits.max_turns} turns is reached (--max-turns)")
+        if (most := self.limits.max_turns) is not None and steps >= most:
+            raise LimitReached(f"the limit of {most} {'turn' if most == 1 else 'turns'} is reached (--max-turns)")
         if (passed := self.limits.passed(self.spent, self.charged)) is not None:
             raise LimitReached(passed)
 

@@ -41,7 +41,7 @@ def test_a_session_is_left_and_taken_up_again(codelet: Codelet):
         place = next(number for number, message in enumerate(listing) if message["role"] == "tool")
         ask(terminal, f"/pin {place}", "stays word for word")
         leave(terminal)
-        assert "codelet --resume work.json --export work.json" in terminal.text
+        assert "codelet --continue work.json goes on" in terminal.text
     first = but_time(path)
     assert first["pins"] == [place - 1, place]
     assert left_over(codelet.cwd) == []
@@ -110,6 +110,7 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "/import kept.json", "resumed kept.json")
         ask(terminal, "three", "Answer 3.")
         ask(terminal, "/export kept.json --force", "saved in kept.json")
+        ask(terminal, "/export kept too.json", "saved in kept too.json; codelet --resume 'kept too.json' goes on")
         ask(terminal, "/export page.html", "the page is in page.html")
         leave(terminal)
         assert "codelet: saved" not in terminal.text
@@ -138,18 +139,18 @@ def test_a_save_that_fails_is_told_and_ends_with_2(codelet: Codelet):
 
 def test_a_signal_leaves_the_session_saved_and_the_lock_free(codelet: Codelet):
     codelet.server.script = [Reply("Looking.", calls=[LOOK]), Reply(["Half ", "an answer "], fault=Stop("stall", 3))]
-    path = codelet.cwd / "work.json"
-    with codelet.terminal("--export", "work.json", "--export-every", "9", **WIDE) as terminal:
+    path = codelet.cwd / "my work.json"
+    with codelet.terminal("--export", "my work.json", "--export-every", "9", **WIDE) as terminal:
         ask(terminal, "go", "Half an")
         terminal.signal(signal.SIGTERM)
         assert terminal.wait_exit() == 143
-        assert "codelet: saved in work.json" in terminal.text
+        assert "codelet: saved in my work.json; codelet --continue 'my work.json' goes on with it" in terminal.text
     assert saved(path)["interruption"]["messages"] == []
     assert saved(path)["tool_stats"]["total_calls"] == 1
     assert left_over(codelet.cwd) == []
     codelet.server.requests.clear()
     refused = Terminal(
-        *codelet.arguments, "--export", "work.json", cwd=codelet.cwd, home=codelet.home, env=KEYS, **WIDE
+        *codelet.arguments, "--export", "my work.json", cwd=codelet.cwd, home=codelet.home, env=KEYS, **WIDE
     )
     with refused as terminal:
         assert terminal.wait_exit() == 2

@@ -71,9 +71,11 @@ def test_the_terminal_asks_before_it_reads_a_projects_profiles(codelet: Codelet,
     folder = codelet.cwd / ".codelet" / "profiles"
     folder.mkdir(parents=True)
     (folder / "theirs.yaml").write_text("id: theirs\nmax_iterations: 3\n")
+    (folder.parent / "config.toml").write_text('deny = ["bash(rm *)", "edit(db/**)"]\nmax_turns = 9\n')
     with Terminal(*codelet.arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS, columns=120) as terminal:
         terminal.wait_for("Use them for this session? [y/N]")
-        assert "profiles = theirs" in terminal.text
+        for told in ("profiles = theirs", "deny rules = bash(rm *), edit(db/**)", "max_turns = 9"):
+            assert f"  {told}\n" in terminal.text
         terminal.line(answer)
         terminal.wait_for(PROMPT)
         terminal.settle(0.15)

@@ -53,6 +53,8 @@ def test_steps_and_time_are_bounded_by_name(tmp_path: Path) -> None:
     for steps in (3, 4):
         with pytest.raises(LimitReached, match=r"the limit of 3 turns is reached \(--max-turns\)"):
             meter.check(steps)
+    with pytest.raises(LimitReached, match=r"the limit of 1 turn is reached"):
+        meter_of(tmp_path, max_turns=1).check(1)
     assert meter.out_of_time == "the time limit of 2.5 s is reached (--timeout)"
     assert not meter.is_out_of_time
     free = meter_of(tmp_path)

@@ -99,16 +99,23 @@ class FactCommands:
         return f"kept in the file whatever its age: {fact.shown}"
 
     async def _edited(self, number: str, text: str) -> str:
-        words = plain(text, LONGEST_FACT)
-        if not any(character.isalnum() for character in words):
-            raise UsageError("a fact needs words")
         if number.startswith("f"):
             stored, file = await self._stored(number), self._file()
-            new = self._facts.without_secrets(stored.fact.replace(text=words, by="user"))
+            new = self._facts.without_secrets(self._reworded(stored.fact, text))
             await asyncio.to_thread(file.replace, stored.number, new)
             self._facts.forgotten(stored.number)
             return f"it now says, in the file too: {new.shown}"
-        return f"it now says: {self._facts.list.replace(self._own(number), words).shown}"
+        fact = self._own(number)
+        new = self._reworded(fact, text)
+        self._facts.list.replace(fact, new)
+        return f"it now says: {new.shown}"
+
+    def _reworded(self, fact: Fact, text: str) -> Fact:
+        """The fact in the user's words; it keeps its key unless they begin with one. Raises UsageError."""
+        key, statement = self._facts.taken_apart(text)
+        if not any(character.isalnum() for character in statement):
+            raise UsageError("a fact needs words")
+        return fact.replace(text=statement, key=key or fact.key, by="user")
 
     def _own(self, number: str) -> Fact:
         """The session's fact of that number. Raises UsageError."""

@@ -44,12 +44,12 @@ class FactList:
         """Take a fact out."""
         self.facts = tuple(each for each in self.facts if each is not fact)
 
-    def replace(self, fact: Fact, text: str) -> Fact:
-        """Give a fact another text; gives the new one, which stands in its place."""
-        new = fact.replace(text=text, by="user")
-        others = (each for each in self.facts if each is fact or normal(each.text) != normal(text))
-        self.facts = tuple(new if each is fact else each for each in others)
-        return new
+    def replace(self, fact: Fact, new: Fact) -> None:
+        """Put a fact in the place of another; one of the same words or the same key goes."""
+        same, key = normal(new.text), normal(new.key)
+        others = (each for each in self.facts if normal(each.text) != same and (not key or normal(each.key) != key))
+        stay = {id(fact), *map(id, others)}
+        self.facts = tuple(new if each is fact else each for each in self.facts if id(each) in stay)
 
     def restore(self, texts: Iterable[str], origins: Sequence[Mapping[str, Any]] = ()) -> None:
         """The facts of an export in place of these; what is known of where they come from goes by their texts."""

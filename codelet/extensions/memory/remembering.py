@@ -154,11 +154,10 @@ class Facts(Extension, Source):
 
     async def remember(self, text: str, by: Origin, key: str = "") -> str:
         """Keep a fact, in the file too where there is one; what came of it, in a sentence. Raises ToolError."""
-        if not key:
-            key, text = keyed(text)
+        key, text = self.taken_apart(text, key)
         fact = Fact(
-            text=plain(self._session.mask(text), LONGEST_FACT),
-            key=plain(self._session.mask(key), LONGEST_KEY),
+            text=text,
+            key=key,
             by=by,
             turn=self._session.turns,
             said=self._said(),
@@ -174,6 +173,13 @@ class Facts(Extension, Source):
             "known": f"known already: {fact.shown}",
             "replaced": f"kept in place of what was known of {fact.key}: {fact.text}",
         }[added]
+
+    def taken_apart(self, text: str, key: str = "") -> tuple[str, str]:
+        """The key and the statement of a text, as they may be shown; without a `key` the text may begin with one."""
+        if not key:
+            key, text = keyed(text)
+        mask = self._session.mask
+        return plain(mask(key), LONGEST_KEY), plain(mask(text), LONGEST_FACT)
 
     def without_secrets(self, fact: Fact) -> Fact:
         """The fact as it may be written to a disk."""

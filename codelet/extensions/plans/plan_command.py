@@ -30,8 +30,10 @@ def edited(plan: Checklist | None, argument: str) -> Checklist | None:
 def _with_change(plan: Checklist, verb: str, words: str) -> Checklist:
     """The plan with one step changed, or without it."""
     number, _, more = words.partition(" ")
+    if not number:
+        raise UsageError(f"/plan {verb} N: name the step by its number; /plan shows them")
     if not number.isdecimal() or not 1 <= int(number) <= len(plan.steps):
-        raise UsageError(f"/plan {verb} N: there is no step {number or 'without a number'}; it has {len(plan.steps)}")
+        raise UsageError(f"/plan {verb} N: there is no step {number}; the plan has {len(plan.steps)}")
     at = int(number)
     step = plan.steps[at - 1]
     if verb == "drop":

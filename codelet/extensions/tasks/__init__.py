@@ -123,6 +123,8 @@ class Tasks(Extension, Source, ExportPart):
         task = self._known.get(name.removeprefix("%"))
         if verb not in ("", "stop", "run"):
             raise UsageError(f"/tasks {argument[:60]}: it takes the number of a task, stop N or run N")
+        if name in ("stop", "run") and not verb:
+            raise UsageError(f"/tasks {name} N: name the task by its number; /tasks lists them")
         if task is None:
             raise UsageError(f"/tasks {argument[:60]}: there is no such task; /tasks lists them")
         if verb == "stop":

@@ -25,7 +25,8 @@ from codelet.frontends.terminal.question import (
     reason_rows,
     where_rows,
 )
-from codelet.frontends.terminal.show.console import wrap, wrap_behind_sign
+from codelet.frontends.terminal.show.console import wrap, wrap_behind_sign, wrap_indented
+from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.safety.verdict import Answer, Question
@@ -108,6 +109,7 @@ class ApprovalDialog:
                 self._cancel_press(self._open)
                 self._open = None
                 self._keyboard.handler = self._to_line
+                self._renderer.shown_parts.asked = ()
                 self._renderer.ask(())
             self._tell(question, answer)
             return answer
@@ -131,6 +133,7 @@ class ApprovalDialog:
         body = open_.bodies[width]
         why = [*where_rows(open_.question, renderer), *reason_rows(open_.question, renderer)]
         rows = [*head_rows(open_.question, renderer), *body, *why]
+        renderer.shown_parts.asked = rows
         choices = self._choice_rows(open_)
         typing = open_.reason is not None or open_.rule is not None
         footer = 0 if typing else len(renderer.footer)
@@ -150,11 +153,12 @@ class ApprovalDialog:
             renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
             renderer.seen(question.shown)
             open_.printed = renderer.is_live
-        told = f"{len(body):,} lines, {len(body):,} above this screen: scroll up"
+        lines = plural(len(body), "line")
+        told = f"{lines}, {len(body):,} above this screen: scroll up"
         reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, told)), 2))
         in_sight = renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told))
         above = min(max(len(body) - in_sight, 0), len(body))
-        told = f"{len(body):,} lines, {above:,} above this screen: scroll up" if above else ""
+        told = f"{lines}, {above:,} above this screen: scroll up" if above else ""
         if not told and len(head) + len(reasons) > room:
             told = "shortened, whole above this screen: scroll up"
         return [*head_rows(question, renderer, told), *reasons][: max(room, 3)]
@@ -163,10 +167,11 @@ class ApprovalDialog:
         width, sign = self._renderer.width, self._renderer.signs.prompt
         if open_.reason is not None:
             hint = "" if open_.reason else "enter to say nothing, esc goes back"
-            return wrap(Text.assemble("  no, because: ", clean(open_.reason), (hint, QUIET)), width)
+            return wrap_indented(Text.assemble("no, because: ", clean(open_.reason), (hint, QUIET)), width, "  ")
         if open_.rule is not None:
-            told = Text(f"  {open_.problem}", WARN) if open_.problem else Text(f"  {_RULE_HINT}", QUIET)
-            return [*wrap(told, width), *wrap(Text.assemble("  always: ", visible(open_.rule)), width)]
+            told = Text(open_.problem, WARN) if open_.problem else Text(_RULE_HINT, QUIET)
+            rule = Text(f"always: {visible(open_.rule)}")
+            return [*wrap_indented(told, width, "  "), *wrap_indented(rule, width, "  ")]
         keys = max(len(choice.key) for choice in open_.choices)
         rows = []
         line_first = bool(self._draft.text) and not open_.on_menu and open_.pressed is None
@@ -182,7 +187,7 @@ class ApprovalDialog:
             hints.append(f"{timeout:g} s without an answer: no")
         if line_first:
             hints = ["enter queues your line for the model; arrows go to the choices", *hints[1:]]
-        return [*rows, *(row for hint in hints for row in wrap(Text(f"  {hint}", QUIET), width))]
+        return [*rows, *(row for hint in hints for row in wrap_indented(Text(hint, QUIET), width, "  "))]
 
     def _key(self, key: Key) -> None:
         open_ = self._open

@@ -13,7 +13,7 @@ from typing import Literal
 from rich.cells import chop_cells
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.console import truncate, wrap, wrap_indented
 from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
@@ -85,7 +85,7 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
     else:
         told = ""
     outside = ", outside the sandbox" if any(touch.unconfined for touch in question.touches) else ""
-    return wrap(Text(f"  where: {_on_line(told)}{outside}", QUIET), renderer.width) if told else []
+    return wrap_indented(Text(f"where: {_on_line(told)}{outside}", QUIET), renderer.width, "  ") if told else []
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
@@ -100,24 +100,25 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
         warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like other words"]
     if room is not None:  # a word may be as long as it likes: it must not push the parts off the screen
         warnings = [" ".join(map(_elided, warning.split())) for warning in warnings]
-    told = [wrap(Text(f"  {signs.failed} {clean(warning)}", WARN), width) for warning in warnings]
+    told = [wrap_indented(Text(f"{signs.failed} {clean(warning)}", WARN), width, "  ") for warning in warnings]
     rows = [row for each in told for row in (each if room is None else each[:_MOST_WARNING_ROWS])]
     parts = _parts(question)
     if len(parts) <= 1:
-        reason = wrap(Text.assemble("  ", (f"why: {_on_line(_why(question))}", QUIET)), width)
+        reason = wrap_indented(Text(f"why: {_on_line(_why(question))}", QUIET), width, "  ")
         if room is not None:
             reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
         if room is None or not parts or not parts[0][0]:
             return [*rows, *reason]
         return [*rows, *reason, _part_row(*parts[0], width, signs.more)]
     note = question.verdict.reason.partition(" more)")[2]
-    rows += wrap(Text(f"  why: {len(parts)} parts are not known to read only{_on_line(note)}", QUIET), width)
+    why = Text(f"why: {len(parts)} parts are not known to read only{_on_line(note)}", QUIET)
+    rows += wrap_indented(why, width, "  ")
     most = len(parts) if room is None else max(1, room - len(rows) - _MOST_REASON_ROWS)
     shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
     rows += [_part_row(text, reason, width, signs.more) for text, reason in shown]
     if rest := parts[len(shown) :]:
         names = ", ".join(dict.fromkeys(_elided(text.split(" ", 1)[0]) or reason for text, reason in rest))
-        named = wrap(Text(f"    and {len(rest)} more: {names}", WARN), width)
+        named = wrap_indented(Text(f"and {len(rest)} more: {names}", WARN), width, "    ")
         rows += _at_most(named, Text(f"    {signs.more}"))
     return rows
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
 from codelet.frontends.terminal.show.call_rows import USER_COMMAND
 from codelet.system.process import Finished, StartError, run_child
+from codelet.tools.bash import exit_line
 
 _OUTPUT_LIMIT = 30_000
 _SECONDS = 3_600.0
@@ -33,7 +34,7 @@ class UserCommand:
             output = "".join(self._seen)[-_OUTPUT_LIMIT:]
             return f"$ {self._command}\n{output}\n[stopped by the user]"
         output = self._finished.output.rstrip("\n")
-        return f"$ {self._command}\n{output}\n[exit code {self._finished.exit_code}]"
+        return f"$ {self._command}\n{output}\n{exit_line(self._finished.exit_code)}"
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run the command in the workspace; its output while it comes, then its result."""
@@ -72,7 +73,7 @@ class UserCommand:
             id=_ID,
             name=USER_COMMAND,
             status=status,
-            text=f"[exit code {done.exit_code}]",
+            text=exit_line(done.exit_code),
             display=done.output,
             seconds=done.seconds,
         )

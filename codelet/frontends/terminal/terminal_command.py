@@ -22,14 +22,19 @@ from codelet.safety.secrets import Masker
 from codelet.system.process import Finished, StartError, run_child, shell_argv
 from codelet.system.process.start import attended_environment
 from codelet.system.text.printout import FULL_SCREEN, as_printed
+from codelet.tools.bash import exit_line
 
 _KEPT = 30_000
 _SECONDS = 86_400.0
 _CHUNK = 1 << 16
 _HELD_SECONDS = 0.02
 """A word that may be the beginning of a secret is held back so long, in case it goes on."""
-_BACK_TO_NORMAL = "\x1b[0m\x1b[?25h\x1b[?1l\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l"
-"""Plain text, a cursor, no mouse: what a program that was ended did not take back."""
+_BACK_TO_NORMAL = (
+    "\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x0f\x1b(B\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
+)
+"""Plain text in plain letters, a cursor, no mouse: what a program that was ended did not take back."""
+_WHOLE_SCREEN_SCROLLS = "\x1b7\x1b[r\x1b8"
+_SCROLLS_PART = re.compile(r"\x1b\[\d[\d;]*r")
 
 _LEAVE_SCREEN = "\x1b[?1049l"
 _ENTERED = re.compile(rf"{FULL_SCREEN.pattern}(?!.*\x1b\[\?(?:1049|1047|47)l)", re.DOTALL)
@@ -59,7 +64,7 @@ class TerminalCommand:
         output = as_printed(self._printed).rstrip("\n")
         if self._cut:
             output = f"[… the beginning is left out …]\n{output}"
-        end = "[stopped by the user]" if self.exit_code is None else f"[exit code {self.exit_code}]"
+        end = "[stopped by the user]" if self.exit_code is None else exit_line(self.exit_code)
         return "\n".join(part for part in (f"$ {self._command}", output, end) if part)
 
     async def run(self) -> None:
@@ -166,9 +171,10 @@ class TerminalCommand:
         if self._flush is not None:
             self._flush.cancel()
         self._show_held()
-        if "\x1b[" in self._printed:
+        if "\x1b" in self._printed or "\x0e" in self._printed:
             left = _LEAVE_SCREEN if _ENTERED.search(self._printed) else ""
-            sys.stdout.write(left + _BACK_TO_NORMAL)
+            scrolling = _WHOLE_SCREEN_SCROLLS if _SCROLLS_PART.search(self._printed) else ""
+            sys.stdout.write(left + scrolling + _BACK_TO_NORMAL)
         if self._printed and not self._printed.endswith("\n"):
             sys.stdout.write("\r\n")
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from codelet.events import ToolResult
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.shell_command import UserCommand
-from codelet.frontends.terminal.show.call_rows import result_rows
+from codelet.frontends.terminal.show.call_rows import how_it_ended, result_rows
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.loop.session import Session
 from codelet.safety.secrets import masked
@@ -51,7 +51,7 @@ class UserShell:
         if command.exit_code is None:
             self._screen.note("stopped")
         elif command.exit_code:
-            self._screen.fail(f"exit {command.exit_code}{took}")
+            self._screen.fail(f"{how_it_ended(command.exit_code)}{took}")
         elif took:
             self._screen.note(f"done{took}")
         if self._command.split()[0] in ("cd", "pushd", "popd", "export"):

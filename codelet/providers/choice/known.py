@@ -184,10 +184,11 @@ def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[V
 
 def refused_name(name: str, options: ProviderOptions) -> str:
     """Why a name cannot be a model's, and which one is near."""
-    near = near_model(name, options.vendors)
-    return f"unknown model {name!r}; " + (
-        f"did you mean {near}?" if near else "name it as provider/model, or give --api-base"
-    )
+    if near := near_model(name, options.vendors):
+        return f"unknown model {name!r}; did you mean {near}?"
+    vendor, slash, _ = name.partition("/")
+    unknown = f"neither codelet nor litellm knows a vendor {vendor!r}; see codelet models --all, or give --api-base"
+    return f"unknown model {name!r}; {unknown if slash else 'name it as provider/model, or give --api-base'}"
 
 
 def _names(vendor: Vendor | None) -> list[str]:

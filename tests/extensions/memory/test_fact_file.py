@@ -64,9 +64,10 @@ async def test_sessions_share_it(path: Path, remembering: Remembering):
     assert "forgotten, in the file too" in await second.run_command("facts", f"forget {number}")
     await turn(second, "when are deploys?")
     assert reminded(other.sent[1]) == ""
-    await second.run_command("facts", "edit f2 [parser] it moved to lib/parse.py")
+    edited = await second.run_command("facts", "edit f2 [parser] it moved to lib/parse.py")
+    assert edited == "it now says, in the file too: [parser] it moved to lib/parse.py"
     await second.close()
-    assert texts(path) == ["[parser] it moved to lib/parse.py"]
+    assert texts(path) == ["it moved to lib/parse.py"]
 
 
 async def test_without_the_option_no_file_is_made(tmp_path: Path, remembering: Remembering):

@@ -14,6 +14,8 @@ from codelet.export.snapshot import Snapshot
 from codelet.extensions.memory.fact import Fact, gives_orders
 from codelet.extensions.memory.fact_list import MOST_FACTS, FactList, relevant
 from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
+from codelet.safety.secrets import Masker
 from tests.context.scripted import Answer, ScriptedProvider, turn
 from tests.extensions.memory.conftest import Remembering, called, reminded
 
@@ -67,6 +69,22 @@ async def test_deduplicated_facts_stand_once_and_of_one_key_the_newest(rememberi
     for wrong in ("forget 7", "forget x", "edit 1", "add", "add ...", "promote 1", "shout"):
         with pytest.raises(UsageError):
             await session.run_command("facts", wrong)
+
+
+async def test_an_edited_fact_has_one_key_and_no_secret(remembering: Remembering):
+    secret = "tok-1234567890abcdef"
+    session, provider = remembering({"safeguards": Safeguards(masker=Masker({"SOME_KEY": secret}))})
+    for text in ("[port] 8443", "[host] a.example", "tabs"):
+        await session.run_command("facts", f"add {text}")
+    assert await session.run_command("facts", "edit 1 9443") == "it now says: [port] 9443"
+    assert await session.run_command("facts", "edit 1 [port] 9444") == "it now says: [port] 9444"
+    assert await session.run_command("facts", "edit 3 [host] b.example") == "it now says: [host] b.example"
+    assert secret not in await session.run_command("facts", f"edit 1 it is {secret}")
+    await turn(session)
+    told = reminded(provider.sent[0])
+    assert "- [host] b.example" in told
+    assert "a.example" not in told, "of one key the newest"
+    assert secret not in told
 
 
 async def test_letters_that_nobody_sees_and_reminder_tags_do_not_get_through(remembering: Remembering):

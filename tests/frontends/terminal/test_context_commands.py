@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.moments import asks_for_narrative
 from tests.support.recorded import STATUS, Start, ask, step
+from tests.support.script import Reply, Step, Stop
+from tests.support.server import ModelServer, Recorded
+from tests.support.terminal import Terminal
 
 
 def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
@@ -75,5 +79,35 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     assert "waiting" not in terminal.settle()
     terminal.line("/compact keep what was said of long.txt")
     terminal.wait_for("as you asked")
-    terminal.line("/compact --nonsense")
-    terminal.wait_for("or --preview")
+    for wrong in ("/compact --nonsense", "/compact -5k", "/compact --preview -20%"):
+        ask(terminal, wrong, "✗ /compact takes a size (20k, 30%) and what matters in your words, or --preview")
+        assert "compacting" not in terminal.settle(0.1).rpartition(wrong)[2]
+
+
+def test_a_compaction_and_an_aside_that_are_stopped_say_so(
+    model_server: ModelServer, repo: Path, home: Path, tmp_path: Path
+) -> None:
+    said = " ".join(f"word{number}" for number in range(1_500))
+
+    def answer(request: Recorded) -> Step:
+        beside = "A question beside the work" in request.body.decode()
+        return Stop("stall", None) if asks_for_narrative(request) or beside else Reply(said)
+
+    model_server.script = answer
+    arguments = ("--model", "openai/scripted", "--api-base", model_server.openai, "--narrative", "on")
+    with Terminal(*arguments, cwd=repo, home=home, env={"OPENAI_API_KEY": "k"}, columns=120) as terminal:
+        for number in range(6):
+            terminal.wait_for(STATUS)
+            ask(terminal, f"prompt {number}", "1 step")
+        count = len(model_server.requests)
+        terminal.line("/compact")
+        terminal.wait_for("compacting")
+        terminal.until(lambda: len(model_server.requests) > count)
+        terminal.key("esc")
+        terminal.wait_for("· not compacted: you stopped it; the conversation is as it was")
+        ask(terminal, "/uncompact", "there is no compaction to take back")
+        terminal.line("/btw what is left?")
+        terminal.wait_for("not kept in it")
+        terminal.until(lambda: "beside the work" in model_server.requests[-1].body.decode())
+        terminal.key("esc")
+        terminal.wait_for("· stopped; the conversation is as it was")

@@ -326,6 +326,25 @@ def test_a_long_change_says_how_much_stands_above(start: Start) -> None:
     terminal.key("esc")
 
 
+def test_no_row_below_the_head_begins_at_the_edge(start: Start) -> None:
+    terminal = start(step("Now.", bash("touch a; rm -rf b"), bash("touch c")), columns=40)
+    asked(terminal)
+    for key in ("n", "\x1b", "y", "\t", "\x1b"):  # why not, back, the next one, its rule
+        rows = terminal.settle().rpartition("? bash asks to run")[2].split("\n")[1:]
+        assert {row[:2] for row in rows if row} <= {"  ", "› ", "›"}, key
+        terminal.type(key)
+        wait(terminal)
+
+
+def test_one_line_above_a_small_screen_is_one_line(start: Start) -> None:
+    terminal = start(step("Now.", bash("touch a; rm -rf b")), columns=40, rows=12)
+    terminal.wait_for("›")
+    terminal.line("go")
+    terminal.wait_for("no, and stop")
+    assert "? bash asks to run 1 line, 1 above this screen: scroll up" in " ".join(terminal.settle().split())
+    terminal.key("esc")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -408,6 +408,19 @@ def test_escape_stops_a_command_of_the_user(start: Start) -> None:
     terminal.wait_for(f"$ echo be''gun; sleep {mark} begun [stopped by the user] well?")
 
 
+def test_a_command_of_the_user_that_a_signal_ended(start: Start) -> None:
+    terminal = start(step("I saw it."), columns=160)
+    terminal.wait_for(STATUS)
+    terminal.line("!echo be''gun; kill -TERM $$")
+    terminal.wait_for("✗ ended by SIGTERM")
+    terminal.wait_for("1 output to send")
+    terminal.line("well?")
+    terminal.wait_for("I saw it.")
+    terminal.wait_for(STATUS)
+    terminal.line("/context")
+    terminal.wait_for("$ echo be''gun; kill -TERM $$ begun [ended by signal 15] well?")
+
+
 def test_completion(start: Start, repo: Path) -> None:
     (repo / "deep").mkdir()
     (repo / "deep" / "remarkable_name.py").write_text("x\n")

@@ -59,6 +59,20 @@ def test_it_has_a_terminal_that_programs_can_use(start: Start, repo: Path) -> No
     terminal.wait_for("$ tty; stty size")
 
 
+def test_what_a_program_left_of_its_own_is_taken_back(start: Start) -> None:
+    terminal = start(step("I saw it."), step("And again."), rows=20)
+    terminal.wait_for(STATUS)
+    terminal.line(r"!printf 'drawn\033)0\016\033[3;6r\033[5;1H'")  # line drawing for letters, and four rows that scroll
+    back(terminal)
+    for said in ("I saw it.", "And again."):
+        terminal.line("well?")
+        terminal.wait_for(said)
+        back(terminal)
+    rows = terminal.text.split("\n")
+    assert rows.index("I saw it.") < rows.index("And again.") - 5, "none was drawn over another"
+    assert rows.count("› well?") == 2
+
+
 def test_two_signs_keep_the_output_from_the_model(start: Start) -> None:
     terminal = start(step("I see."))
     terminal.wait_for(STATUS)

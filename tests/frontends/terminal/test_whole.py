@@ -1,8 +1,9 @@
-"""Ctrl-O: whatever the screen shows in part is seen whole, at the prompt, while a turn runs, and without a pager."""
+"""Ctrl-O: what the screen shows in part is seen whole, at the prompt, at a question, in a turn, and without a pager."""
 
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 from tests.support.program import descendants, lives
 from tests.support.recorded import STATUS, Start, bash, step
@@ -53,6 +54,30 @@ def test_at_the_prompt_and_while_a_turn_runs(start: Start) -> None:
     terminal.wait_for("1 step")
     assert "stopped" not in terminal.scrollback
     assert WORDS[-1].encode() in terminal.raw, "pyte has no second screen, so rows may be overwritten on it"
+
+
+def test_at_a_question_it_shows_what_is_asked(start: Start, repo: Path) -> None:
+    lines = "".join(f"line {number}\n" for number in range(1, 91))
+    terminal = start(step("Now.", ("write", {"path": "new.py", "content": lines})), step("Done."), SLOW)
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("no, and stop")
+    assert "+ line 2\n" not in terminal.text
+    terminal.type(CTRL_O)
+    terminal.until(
+        lambda: terminal.text.startswith("? write asks to change new.py\n"), "the question's first row on top"
+    )
+    assert "+ line 2\n" in terminal.settle()
+    terminal.type("q")
+    terminal.wait_for("no, and stop")
+    terminal.settle(0.6)  # a letter right behind what was typed is none
+    terminal.type("y")
+    terminal.wait_for("Done.")
+    assert (repo / "new.py").read_text() == lines
+    terminal.wait_for(STATUS)
+    terminal.type(CTRL_O)
+    terminal.wait_for("write new.py")
+    assert "asks to change" not in terminal.text, "it is answered"
 
 
 def test_an_end_while_the_pager_is_open(start: Start) -> None:

@@ -84,6 +84,8 @@ def test_a_name_that_leads_nowhere_is_refused_with_the_near_one():
         open_provider("sonet", ProviderOptions())
     with pytest.raises(UsageError, match="name it as provider/model"):
         open_provider("zzzzzzzz", ProviderOptions())
+    with pytest.raises(UsageError, match="knows a vendor 'zzzzzzzz'; see codelet models --all"):
+        open_provider("zzzzzzzz/small", ProviderOptions())
 
 
 def test_a_cost_limit_on_a_misspelt_name_tells_the_near_one():

@@ -12,6 +12,7 @@ from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.event_rows import retry_row
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
+from codelet.system.text import Cleaner
 
 _PROGRESS_ROWS = 3
 _THOUGHT_ROWS = 3
@@ -22,15 +23,28 @@ _PROGRESS_KEPT = 2_000
 
 @dataclass
 class RunningCall:
-    """A tool call at work: its title, when it started, the end of its output."""
+    """A tool call at work: its title, when it started, the end of its output as a terminal would show it."""
 
     title: str
     since: float
     output: str = ""
+    _cleaner: Cleaner = field(default_factory=Cleaner)
+    _at_begin: bool = False
 
     def add(self, piece: str) -> None:
-        """Keep the end of the output, which is all that is shown."""
-        self.output = (self.output + piece)[-_PROGRESS_KEPT:]
+        """Take in what came. Of a line that is written again and again, as a progress bar is, the last state stays."""
+        first, *others = piece.split("\r")
+        self._write(self._cleaner.feed(first))
+        for part in others:
+            self._at_begin = True
+            self._write(self._cleaner.feed(part))
+
+    def _write(self, text: str) -> None:
+        if text and self._at_begin:
+            self._at_begin = False
+            if text[0] != "\n":
+                self.output = self.output[: self.output.rfind("\n") + 1]
+        self.output = (self.output + text)[-_PROGRESS_KEPT:]
 
 
 @dataclass

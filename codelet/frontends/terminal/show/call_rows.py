@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -59,7 +60,7 @@ def _user_command_rows(result: ToolResult, shown: str, signs: Signs) -> list[Tex
     sign, style = _MARKS[result.status]
     rows = [Text(line) for line in clean(shown).rstrip("\n").split("\n")] if shown.strip() else []
     code = reported_exit_code(result.text)
-    outcome = f"exit {code}" if code is not None else _MARKS[result.status][0]
+    outcome = how_it_ended(code) if code is not None else _MARKS[result.status][0]
     parts = [outcome, duration(result.seconds), "the model sees this with your next prompt"]
     end = Text.assemble((f"{getattr(signs, sign)} ", style), (f" {signs.dot} ".join(parts), QUIET))
     return [*rows, end]
@@ -100,7 +101,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
     if result.name == "bash":
         code = reported_exit_code(result.text)
         if code:
-            facts.append(f"exit {code}")
+            facts.append(how_it_ended(code))
     elif result.status == "failed":
         facts.append("failed")
     elif is_diff(shown):
@@ -123,13 +124,26 @@ def _number(result: ToolResult) -> str:
     return plural(len(lines), one_line(result.counted, 20))
 
 
-_EXIT_LINE = re.compile(r"(?m)^\[exit code (-?\d{1,9})\]$")
+_EXIT_LINE = re.compile(r"(?m)^\[(?:exit code (\d{1,9})|ended by signal (\d{1,9}))\]$")
 
 
 def reported_exit_code(text: str) -> int | None:
-    """The exit code that the bash tool reports at the end of its text, where it reports one."""
+    """The exit code at the end of what a command printed, where one stands there; it is negative for a signal."""
     found = _EXIT_LINE.findall(text[-300:])
-    return int(found[-1]) if found else None
+    if not found:
+        return None
+    code, number = found[-1]
+    return int(code) if code else -int(number)
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code for people, a negative one by the signal's name: `exit 2`, `ended by SIGINT`."""
+    if code >= 0:
+        return f"exit {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:  # one of the real-time signals, which have no names
+        return f"ended by signal {-code}"
 
 
 def _lines(text: str) -> int:

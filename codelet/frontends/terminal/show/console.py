@@ -99,6 +99,11 @@ def wrap(text: Text, width: int) -> list[Text]:
     return rows or [Text()]
 
 
+def wrap_indented(text: Text, width: int, margin: str) -> list[Text]:
+    """As `wrap`, with every row behind the margin."""
+    return [Text.assemble(margin, row) for row in wrap(text, max(width - len(margin), 1))]
+
+
 def wrap_behind_sign(line: Text, width: int) -> list[Text]:
     """Rows of a line that begins with a sign and a blank: what does not fit goes on where its words begin."""
     if line.cell_len <= width and "\n" not in line.plain:

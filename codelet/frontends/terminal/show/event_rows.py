@@ -8,7 +8,7 @@ from rich.text import Text
 
 from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
-from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign
+from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
@@ -17,7 +17,7 @@ from codelet.system.text import clean, one_line
 
 def retry_rows(event: Retry, width: int, signs: Signs, *, again: bool = False) -> list[Text]:
     """A failed request, why in full unless it failed so the time before, and when it is sent again."""
-    tail = f"retry {event.attempt} of {event.attempts} in {duration(max(event.wait, 0.0))}"
+    tail = _when(event, event.wait)
     reason = "the same again" if again else one_line(event.reason, _LONGEST_REASON)
     row = Text.assemble((f"{signs.retry} ", WARN), reason)
     whole = row + Text(f" {signs.dot} {tail}", QUIET)
@@ -28,11 +28,16 @@ def retry_rows(event: Retry, width: int, signs: Signs, *, again: bool = False) -
 
 def retry_row(event: Retry, left: float, width: int, signs: Signs) -> Text:
     """The same in one row, while it is waited for; `left` is what remains of the wait in seconds."""
-    tail = f" {signs.dot} retry {event.attempt} of {event.attempts} in {duration(max(left, 0.0))}"
+    tail = f" {signs.dot} {_when(event, left)}"
     row = Text(f"{signs.retry} ", WARN)
     row.append(one_line(event.reason, max(width - len(tail) - 2, 10)))
     row.append(tail, QUIET)
     return truncate(row, width, signs.more)
+
+
+def _when(event: Retry, seconds: float) -> str:
+    """Which try comes next, of how many, and in how many seconds; the request that failed first was the first try."""
+    return f"try {event.attempt} of {event.attempts} in {duration(max(seconds, 0.0))}"
 
 
 def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
@@ -151,8 +156,8 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
             row.append(tail, QUIET)
             rows.append(truncate(row, width, signs.more))
     told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
-    rows.append(truncate(Text(f"{' ' * MARGIN}continue: {told}; or type something else", QUIET), width, signs.more))
-    return rows
+    hint = Text(f"continue: {told}; or type something else", QUIET)
+    return [*rows, *wrap_indented(hint, width, " " * MARGIN)]
 
 
 def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs) -> list[Text]:

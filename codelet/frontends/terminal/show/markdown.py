@@ -23,6 +23,7 @@ from codelet.frontends.terminal.show.table_rows import table_rows
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
     from markdown_it.tree import SyntaxTreeNode
 
 Grammar = Literal["paragraph", "blocks", "all"]
@@ -32,6 +33,9 @@ and a table begins with a bar. In both, what a paragraph begins with stays as it
 _INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 _HEADINGS = {"h1": f"{HEADING} underline", "h2": f"{HEADING} {ACCENT}", "h3": HEADING, "h4": f"{HEADING} italic"}
 _DELIMITERS = re.compile(r"[ \t|:-]*-[ \t|:-]*$")
+_DUNDER = re.compile(r"(?<!\w)__[a-z]+(?:_[a-z]+)*__(?!\w)")
+_DEEPEST = 100
+"""Levels of blocks in one another. The parser leaves out what stands deeper; by itself it stops at 20, or ten lists."""
 _NARROWEST = 10
 """Columns that text has at least, however deep it stands in lists and quotes."""
 
@@ -41,7 +45,9 @@ def _parser(grammar: Grammar) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     # Reference definitions are left as text: the pieces are read one by one, so a definition would only vanish.
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
+    parser.enable(["strikethrough", "table"]).disable("reference")
+    parser.inline.ruler.before("emphasis", "dunder", _dunder)
     match grammar:
         case "paragraph":
             others = [rule for rule in parser.get_active_rules()["block"] if rule != "paragraph"]
@@ -49,6 +55,17 @@ def _parser(grammar: Grammar) -> MarkdownIt:
         case "blocks":
             parser.disable("lheading").block.ruler.at("table", _barred_table, {"alt": ["paragraph"]})
     return parser
+
+
+def _dunder(state: StateInline, silent: bool) -> bool:
+    """A name such as `__init__`: Markdown would take its signs away and set the rest in bold."""
+    found = _DUNDER.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        state.push("dunder", "", 0).content = found[0]
+    state.pos = found.end()
+    return True
 
 
 def _barred_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -189,7 +206,7 @@ class _RowMaker:
             self._inline(child, text, "")
             if child.type in ("text", "softbreak"):
                 seen += "\n" if child.type == "softbreak" else text.plain[before:]
-            elif child.type == "code_inline" or is_closed(child, source):
+            elif child.type in ("code_inline", "dunder") or is_closed(child, source):
                 seen += MARKED * (len(text) - before)
             else:
                 seen += "`"  # not closed: nothing from here on is final
@@ -198,7 +215,7 @@ class _RowMaker:
 
     def _inline(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
         match node.type:
-            case "text" | "text_special":  # inside the label of an image escapes and entities stay apart
+            case "text" | "text_special" | "dunder":  # inside the label of an image escapes and entities stay apart
                 if "://" in node.content:
                     text.append_text(self._with_addresses(node.content, style))
                 else:

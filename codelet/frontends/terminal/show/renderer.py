@@ -68,7 +68,6 @@ class Renderer:
         self._thoughts: list[str] = []
         self._thinking_since = 0.0
         self._titles: dict[str, str] = {}
-        self._progress: dict[str, Cleaner] = {}
         self._reminders: list[events.Reminder] = []
         self._report: events.UsageReport | None = None
         self._started = 0.0
@@ -324,13 +323,12 @@ class Renderer:
         running = self._activity.running.get(call_id)
         if running is None:
             return
-        running.add(self._progress.setdefault(call_id, Cleaner()).feed(delta))
+        running.add(delta)
         if self._is_frame_due():
             self._draw()
 
     def _result(self, event: events.ToolResult) -> None:
         self._activity.running.pop(event.id, None)
-        self._progress.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
         told_before = event.display is not None and event.display in self._seen
         rows = result_rows(shown, event, self.width, self.signs, self.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.text import Text
@@ -34,9 +35,10 @@ class ShownPart(Record):
 
 
 class ShownParts:
-    """The newest parts of a session."""
+    """The newest parts of a session. `asked` are the rows of the question that is open, whole, below all of them."""
 
     def __init__(self) -> None:
+        self.asked: Sequence[Text] = ()
         self._parts: deque[ShownPart] = deque()
         self._size = 0
         self._gone = 0
@@ -59,7 +61,7 @@ class ShownParts:
         return next((part for part in reversed(self._parts) if part.folded), self._parts[-1] if self._parts else None)
 
     def rows(self, width: int, signs: Signs) -> tuple[list[Text], int]:
-        """All parts whole, the oldest first; and the row, counted from 0, where `last` begins."""
+        """All parts whole, the oldest first; and the row, counted from 0, where the open question or `last` begins."""
         rows: list[Text] = []
         if self._gone:
             rows += [Text(f"{signs.more} {plural(self._gone, 'earlier part')} not kept", QUIET), Text()]
@@ -68,7 +70,7 @@ class ShownParts:
             if part is wanted:
                 place = len(rows)
             rows += [*part_rows(part, width, signs), Text()]
-        return rows, place
+        return ([*rows, *self.asked], len(rows)) if self.asked else (rows, place)
 
 
 def _size(part: ShownPart) -> int:

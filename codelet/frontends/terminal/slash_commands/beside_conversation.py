@@ -62,7 +62,8 @@ async def by_the_way(repl: ReplControls, argument: str) -> None:
         return
     session = repl.session
     repl.screen.note("beside the conversation, not kept in it:")
-    await repl.watch(masked(_answered(session, argument), session.approvals.masker))
+    if await repl.watch(masked(_answered(session, argument), session.approvals.masker)) == "stopped":
+        repl.screen.note("stopped; the conversation is as it was")
 
 
 async def _answered(session: Session, question: str) -> AsyncGenerator[Event, None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from codelet.frontends.terminal.show.numbers import next_request, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_context import in_words, indented
 from codelet.frontends.terminal.slash_commands.show_session import styled
-from codelet.system.text import clean
+from codelet.system.text import clean, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -31,20 +32,28 @@ async def compact_now(repl: ReplControls, argument: str) -> None:
     """Compact now, to a size and with what the argument says in mind; with --preview only say what that would do."""
     first, _, rest = argument.partition(" ")
     previewed = first == "--preview"
+    wanted = rest.strip() if previewed else argument
     if not repl.session.messages:
         repl.screen.note("there is nothing to compact")
-    elif first.startswith("--") and not previewed:
+    elif wanted[:1] == "-" and wanted[1:2].strip():  # no instruction: an option that there is not, a size below nothing
         repl.screen.fail("/compact takes a size (20k, 30%) and what matters in your words, or --preview")
     else:
         try:
-            size, instruction = parsed(rest.strip() if previewed else argument)
+            size, instruction = parsed(wanted)
         except ValueError as error:
             repl.screen.fail(str(error))
             return
         if previewed:
             _preview(repl.screen, repl.session, instruction, size)
         else:
-            await repl.watch(repl.session.compact(instruction, size))
+            await _compact(repl, instruction, size)
+
+
+async def _compact(repl: ReplControls, instruction: str, size: Size | None) -> None:
+    compactor = repl.session.compactor
+    before = compactor.report
+    if await repl.watch(repl.session.compact(instruction, size)) == "stopped" and compactor.report is before:
+        repl.screen.note("not compacted: you stopped it; the conversation is as it was")
 
 
 def _preview(screen: Screen, session: Session, instruction: str, size: Size | None) -> None:
@@ -92,6 +101,9 @@ def _explain_file(screen: Screen, session: Session, path: str) -> None:
     """Why a file stands where it does behind an @."""
     relations = session.conversation.files.of(list(session.messages), root=str(session.workspace))
     bearing = relations.bearing(path)
+    if not bearing.total and not os.path.lexists(session.workspace / path):
+        screen.fail(f"there is no file {one_line(path, 200)} here, and the session had nothing to do with one")
+        return
     found = [f"{told} {points}" for name, told in _BEARS.items() if (points := getattr(bearing, name))]
     told = ", ".join(found) or "the session has nothing to do with it yet"
     screen.say(*indented(screen, styled((clean(path), ACCENT), (f"  weight {bearing.total}: {told}", QUIET))))

@@ -33,7 +33,13 @@ _OWN = (
         act=change_session.switch_model,
         arguments="[NAME]",
     ),
-    SlashCommand("mode", "show the mode, or set it", act=change_session.switch_mode, arguments="[MODE]", words=MODES),
+    SlashCommand(
+        "mode",
+        f"show the mode, or set it: {', '.join(MODES)}",
+        act=change_session.switch_mode,
+        arguments="[MODE]",
+        words=MODES,
+    ),
     SlashCommand(
         "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,9 @@ async def export_session(repl: ReplControls, argument: str) -> None:
         return
     page = where.endswith(".html")
     repl.screen.note(
-        f"the page is in {where}" if page else f"saved in {where}; codelet --resume {where} goes on from here"
+        f"the page is in {where}"
+        if page
+        else f"saved in {where}; codelet --resume {shlex.quote(where)} goes on from here"
     )
 
 

@@ -216,7 +216,12 @@ class Commands:
 
     def _unknown(self, name: str) -> str:
         close = self.near(name)
-        return f"there is no command /{name}; " + (f"did you mean /{close}?" if close else "/help lists them")
+        if close is None:
+            return f"there is no command /{name}; /help lists them"
+        begun = [command.name for command in self if command.name.startswith(name)]
+        *others, last = [f"/{each}" for each in (begun if close in begun else [close])]
+        meant = f"{', '.join(others)} or {last}" if others else last
+        return f"there is no command /{name}; did you mean {meant}?"
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
@@ -226,18 +231,18 @@ def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen
     """
     from rich.text import Text
 
-    from codelet.frontends.terminal.show.console import wrap
+    from codelet.frontends.terminal.show.console import wrap, wrap_indented
 
     room = screen.width - name_width - 2
     rows = []
     for name, meaning in entries:
         if room < _NARROWEST:
-            rows += wrap(Text(f"  {name}", ACCENT), screen.width)
-            rows += [Text(f"    {row.plain}") for row in wrap(Text(meaning), max(screen.width - 4, 1))]
+            rows += wrap_indented(Text(name, ACCENT), screen.width, "  ")
+            rows += wrap_indented(Text(meaning), screen.width, "    ")
             continue
         lead = name
         if len(name) + 2 > name_width:
-            rows += wrap(Text(f"  {name}", ACCENT), screen.width)
+            rows += wrap_indented(Text(name, ACCENT), screen.width, "  ")
             lead = ""
         for row in wrap(Text(meaning), room):
             rows.append(Text.assemble((f"  {lead:<{name_width}}", ACCENT), row.plain))

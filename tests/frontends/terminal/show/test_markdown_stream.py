@@ -82,6 +82,21 @@ def test_every_word_is_there_and_no_row_is_too_wide() -> None:
     assert all(len(row) <= 60 for row in rows if "return sum" not in row)
 
 
+def test_names_of_python_keep_their_signs() -> None:
+    names = "Of __init__.py, __main__ and `__all__` only __post_init__() is *called by __new__*; __this one is__ bold."
+    rows, _ = stream(f"{names}\n\n# __init__.py\n\n[__name__](https://a.example/)", 5, 200)
+    assert rows[0] == names.replace("`", "").replace("*", "").replace("__this one is__", "this one is")
+    assert rows[2:] == ["__init__.py", "", "__name__ (https://a.example/)"]
+
+
+@pytest.mark.parametrize("deep", [">" * 60, "> - " * 20, "> 1. > - " * 10])
+@pytest.mark.parametrize("width", [20, 80])
+def test_nothing_is_lost_in_deep_places(deep: str, width: int) -> None:
+    rows, _ = stream(f"{deep} deepest\n\nafter\n", 7, width)
+    assert "deepest" in "".join(rows).replace("│", "").replace(" ", "")
+    assert rows[-1] == "after"
+
+
 def test_looks() -> None:
     rows, _ = stream("Do:\n\n- one\n- two\n\n1. a\n2. b\n\n| A | B |\n|---|---|\n| x | y |\n", 5)
     assert rows == ["Do:", "", "• one", "• two", "", "1. a", "2. b", "", "A  B", "─  ─", "x  y"]

@@ -75,6 +75,7 @@ LETTERS = ["zulxq", "qwzx", "never", "好", "drop the", "é", "👍🏽", "❤�
 MARKS = '* ** _ __ ` `` ~~ ~ [ ]( ] ) ![ < > ! \\ & &#60; # ## | |- -|- --- === - + 1. 12. > ``` ~~~ : = " @ ( ,'
 SPACES = [" ", " ", " ", "  ", "\n", "\n", "\n\n", "    ", "\t", "\n  ", "\n    ", "\n> ", "\n- ", "\n| "]
 MARKED = ["**never drop the zulxq** ", "[never drop the zulxq](qwzx) ", "`never drop` ", "*qwzx zulxq* ", "~~never~~ "]
+MARKED += ["__zulxq__ ", "__never__(", "**__qwzx__** "]
 WORDS = [f"{word} " for word in LETTERS]
 PARTS = st.sampled_from([*MARKED * 6, *WORDS * 10, *LETTERS, *MARKS.split(), *SPACES])
 TEXT = st.lists(PARTS, min_size=30, max_size=120).map("".join)

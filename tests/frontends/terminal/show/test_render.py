@@ -155,6 +155,18 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
     assert set(re.findall(r"\x1b(?!\[[0-9;]*m|\[\?25[hl]|\[\?2026[hl]|\[\d*A|\[J)", written)) == set()
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "told"), [("bash", 9, "SIGKILL"), ("!", 2, "SIGINT"), ("!", 50, "signal 50")]
+)
+def test_a_signal_is_told_by_its_name(name: str, number: int, told: str) -> None:
+    out = plain(
+        events.ToolCallStarted(id="1", name=name, arguments={"command": "make"}),
+        result(name, f"[ended by signal {number}]", "failed", display="building" if name == "!" else None),
+    )
+    assert f"ended by {told}" in out
+    assert "[ended by" not in out
+
+
 def test_results_say_what_matters() -> None:
     output = "".join(f"line {n}\n" for n in range(20))
     out = plain(
@@ -206,6 +218,11 @@ def test_the_receipt_names_calls_and_continue() -> None:
     assert "continue" in lines[4]
 
 
+def test_what_continue_does_is_told_whole_on_a_narrow_screen() -> None:
+    out = plain(events.Interrupted(done=(), half_done=(), not_done=("c",)), columns=40)
+    assert out.rstrip().endswith("  continue: the model sees this and goes\n  on; or type something else")
+
+
 def test_live_rows_are_replaced_not_repeated() -> None:
     screen = Screen()
     text = screen.show(events.TurnStart(1, "m"), events.StepStart(1))
@@ -232,6 +249,21 @@ def test_live_rows_are_replaced_not_repeated() -> None:
     assert "waiting" not in screen.text
 
 
+def test_a_progress_bar_is_one_row_that_grows() -> None:
+    screen = Screen()
+    screen.show(
+        events.TurnStart(1, "m"),
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "fetch"}),
+        events.ToolProgress("1", "fetching\r\n"),
+    )
+    for share in (10, 20, 30, 40):
+        screen.time += 1
+        screen.show(events.ToolProgress("1", "\r\x1b[3"), events.ToolProgress("1", f"2m{share}% of it\x1b[0m\x1b[K"))
+        screen.renderer.tick()
+    frame = screen.text.rpartition("bash fetch")[2]
+    assert [line.strip() for line in frame.split("\n") if line.strip()][1:] == ["fetching", "40% of it"]
+
+
 def test_a_retry_counts_down() -> None:
     screen = Screen()
     screen.show(events.TurnStart(1, "m"), events.Retry(attempt=2, attempts=5, wait=9.0, reason="529 overloaded"))
@@ -239,16 +271,16 @@ def test_a_retry_counts_down() -> None:
     screen.renderer.tick()
     assert "in 9.0 s" in screen.text
     assert "in 4.0 s" in screen.text
-    assert "retry 2 of 5" in screen.text
+    assert "529 overloaded · try 2 of 5 in" in screen.text
 
 
 def test_when_a_long_failure_is_tried_again_stands_in_a_row_of_its_own() -> None:
     screen = Screen()
-    reason = "http://127.0.0.1:34737/v1 answered with status 503: down"
+    reason = "http://127.0.0.1:34737/v1 answered with status 503: down again"
     screen.show(events.TurnStart(1, "m"), events.Retry(attempt=2, attempts=5, wait=0.8, reason=reason))
     rows = [row.rstrip() for row in screen.text.splitlines()]
     at = next(at for at, row in enumerate(rows) if row.endswith(reason))
-    assert rows[at + 1] == "  retry 2 of 5 in 0.8 s"
+    assert rows[at + 1] == "  try 2 of 5 in 0.8 s"
 
 
 def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
