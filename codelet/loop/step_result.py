@@ -59,7 +59,8 @@ def once_more(turn: TurnState, error: ProviderError) -> Iterator[events.Event]:
     yield from told
     if too_long:
         if not turn.upkeep.may_compact:
-            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
+            why = f"{error}; compaction is off (--compact auto)"
+            raise ProviderError(why, status=error.status, overflow=True) from error
         turn.overflow = "now"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
+from codelet.context import CompactionOptions
 from codelet.extensions.base import guards_beside
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -50,6 +51,7 @@ class ReviewSessions:
             system_prompt=self._system,
             limits=self._session.meter.limits.replace(max_turns=MOST_STEPS, timeout=None),
             bare=True,
+            compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
             safeguards=Safeguards(masker=self._session.safeguards.hides),
             extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],
         )

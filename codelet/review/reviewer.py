@@ -26,6 +26,7 @@ MOST_STEPS = 12
 _ATTEMPTS = 2
 _FINAL = frozenset((400, 401, 402, 403, 404))
 """Statuses that the same question would meet again."""
+_TOO_LARGE = "the model's window is too small for this part of the change (codelet review --chunk-tokens N makes the parts smaller)"
 
 
 class Unanswered(Exception):
@@ -140,8 +141,10 @@ class Reviewer:
             except NoAnswer as error:
                 raise Unanswered(str(error)) from None
             except ProviderError as error:
-                fatal = error.status in _FINAL and not error.overflow
-                if fatal or error.overflow or attempt == _ATTEMPTS:
+                if error.overflow:
+                    raise Unanswered(_TOO_LARGE) from None
+                fatal = error.status in _FINAL
+                if fatal or attempt == _ATTEMPTS:
                     raise Unanswered(str(error), fatal=fatal) from None
             except CodeletError as error:
                 raise Unanswered(str(error)) from None
@@ -177,5 +180,5 @@ class Reviewer:
                         answer.append(event.delta)
         cut: Sequence[events.Cut] = self._session.cut
         if any(each.read < each.bytes for each in cut):
-            raise Unanswered("the model's window is too small for this part of the change")
+            raise Unanswered(_TOO_LARGE)
         return "".join(answer)

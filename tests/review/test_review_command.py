@@ -456,3 +456,19 @@ def test_its_calls_are_audited_where_the_user_wants_that(server: ModelServer, tm
     read = {record["title"] for record in records if record["kind"] == "verdict"}
     assert len(read) == len(server.requests) / 2 and read <= set(names)
     assert run("audit", "verify", str(kept), cwd=folder, home=tmp_path).exit == 0
+
+
+def test_a_part_that_is_too_large_for_the_model_is_lost_alone(server: ModelServer, tmp_path: Path) -> None:
+    folder = repo.plain(tmp_path / "r", {"app.py": BEFORE, "large.py": BEFORE})
+    repo.commit(folder, {"app.py": AFTER, "large.py": AFTER})
+
+    def answer(request: Recorded) -> Step:
+        if shown_paths(request) == ["large.py"]:
+            return HttpError(400, "this model's maximum context length is 8192 tokens")
+        return Reply(found(DOUBLED))
+
+    server.script = model(answer)
+    done = review(server, folder, "HEAD", "--chunk-tokens", "120", "--output", "json")
+    came = report(done)
+    assert (done.exit, came["partial"], titles(done)) == (5, True, [DOUBLED["title"]])
+    assert "window is too small" in done.out and "--chunk-tokens" in done.out
