@@ -15,6 +15,7 @@ from codelet.errors import UsageError
 from codelet.frontends.plain_arguments import FROM_PIPE, OUTPUT_FORMATS
 from codelet.setting_kinds import Setting
 from codelet.settings import GROUPS, KEEPING, ONE_SHOT, PERMISSIONS, SETTINGS
+from codelet.system.text.typed import whole_number
 
 _EPILOG = """\
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
@@ -34,9 +35,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 def _columns() -> int:
     """Columns of the terminal: as COLUMNS says, as stdout says, else 80."""
-    named = os.environ.get("COLUMNS", "")
-    if named.isdigit() and int(named) > 0:
-        return int(named)
+    if named := whole_number(os.environ.get("COLUMNS", "")):
+        return named
     try:
         return os.get_terminal_size(1).columns or 80
     except OSError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.memory.fact import LONGEST_FACT, Fact, gives_orders, plain
+from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     from codelet.extensions.memory.fact_file import FactFile, StoredFact
@@ -120,9 +121,10 @@ class FactCommands:
     def _own(self, number: str) -> Fact:
         """The session's fact of that number. Raises UsageError."""
         facts = self._facts.list.facts
-        if not (number.isascii() and number.isdigit() and 0 < int(number[:9]) <= len(facts)):
+        place = whole_number(number) or 0
+        if not 1 <= place <= len(facts):
             raise UsageError(f"there is no fact {plain(number, 20)}; /facts lists them")
-        return facts[int(number) - 1]
+        return facts[place - 1]
 
     async def _stored(self, number: str) -> StoredFact:
         digits = number[1:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from codelet import prompt
 from codelet.errors import UsageError
 from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, PlannedStep, StepStatus, one_row
+from codelet.system.text.typed import whole_number
 
 _STATUSES: dict[str, StepStatus] = {"start": "in progress", "done": "completed", "fail": "failed"}
 
@@ -32,9 +33,9 @@ def _with_change(plan: Checklist, verb: str, words: str) -> Checklist:
     number, _, more = words.partition(" ")
     if not number:
         raise UsageError(f"/plan {verb} N: name the step by its number; /plan shows them")
-    if not number.isdecimal() or not 1 <= int(number) <= len(plan.steps):
+    at = whole_number(number) or 0
+    if not 1 <= at <= len(plan.steps):
         raise UsageError(f"/plan {verb} N: there is no step {number}; the plan has {len(plan.steps)}")
-    at = int(number)
     step = plan.steps[at - 1]
     if verb == "drop":
         return plan.replace(steps=(*plan.steps[: at - 1], *plan.steps[at:]))

@@ -14,6 +14,7 @@ from codelet.errors import ToolError
 from codelet.extensions.tasks.background import SHOWN, BackgroundTask, KnownTask
 from codelet.system.process.output import Stream
 from codelet.system.text import one_line
+from codelet.system.text.typed import whole_number
 from codelet.tools.bash import exit_line, printed
 from codelet.tools.tool import Progress, ToolOutput
 
@@ -70,7 +71,7 @@ async def controlled(known: Sequence[KnownTask], command: str, seconds: float, p
 async def _awaited(task: BackgroundTask, what: str, seconds: float) -> ToolOutput:
     """Wait for a port or for a line that matches a pattern."""
     word, _, number = what.partition(" ")
-    port = int(number) if word == "port" and number.isdecimal() else None
+    port = whole_number(number) if word == "port" else None
     if port is not None and port not in _PORTS:
         raise ToolError(f"{port} is no port")
     sought = _line_came(task, what) if port is None else _port_answers(task, port)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 
 from codelet.review.findings import SEVERITIES, Gate
+from codelet.system.text import one_line
+from codelet.system.text.typed import whole_number
 
 _ABOUT_WHAT = (
     "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to the branch that it follows);"
@@ -56,9 +58,10 @@ def gate_of(options: argparse.Namespace) -> Gate:
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
+    number = whole_number(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{one_line(text, 60)!r} is not a positive whole number")
+    return number
 
 
 def _share(text: str) -> float:

@@ -9,6 +9,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from codelet.system.text import one_line
+from codelet.system.text.typed import whole_number
+
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
     from codelet.export.stores.store import Store, StoredExport
@@ -71,9 +74,10 @@ def _action(
 
 
 def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
+    number = whole_number(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{one_line(text, 60)!r} is not a positive whole number")
+    return number
 
 
 def _say(line: str) -> None:

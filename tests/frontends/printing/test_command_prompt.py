@@ -132,6 +132,17 @@ def test_a_command_that_cannot_be_is_told(ask, prompt: str, told: str):
     assert done.complaints == [f"codelet: {told}"]
 
 
+@pytest.mark.parametrize("command", ["/context", "/pin", "/unpin", "/drop", "/plan done", "/facts edit", "/tasks stop"])
+def test_a_number_without_end_is_no_number(ask, command: str):
+    done = ask(f"{command} {'9' * 5_000} x")
+    assert (done.exit, done.out, len(done.complaints)) == (2, "", 1)
+    assert "a bug" not in done.err
+
+
+def test_columns_without_end_are_none(ask):
+    assert ask("/help", env={"COLUMNS": "9" * 5_000}).exit == 0
+
+
 def test_nothing_is_piped_to_a_command(ask):
     done = ask("/usage", stdin=b"something\n")
     assert (done.exit, done.out) == (2, "")

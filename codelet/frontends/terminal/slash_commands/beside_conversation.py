@@ -20,6 +20,7 @@ from codelet.providers.protocol import FinishChunk, TextChunk, ToolCallChunk, Us
 from codelet.safety.rules import parse_rule
 from codelet.safety.secrets import masked
 from codelet.system.text import clean, one_line
+from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
@@ -37,7 +38,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
     answers = [
         text_of(each) for each in repl.session.messages if kind_of(each) == "assistant" and text_of(each).strip()
     ]
-    number = int(argument) if argument.isascii() and argument.isdecimal() and len(argument) < 9 else 0
+    number = whole_number(argument) or 0
     if argument and number < 1:
         repl.screen.fail(f"/copy takes a number, 1 for the last answer: {one_line(argument, 60)} is none")
     elif not answers:
@@ -98,7 +99,7 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
 async def fork(repl: ReplControls, argument: str) -> None:
     """Keep the conversation aside in memory and go on with a copy of it, or go on with one that was kept."""
     kept = repl.forks
-    number = int(argument) if argument.isascii() and argument.isdecimal() and len(argument) < 9 else 0
+    number = whole_number(argument) or 0
     if argument not in ("", "list") and not 0 < number <= len(kept):
         known = f"the last one is {len(kept)}" if kept else "none was kept yet; /fork keeps one"
         repl.screen.fail(f"there is no fork {one_line(argument, 40)}: {known}")

@@ -14,6 +14,7 @@ from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_context import in_words, indented
 from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.system.text import clean, one_line
+from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -173,37 +174,38 @@ async def pin(screen: Screen, session: Session, argument: str) -> None:
                 f"what was lost stands in the list again, pinned: {tokens(size)} tokens; /uncompact takes it out"
             )
         return
-    if _held(screen, argument, session.compactor.pin):
-        screen.note(f"message {int(argument)} stays word for word: {in_words(session)[int(argument)]}")
+    if (number := _held(screen, argument, session.compactor.pin)) is not None:
+        screen.note(f"message {number} stays word for word: {in_words(session)[number]}")
 
 
 async def unpin(screen: Screen, session: Session, argument: str) -> None:
     """Remove a pin."""
-    rows = session.context()
-    if argument.isdecimal() and any(row.number == int(argument) and not row.pinned for row in rows):
-        screen.fail(f"message {int(argument)} is not pinned; /context marks those that are")
-    elif _held(screen, argument, session.compactor.unpin):
-        screen.note(f"message {int(argument)} is no longer pinned: {in_words(session)[int(argument)]}")
+    wanted = whole_number(argument)
+    if any(row.number == wanted and not row.pinned for row in session.context()):
+        screen.fail(f"message {wanted} is not pinned; /context marks those that are")
+    elif (number := _held(screen, argument, session.compactor.unpin)) is not None:
+        screen.note(f"message {number} is no longer pinned: {in_words(session)[number]}")
 
 
 async def drop(screen: Screen, session: Session, argument: str) -> None:
     """Take a message out of the list, a call with its results."""
     gone: list[int] = []
     was = in_words(session)
-    if _held(screen, argument, lambda number: gone.extend(session.compactor.drop(number))):
+    if _held(screen, argument, lambda number: gone.extend(session.compactor.drop(number))) is not None:
         named = f"message {gone[0]} is" if len(gone) == 1 else f"messages {gone[0]} to {gone[-1]} are"
         screen.note(f"{named} gone; the ones after it have new numbers; it was:")
         screen.say(*(row for number in gone for row in indented(screen, styled((was[number], QUIET)))))
 
 
-def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> bool:
-    """Apply `act` to the message of that number; if that is impossible, say why and return False."""
-    if not argument.isdecimal():
+def _held(screen: Screen, argument: str, act: Callable[[int], None]) -> int | None:
+    """Apply `act` to the message of that number, which is given back; if that is impossible, say why."""
+    number = whole_number(argument)
+    if number is None:
         screen.fail("name one message by its number in /context")
-        return False
+        return None
     try:
-        act(int(argument))
+        act(number)
     except UsageError as error:
         screen.fail(str(error))
-        return False
-    return True
+        return None
+    return number

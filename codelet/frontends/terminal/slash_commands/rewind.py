@@ -14,6 +14,7 @@ from codelet.frontends.terminal.slash_commands.show_changes import change_words,
 from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.record import Record
 from codelet.system.text import clean, one_line
+from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,8 +48,8 @@ def _wish(argument: str) -> _Wish:
     """Raises UsageError."""
     wish = _Wish()
     for word in argument.lower().split():
-        if word.isdecimal() and int(word) and wish.prompts is None:
-            wish = wish.replace(prompts=int(word))
+        if (number := whole_number(word)) and wish.prompts is None:
+            wish = wish.replace(prompts=number)
         elif (what := next((each for each in _WHAT if each == word), None)) is not None and wish.what is None:
             wish = wish.replace(what=what)
         elif word == "overwrite" and not wish.overwrite:

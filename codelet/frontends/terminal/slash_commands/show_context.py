@@ -15,6 +15,7 @@ from codelet.frontends.terminal.slash_commands.show_session import styled
 from codelet.messages import kind_of
 from codelet.prompt import reminder_text
 from codelet.system.text import clean, one_line
+from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -32,12 +33,13 @@ _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 async def context(screen: Screen, session: Session, argument: str) -> None:
     """Each message with its number, turn, source and tokens; the limits; a map of the budget. Or one message whole."""
-    if argument not in ("", "all") and not argument.isdecimal():
+    number = whole_number(argument)
+    if argument not in ("", "all") and number is None:
         screen.fail(f"/context takes nothing, all, or a message's number: {one_line(argument, 60)} is none of them")
         return
     rows = session.context()
-    if argument.isdecimal():
-        _show_entry(screen, session, rows, int(argument))
+    if number is not None:
+        _show_entry(screen, session, rows, number)
         return
     fixed = [row for row in rows if row.number < 0]
     listed = [row for row in rows if row.number >= 0]
