@@ -1,4 +1,4 @@
-"""Completion of /commands at the start of the line and of @files anywhere."""
+"""Completion of /commands at the start of the line and of @files anywhere, in the workspace and by paths out of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ _FILES = 20_000
 _SHOWN = 50
 _FRESH_SECONDS = 5.0
 _WALK_SECONDS = 1.0
-_MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@([^\s\"'`]*)$")
+_MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@(?:\"([^\"\n]*)|([^\s\"'`]*))$")
+_QUOTED = re.compile(r"[\s'`]")
+"""What ends the name of a file behind an @ that has no quotes."""
+_NEVER = frozenset('"\n')
+"""A name with one of these cannot stand behind an @ at all."""
+_ELSEWHERE = re.compile(r"(?:/|~[^/]*/|\.\./)")
 _COMMAND = re.compile(r"/\S*(?: \S*)?$")
 """A command's name, or the first word behind it."""
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", "target"})
@@ -79,10 +84,17 @@ class ReplCompleter(Completer):
         if mention is None:
             return
         before = document.text_before_cursor[: mention.start()]
-        points = no_points if self._ranks is None else await self._ranks(before)
-        for path in best_matches(await self._files.read(), mention[1], points):
-            named = f'"{path}"' if any(sign.isspace() for sign in path) else path  # so that all of it is the name
-            yield Completion(named, start_position=-len(mention[1]), display=clean(path))
+        typed = mention[2] if mention[1] is None else mention[1]
+        if _ELSEWHERE.match(typed):
+            found = await asyncio.to_thread(_entries, self._files.workspace, typed)
+        else:
+            points = no_points if self._ranks is None else await self._ranks(before)
+            found = best_matches(await self._files.read(), typed, points)
+        for path in found:
+            named = path
+            if mention[1] is not None or _QUOTED.search(path):  # so that all of it is the name; of a folder it goes on
+                named = f'"{path}' if path.endswith("/") else f'"{path}"'
+            yield Completion(named, start_position=1 - len(mention[0]), display=clean(path))
 
 
 def ranks_of(session: Session) -> Ranks:
@@ -126,10 +138,10 @@ def _in_order(wanted: str, text: str) -> bool:
 
 
 class FileList:
-    """The workspace's files: what git lists, else a bounded walk. Kept for a few seconds."""
+    """The files of a `workspace`: what git lists, else a bounded walk. Kept for a few seconds."""
 
     def __init__(self, workspace: Path) -> None:
-        self._workspace = workspace
+        self.workspace = workspace
         self._paths: list[str] = []
         self._read_at = -_FRESH_SECONDS
         self._lock = asyncio.Lock()
@@ -138,22 +150,34 @@ class FileList:
         """Paths relative to the workspace, at most 20,000."""
         async with self._lock:
             if time.monotonic() - self._read_at >= _FRESH_SECONDS:
-                self._paths = await self._listed()
+                self._paths = [path for path in await self._listed() if _NEVER.isdisjoint(path)]
                 self._read_at = time.monotonic()
             return self._paths
 
     async def _listed(self) -> list[str]:
         found = await self._from_git()
-        return found if found is not None else await asyncio.to_thread(_walk, self._workspace)
+        return found if found is not None else await asyncio.to_thread(_walk, self.workspace)
 
     async def _from_git(self) -> list[str] | None:
         """The files that git knows and does not ignore; None outside a repository or without git."""
         arguments = ("-z", "--cached", "--others", "--exclude-standard", "--", ".")
-        answer = await run_git(self._workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
+        answer = await run_git(self.workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
         if answer is None or answer.exit_code != 0:
             return None
         names = answer.stdout.decode("utf-8", "replace").split("\0")
         return list(dict.fromkeys(name for name in names[:_FILES] if name))
+
+
+def _entries(workspace: Path, typed: str) -> list[str]:
+    """What begins so in the folder of a path that leads out of the workspace; a folder there ends in a slash."""
+    folder, _, begun = typed.rpartition("/")
+    try:
+        with os.scandir(workspace / Path(f"{folder}/").expanduser()) as entries:
+            fitting = [each for each in entries if each.name.startswith(begun) and (begun or each.name[0] != ".")]
+            named = (f"{folder}/{each.name}{'/' if each.is_dir() else ''}" for each in fitting)
+            return sorted(path for path in named if _NEVER.isdisjoint(path))[:_SHOWN]
+    except (OSError, RuntimeError, ValueError):  # not there, closed, nobody's home, no path
+        return []
 
 
 def _walk(workspace: Path) -> list[str]:
