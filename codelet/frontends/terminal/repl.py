@@ -24,7 +24,7 @@ from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
-from codelet.frontends.terminal.slash_commands.slash_command import Commands, is_command
+from codelet.frontends.terminal.slash_commands.slash_command import Commands, run_if_command
 from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
 from codelet.opening import mentioned
@@ -146,7 +146,7 @@ class Repl:
         """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
         self._echo(text)
         self.prompt_line.remember(text)
-        if not await is_command(self, self.commands, text):
+        if not await run_if_command(self, self.commands, text):
             await self._ask_model(text)
         self._part()
 

@@ -396,7 +396,7 @@ def test_a_command_as_the_first_prompt(start: Start, repo: Path, prompt: str, to
     terminal = start(step("One."), arguments=(prompt,), columns=120)
     terminal.wait_for(STATUS)
     terminal.wait_for(told)
-    assert terminal.settle(0.2).split("\n")[-2].rstrip() == f"› {line}".rstrip()
+    terminal.until(lambda: terminal.text.split("\n")[-2].rstrip() == f"› {line}".rstrip(), "the prompt, with the line")
     assert ("One." in terminal.scrollback) == (told == "One.")
     assert not (repo / "kept.json").exists() and not (repo / "made").exists()
 

@@ -239,8 +239,10 @@ class Commands:
         return f"there is no command /{name}; did you mean {meant}?"
 
 
-async def is_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
-    """Whether the command line's prompt is a command: what -p would run runs, any other waits in the line for Enter.
+async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
+    """Run the command line's prompt where it is a command that -p would run; any other waits in the line for Enter.
+
+    False for a prompt that is no command.
 
     The prompt may come from a file, which is to change nothing outside the session by what it begins with.
     """
