@@ -89,14 +89,17 @@ def system(text: str) -> Message:
 class _Marked(dict[str, Any]):
     """A message of the role user that knows what it was made as: for everybody who writes it, a plain dict."""
 
-    __slots__ = ("kind", "reminder")
+    __slots__ = ("kind", "momentary", "reminder")
     kind: UserKind
     reminder: str | None
+    momentary: bool
 
 
-def _marked(fields: Mapping[str, Any], kind: UserKind, reminder: str | None = None) -> Message:
+def _marked(
+    fields: Mapping[str, Any], kind: UserKind, reminder: str | None = None, *, momentary: bool = False
+) -> Message:
     message = _Marked(fields)
-    message.kind, message.reminder = kind, reminder
+    message.kind, message.reminder, message.momentary = kind, reminder, momentary
     return cast("Message", message)
 
 
@@ -106,9 +109,9 @@ def user(text: str, images: Sequence[Picture] = ()) -> Message:
     return _marked({"role": "user", "content": text, **shown}, "prompt")
 
 
-def reminder(kind: str, text: str) -> Message:
-    """A reminder of that type; `text` is the whole message."""
-    return _marked({"role": "user", "content": text}, "reminder", kind)
+def reminder(kind: str, text: str, *, momentary: bool = False) -> Message:
+    """A reminder of that type; `text` is the whole message. A `momentary` one is of now: the next run has another."""
+    return _marked({"role": "user", "content": text}, "reminder", kind, momentary=momentary)
 
 
 def segment(text: str) -> Message:
@@ -143,7 +146,7 @@ def with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Another message of the same kind, with that text."""
     changed = {**message, "content": text}
     if isinstance(message, _Marked):
-        return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder))
+        return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder, momentary=message.momentary))
     return changed
 
 
@@ -175,6 +178,11 @@ def kind_of(message: Mapping[str, Any]) -> str:
 def reminder_type(message: Mapping[str, Any]) -> str | None:
     """The type of a reminder; None for every other message."""
     return message.reminder if isinstance(message, _Marked) else None
+
+
+def is_momentary(message: Mapping[str, Any]) -> bool:
+    """Whether it is a reminder whose text is of the moment, such as the date or git's status."""
+    return isinstance(message, _Marked) and message.momentary
 
 
 def text_of(message: AnyMessage) -> str:

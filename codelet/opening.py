@@ -26,7 +26,7 @@ from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask
-from codelet.settings import Settings, current_folder
+from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.system.text import valid_unicode
 from codelet.tools import select_tools
 from codelet.tools.tool import ToolContext
@@ -366,8 +366,9 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
 
 
 def _kept(settings: Settings, workspace: Path) -> list[Path]:
-    """The files that neither a tool nor a confined command may write."""
-    return [workspace / each for each in (settings.audit, settings.log) if each is not None]
+    """The files that neither a tool nor a confined command may write: those that rows of the table say so of."""
+    named = [getattr(settings, name) for name, row in SETTINGS.items() if row.kept]
+    return [workspace / each for each in named if each is not None]
 
 
 def _system_prompt(settings: Settings, required: RequiredAnswer | None) -> str:

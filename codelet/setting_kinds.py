@@ -1,4 +1,5 @@
-"""What a setting is: a row of the table in `settings.py`; the kinds of value that one can take; how values are read.
+"""What a setting is: a row of the table in `settings.py`; the kinds of value that one can take; how values are
+read, and where the files with settings stand.
 
 A kind is a function that gives the value as the program uses it, from what a file, a variable, a flag or a caller in
 Python says, and raises ValueError that says what it must be.
@@ -6,6 +7,7 @@ Python says, and raises ValueError that says what it must be.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -171,7 +173,10 @@ class Setting:
     """One row of the table, as `Settings` holds it: its kind, `by` which places it may be set, its flag and its help.
 
     Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
-    flag means by itself: it then takes no word after it, only a value behind `=`.
+    flag means by itself: it then takes no word after it, only a value behind `=`. `brings` is the extension that it
+    turns on where it is set, `MODULE:CLASS` in `codelet.extensions`; that one's `from_settings` makes it. A `bound` is
+    a number that a project's file may only make smaller; `kept` says that neither a tool nor a confined command writes
+    the file that it names.
     """
 
     def __init__(
@@ -185,6 +190,9 @@ class Setting:
         metavar: str | None = None,
         about: str = "",
         alone: str = "",
+        brings: str = "",
+        bound: bool = False,
+        kept: bool = False,
     ) -> None:
         self.name = ""
         self.default = default
@@ -196,6 +204,9 @@ class Setting:
         self.metavar = metavar
         self.about = about
         self.alone = alone
+        self.brings = brings
+        self.bound = bound
+        self.kept = kept
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -217,6 +228,11 @@ class Setting:
     def variable(self) -> str:
         """The variable of the environment that sets it."""
         return f"CODELET_{self.name.upper()}"
+
+    @property
+    def elsewhere(self) -> str:
+        """Where it may be set, for who gave it as a variable."""
+        return f"give the flag {self.flag} instead" if FLAG in self.by else f"set {self.name} in your settings file"
 
     @property
     def is_switch(self) -> bool:
@@ -270,7 +286,10 @@ class ChosenValues:
             setting = self._known(name, f"{path}: ")
             if source not in setting.by:
                 raise UsageError(f"{path}: {name!r} may not be set in this file")
+            users = self.values.get(name)
             self.take(name, value, str(path) if setting.is_table else f"{path}: {name}")
+            if source == PROJECT_FILE and setting.bound and users is not None:
+                self.values[name] = min(users, self.values[name])
 
     def read_variables(self, environment: Mapping[str, str], others: Collection[str]) -> tuple[str, ...]:
         """Take in the variables of the table; those that look so and are none, but for `others`, are returned.
@@ -280,8 +299,7 @@ class ChosenValues:
         for setting in self._table.values():
             if text := environment.get(setting.variable):
                 if VARIABLE not in setting.by:
-                    why = f"this may not come from a variable; give the flag {setting.flag} instead"
-                    raise UsageError(f"{setting.variable}: {why}")
+                    raise UsageError(f"{setting.variable}: this may not come from a variable; {setting.elsewhere}")
                 self.take(setting.name, text, setting.variable)
         unknown = []
         for variable in environment:
@@ -312,3 +330,18 @@ def is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def project_settings_file(workspace: Path) -> Path:
+    """Where a project's own settings stand."""
+    return workspace / ".codelet" / "config.toml"
+
+
+def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the user's settings stand; None without a home."""
+    from pathlib import Path
+
+    if folder := environment.get("XDG_CONFIG_HOME"):
+        return Path(folder) / "codelet" / "config.toml"
+    home = environment.get("HOME")
+    return Path(home) / ".config" / "codelet" / "config.toml" if home else None

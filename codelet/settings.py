@@ -8,7 +8,7 @@ and an effort, tighten limits and add ask and deny rules: never commands, endpoi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from codelet.record import Record
@@ -34,9 +34,11 @@ from codelet.setting_kinds import (
     own_keys,
     own_vendors,
     percent,
+    project_settings_file,
     rules,
     switch,
     text,
+    user_settings_file,
 )
 
 TYPE_CHECKING = False  # type checkers take it for True: nothing of this is imported to read a command line
@@ -69,19 +71,25 @@ class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
     `given` names what the command line set, `files` the files that were read, `unknown_variables` those named CODELET_*
-    that set nothing; `vendors` are the user's. Profiles are
-    looked for in the folders `own_profiles`, and in the project's `trusted_profiles`.
+    that set nothing; `vendors` are the user's. `home` and `own_folder`, where the settings file may stand, are the
+    user's folders; `trusted` says that what the project brings is read too.
     """
 
-    max_turns: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N model requests")
-    max_tokens: int | None = _row(None, count, ONE_SHOT, by=_ALL, metavar="N", about="at most N output tokens in all")
+    max_turns: int | None = _row(
+        None, count, ONE_SHOT, by=_ALL, bound=True, metavar="N", about="at most N model requests"
+    )
+    max_tokens: int | None = _row(
+        None, count, ONE_SHOT, by=_ALL, bound=True, metavar="N", about="at most N output tokens in all"
+    )
     max_cost: float | None = _row(
-        None, amount, ONE_SHOT, by=_ALL, metavar="USD", about="send no request that would pass this cost"
+        None, amount, ONE_SHOT, by=_ALL, bound=True, metavar="USD", about="send no request that would pass this cost"
     )
     allow_unknown_cost: bool = _row(
         False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on if no price is known, so --max-cost cannot hold"
     )
-    timeout: float | None = _row(None, amount, ONE_SHOT, by=_ALL, metavar="SECONDS", about="stop after this time")
+    timeout: float | None = _row(
+        None, amount, ONE_SHOT, by=_ALL, bound=True, metavar="SECONDS", about="stop after this time"
+    )
     json_schema: str | dict[str, Any] | None = _row(
         None,
         answer_schema,
@@ -116,7 +124,9 @@ class Settings(Record):
     first_token_timeout: float = _row(300.0, amount)
     chunk_timeout: float = _row(120.0, amount)
     retries: int = _row(4, count_or_zero)
-    budget: int | None = _row(None, count, MODEL, by=_ALL, metavar="N", about="let what is sent reach at most N tokens")
+    budget: int | None = _row(
+        None, count, MODEL, by=_ALL, bound=True, metavar="N", about="let what is sent reach at most N tokens"
+    )
     compact: str = _row("auto", ("auto", "off"), MODEL, by=_ALL, about="shrink a conversation that is too long (auto)")
     compact_at: int | None = _row(
         None, percent, MODEL, by=_ALL, metavar="PERCENT", about="compact when this much of the budget is used"
@@ -204,12 +214,23 @@ class Settings(Record):
     command_processes: int = _row(16_384, count_or_zero)
     command_file_size: int = _row(16_384, count_or_zero)
     audit: str | None = _row(
-        None, text, PERMISSIONS, metavar="FILE", about="append each verdict, answer, call and change to a file"
+        None,
+        text,
+        PERMISSIONS,
+        metavar="FILE",
+        about="append each verdict, answer, call and change to a file",
+        kept=True,
     )
-    log: str | None = _row(None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines")
+    log: str | None = _row(
+        None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines",
+        brings="event_log:EventLog", kept=True,
+    )  # fmt: skip
     log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="log from this level on")
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys from the environment")
-    plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan")
+    plan: bool = _row(
+        False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan",
+        brings="plans:PlanFirst",
+    )  # fmt: skip
 
     theme: ThemeName = _row(
         "auto",
@@ -261,8 +282,9 @@ class Settings(Record):
     given: frozenset[str] = frozenset()
     unknown_variables: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-    own_profiles: tuple[Path, ...] = ()
-    trusted_profiles: tuple[Path, ...] = ()
+    home: Path | None = None
+    own_folder: Path | None = None
+    trusted: bool = False
 
     def file_of(self, name: Literal["facts", "facts_model"]) -> Path | None:
         """The file that this setting names, a ~ spelled out."""
@@ -279,6 +301,11 @@ class Settings(Record):
         from codelet.providers.choice.names import full_name  # for short names only
 
         return full_name(model, own, self.api_base)
+
+    @property
+    def brought(self) -> list[str]:
+        """The extensions that it turns on, as their rows name them."""
+        return [row.brings for name, row in SETTINGS.items() if row.brings and getattr(self, name) != row.default]
 
     @property
     def keeps_changes(self) -> bool:
@@ -314,6 +341,8 @@ def load_settings(
     flags: Mapping[str, Any], *, workspace: Path, trust: bool = False, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
+    from pathlib import Path
+
     chosen = ChosenValues(SETTINGS)
     user_file, project_file = user_settings_file(environment), project_settings_file(workspace)
     files: list[Path] = []
@@ -332,8 +361,9 @@ def load_settings(
         given=frozenset(given),
         unknown_variables=unknown,
         files=tuple(files),
-        own_profiles=_own_profiles(user_file, environment),
-        trusted_profiles=_there(project_profiles(workspace)) if trust else (),
+        home=Path(home) if (home := environment.get("HOME")) else None,
+        own_folder=None if user_file is None else user_file.parent,
+        trusted=trust,
     )
     return _spelled_out(settings)
 
@@ -359,37 +389,3 @@ def _spelled_out(settings: Settings) -> Settings:
         model=None if settings.model is None else full(settings.model),
         fallback_model=tuple(map(full, settings.fallback_model)),
     )
-
-
-def project_settings_file(workspace: Path) -> Path:
-    """Where a project's own settings stand."""
-    return workspace / ".codelet" / "config.toml"
-
-
-def project_profiles(workspace: Path) -> tuple[Path, ...]:
-    """Where a project's profiles stand: codelet's own, and the agents of another tool."""
-    return workspace / ".codelet" / "profiles", workspace / ".claude" / "agents"
-
-
-def _own_profiles(user_file: Path | None, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where the user's profiles stand, in the same order; folders that are not there are left out."""
-    from pathlib import Path
-
-    folders = [] if user_file is None else [user_file.parent / "profiles"]
-    if home := environment.get("HOME"):
-        folders.append(Path(home) / ".claude" / "agents")
-    return _there(folders)
-
-
-def _there(folders: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(folder for folder in folders if os.path.isdir(folder))
-
-
-def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the user's settings stand; None without a home."""
-    from pathlib import Path
-
-    if folder := environment.get("XDG_CONFIG_HOME"):
-        return Path(folder) / "codelet" / "config.toml"
-    home = environment.get("HOME")
-    return Path(home) / ".config" / "codelet" / "config.toml" if home else None

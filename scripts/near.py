@@ -70,7 +70,10 @@ class Graph:
 
     def _tree(self, name: str) -> ast.Module:
         if name not in self._trees:
-            self._trees[name] = ast.parse(self.paths[name].read_text(encoding="utf-8"))
+            try:
+                self._trees[name] = ast.parse(self.paths[name].read_text(encoding="utf-8"))
+            except SyntaxError as error:
+                raise SystemExit(f"near: {self.paths[name]}:{error.lineno}: {error.msg}: mend it first") from None
         return self._trees[name]
 
     def _imported(self, name: str) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Settings: which place wins, what each place may say, and what is said of a wrong value."""
 
+# near: codelet/setting_kinds.py
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,11 +11,13 @@ import pytest
 
 from codelet.context.reminders import Placement
 from codelet.errors import UsageError
+from codelet.extensions.builtin import turned_on
 from codelet.frontends.arguments import build_parser
 from codelet.providers import Transport
 from codelet.safety.sandbox import Use
 from codelet.safety.verdict import Mode
-from codelet.settings import SETTINGS, Settings, load_settings, user_settings_file
+from codelet.setting_kinds import user_settings_file
+from codelet.settings import SETTINGS, Settings, load_settings
 from tests.support.repo import write
 
 
@@ -39,15 +43,20 @@ def write_project(places: tuple[Path, Path, dict[str, str]], text: str) -> None:
     write(places[0], {".codelet/config.toml": text})
 
 
+def chosen(settings: Settings) -> Settings:
+    """The settings without the folders that they were looked for in."""
+    return settings.replace(home=None, own_folder=None, trusted=False)
+
+
 def test_without_anything_there_are_the_defaults(places):
-    assert load(places) == Settings()
+    assert chosen(load(places)) == Settings()
 
 
 def test_flags_win_over_variables_over_the_project_over_the_user(places):
     write_user(places, 'model = "user"\nmax_turns = 1\ntimeout = 1.5\nwindow = 1\nmode = "read-only"\n')
     assert (load(places).model, load(places).mode) == ("user", "read-only")
     write_project(places, 'model = "project"\nmax_turns = 2\nwindow = 2\n')
-    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("project", 2, 1.5)
+    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("project", 1, 1.5)
     places[2].update(CODELET_MODEL="variable", CODELET_MAX_TURNS="3")
     assert (load(places).model, load(places).max_turns, load(places).window) == ("variable", 3, 2)
     settings = load(places, model="flag", max_turns=None)
@@ -98,7 +107,7 @@ def test_what_a_variable_may_not_say_is_not_passed_over(places, key: str):
     with pytest.raises(UsageError, match=f"CODELET_{key}: .*flag --{key.lower()}"):
         load(places)
     places[2][f"CODELET_{key}"] = ""
-    assert load(places) == Settings()
+    assert chosen(load(places)) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -176,7 +185,7 @@ def test_a_count_that_is_none(places, value: str):
 def test_a_home_that_cannot_be_looked_into_holds_no_settings(places):
     workspace, _, _ = places
     for home in ("/" + "x" * 300, "/dev/null"):
-        assert load_settings({}, workspace=workspace, environment={"HOME": home}) == Settings()
+        assert chosen(load_settings({}, workspace=workspace, environment={"HOME": home})) == Settings()
     assert load_settings({}, workspace=workspace, environment={}) == Settings()
 
 
@@ -185,6 +194,36 @@ def test_where_the_users_file_stands(tmp_path: Path):
     assert user_settings_file(both) == Path("/c/codelet/config.toml")
     assert user_settings_file({"HOME": "/h"}) == Path("/h/.config/codelet/config.toml")
     assert user_settings_file({}) is None
+
+
+def test_a_project_only_tightens_limits(places):
+    """Whatever the user's file leaves open it may set; a flag or a variable of the user's wins as ever."""
+    limits = ("max_turns", "max_tokens", "max_cost", "timeout", "budget")
+    write_project(places, "".join(f"{name} = 50\n" for name in limits))
+    assert [getattr(load(places), name) for name in limits] == [50] * 5
+    write_user(places, "".join(f"{name} = 20\n" for name in limits))
+    assert [getattr(load(places), name) for name in limits] == [20] * 5
+    write_user(places, "".join(f"{name} = 90\n" for name in limits))
+    assert [getattr(load(places), name) for name in limits] == [50] * 5
+    assert load(places, max_turns="70").max_turns == 70
+    assert load((places[0], places[1], places[2] | {"CODELET_MAX_COST": "80"})).max_cost == 80
+
+
+def test_what_may_not_come_from_a_variable_names_where_it_may(places):
+    with pytest.raises(UsageError, match=r"CODELET_YES: .* give the flag --yes instead"):
+        load((places[0], places[1], places[2] | {"CODELET_YES": "1"}))
+    with pytest.raises(UsageError, match=r"CODELET_FACTS_MODEL: .* set facts_model in your settings file"):
+        load((places[0], places[1], places[2] | {"CODELET_FACTS_MODEL": "x"}))
+
+
+def test_a_row_names_an_extension_that_there_is(tmp_path: Path):
+    named = {name: row.brings for name, row in SETTINGS.items() if row.brings}
+    assert {"log", "plan"} <= named.keys()
+    for name, brings in named.items():
+        value = True if SETTINGS[name].is_switch else str(tmp_path / name)
+        settings = Settings(**{name: value})
+        assert settings.brought == [brings]
+        assert type(turned_on(settings, tmp_path)[-1]).__name__ == brings.partition(":")[2]
 
 
 def test_the_table_knows_all_values_that_the_program_does():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from codelet import prompt
 from codelet.context.reminders import Source
@@ -18,6 +18,9 @@ from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Touch, Verdict, VerdictAction
 from codelet.tools.tool import Arguments, Tool, ToolOutput, copied
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Noted = Literal["verdict", "approval", "change", "execution"]
 
@@ -64,7 +67,12 @@ class Guard:
     checked, and `call.verdict` is what the policy says of them: it may return a verdict, which counts where it is
     stricter. What is returned out of its time does not count, so a guard that only does one of the two need not look
     which it is. A guard that raises refuses the call: a ToolError says why.
+
+    It also stands in the sessions that work beside its own, such as those of `/review`, unless `beside` is False: what
+    each of these has by itself, or what is about one session's list.
     """
+
+    beside = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
         """Other arguments, a verdict, or None to let the call be."""
@@ -252,6 +260,14 @@ class Extension:
     commands: Sequence[Command] = ()
     part: ExportPart | None = None
 
+    @classmethod
+    def from_settings(cls, settings: Any, workspace: Path) -> Extension:
+        """The extension that a row of the settings brings; they are a `codelet.settings.Settings`.
+
+        Raises UsageError for what is wrong in them.
+        """
+        return cls()
+
     def offered(self) -> Sequence[Tool]:
         """The tools for the next request: what is new joins the others, behind them, and stays.
 
@@ -297,6 +313,11 @@ class Extension:
 def offered_by(extensions: Iterable[Extension]) -> list[Tool]:
     """The tools that these extensions have for the next request."""
     return [tool for each in extensions for tool in each.offered()]
+
+
+def guards_beside(extensions: Iterable[Extension]) -> tuple[Guard, ...]:
+    """The guards of a session that also stand in one that works beside it."""
+    return tuple(guard for each in extensions for guard in each.guards if guard.beside)
 
 
 async def end_extension(extension: Extension) -> None:

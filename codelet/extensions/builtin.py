@@ -5,31 +5,29 @@ What most sessions never use is `Late` here: its module is imported once somethi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.context import Compactor, Entry
 from codelet.extensions.base import ExportPart, Extension, Guard, GuardedCall, Noted
-from codelet.extensions.late import Late
+from codelet.extensions.late import Late, LateFileHistory, LatePlans, LateTasks
 from codelet.extensions.recall import Offered, Recall
 from codelet.safety.sandbox import Sandbox
-from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
+from codelet.tools.tool import ToolOutput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from codelet.context.window import NarrativeWriter
-    from codelet.extensions.file_history import FileHistory
     from codelet.extensions.file_history.change_log import ChangeLog
     from codelet.extensions.memory.held_values import HeldValues
     from codelet.extensions.memory.remembering import Facts
     from codelet.extensions.memory.session_tool import Find
     from codelet.extensions.narrator import Narrator
-    from codelet.extensions.plans import Plans
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
-    from codelet.extensions.tasks import Tasks
     from codelet.loop.toolbox import Safeguards
     from codelet.safety.audit.log import AuditLog
 
@@ -77,22 +75,23 @@ def turned_on(
     found += [_statistics(), _machine(told=settings.environment == "full")]
     if settings.narrative != "off":
         found.append(NarratorWhenNeeded(facts, always=settings.narrative == "on"))
-    if settings.log is not None:
-        from codelet.extensions.event_log import EventLog
+    return (*found, *(_class_of(each).from_settings(settings, workspace) for each in settings.brought))
 
-        found.append(EventLog(workspace / settings.log, settings.log_level))
-    if settings.plan:
-        from codelet.extensions.plans import PlanFirst
 
-        found.append(PlanFirst(_plans_of))
-    return tuple(found)
+def _class_of(brought: str) -> type[Extension]:
+    """The extension that a row of the settings names as `MODULE:CLASS`."""
+    module, _, name = brought.partition(":")
+    found: type[Extension] = getattr(import_module(f"codelet.extensions.{module}"), name)
+    return found
 
 
 def profile_places(settings: Any, workspace: Path) -> ProfilePlaces:
     """Where profiles are looked for, as the settings say."""
     from codelet.extensions.profiles.find import ProfilePlaces
 
-    return ProfilePlaces(own=settings.own_profiles, trusted=settings.trusted_profiles, project=workspace)
+    return ProfilePlaces(
+        home=settings.home, own_folder=settings.own_folder, project=workspace, trusted=settings.trusted
+    )
 
 
 def _profiles(settings: Any, workspace: Path, chosen: Profile | None) -> Late:
@@ -155,128 +154,13 @@ def _machine(*, told: bool) -> Late:
 
         return Machine(told=told)
 
-    return Late(make, commands={"env": ("the machine and the workspace", "")}, reminder="machine", at_once=told)
-
-
-class LatePlans(Late):
-    """Plans, with their tool, which the model has from the first request on."""
-
-    def __init__(self, offered: Offered) -> None:
-        about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
-        super().__init__(self._plans, commands={"plan": (about, "[CHANGE]")}, reminder="plan", keys=("plan",))
-        self._offered = offered
-        self.tools = (tool(self._tool(), title=_plan_title, preview=self._preview),)
-
-    def offered(self) -> Sequence[Tool]:
-        """The tool, where the user did not choose the tools, or wants a plan first."""
-        planning = self.awake is not None and self.plans.planning
-        return self.tools if self._offered == "always" or (self._offered == "when needed" and planning) else ()
-
-    @property
-    def plans(self) -> Plans:
-        """The extension itself."""
-        from codelet.extensions.plans import Plans
-
-        made = self.wake()
-        assert isinstance(made, Plans)
-        return made
-
-    def _plans(self) -> Plans:
-        from codelet.extensions.plans import Plans
-
-        return Plans()
-
-    def _tool(self) -> Callable[..., Awaitable[ToolOutput]]:
-        async def plan(*, plan: str = "") -> ToolOutput:
-            """Keep a plan: goal, then `[ ]` steps."""
-            return self.plans.keep(plan)
-
-        return plan
-
-    def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
-        return self.plans.preview(arguments)
-
-
-class LateTasks(Late):
-    """Background tasks; `sandbox` is what may confine them. To the tool that runs commands it is `BackgroundTasks`."""
-
-    def __init__(self, sandbox: Sandbox | None) -> None:
-        about = ("background tasks: list, show, end, run again", "[N|stop N|run N]")
-        super().__init__(self._tasks, commands={"tasks": about}, reminder="tasks", keys=("active_tasks",))
-        self._sandbox = sandbox
-
-    @property
-    def tasks(self) -> Tasks:
-        """The extension itself."""
-        from codelet.extensions.tasks import Tasks
-
-        made = self.wake()
-        assert isinstance(made, Tasks)
-        return made
-
-    def _tasks(self) -> Tasks:
-        from codelet.extensions.tasks import Tasks
-
-        return Tasks(self._sandbox)
-
-    async def start(
-        self, command: str, argv: Sequence[str], context: ToolContext, own: Mapping[str, str]
-    ) -> ToolOutput:
-        """Start a command in the background: what it has printed after a moment. Raises ToolError."""
-        return await self.tasks.start(command, argv, context, own)
-
-    async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
-        """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
-        return await self.tasks.control(command, seconds, progress)
-
-
-class LateFileHistory(Late):
-    """The old content of files that calls change; made at the first call that may change one."""
-
-    def __init__(self) -> None:
-        super().__init__(self._make_history, commands={})
-        self.guards = (self,)
-
-    @property
-    def history(self) -> FileHistory:
-        """The extension itself."""
-        from codelet.extensions.file_history import FileHistory
-
-        made = self.wake()
-        assert isinstance(made, FileHistory)
-        return made
-
-    def _make_history(self) -> Extension:
-        from codelet.extensions.file_history import FileHistory
-
-        return FileHistory()
-
-    async def starting(self, call: GuardedCall) -> None:
-        """Have it look at what the call is about to change."""
-        reads = call.verdict is not None and call.verdict.tier == "read"
-        if not reads and (call.touches is None or any(touch.kind in ("write", "run") for touch in call.touches)):
-            await self.history.starting(call)
-
-    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """Have it look at what the call has changed."""
-        return output if self.awake is None else await self.history.after(call, output)
+    about = ("the machine and the workspace", "")
+    return Late(make, commands={"env": about}, reminder="machine", momentary=True, at_once=told)
 
 
 def file_history(session: Any) -> ChangeLog:
     """What the calls of a session changed."""
     return next(each for each in session.extensions if isinstance(each, LateFileHistory)).history.log
-
-
-def _plans_of(session: Any) -> Plans:
-    """The plans of a session."""
-    return next(each for each in session.extensions if isinstance(each, LatePlans)).plans
-
-
-def _plan_title(arguments: Arguments) -> str:
-    """How far the plan is: the goal stands below, where the plan is shown. Without a step what the call says."""
-    lines = str(arguments.get("plan") or "").strip().splitlines() or [""]
-    steps = [line for line in lines if "[" in line[:6]]
-    return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
 
 
 class NarratorWhenNeeded(Extension):
@@ -349,6 +233,8 @@ class ProtectedFiles(Extension, Guard):
 
     What is absent cannot be made read-only, so such files are looked for after each confined command, and moved aside.
     """
+
+    beside = False
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.guards = (self,)

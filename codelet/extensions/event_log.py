@@ -43,6 +43,11 @@ class EventLog(Extension, Guard):
         self._session: Any = None
         self._file = _opened(path)
 
+    @classmethod
+    def from_settings(cls, settings: Any, workspace: Path) -> EventLog:
+        """The log in the file that the settings name."""
+        return cls(workspace / settings.log, settings.log_level)
+
     def attach(self, session: Any) -> None:
         """Follow the session's events."""
         self._session = session

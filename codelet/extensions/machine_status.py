@@ -26,6 +26,7 @@ class Machine(Extension, Source):
 
     name = "machine"
     quiet = True
+    momentary = True
 
     def __init__(self, *, told: bool) -> None:
         self.reminders = (self,)

@@ -43,6 +43,7 @@ class Narrator(Extension):
         self._request: Callable[[list[Message]], Request]
         self._spend: Callable[[Usage], object]
         self._may_spend: Callable[[], bool]
+        self._affords: Callable[[], bool]
 
     def attach(self, session: Any) -> None:
         """Speak for the session's compactor, at the session's cost."""
@@ -53,6 +54,7 @@ class Narrator(Extension):
             session.meter.count,
         )
         self._may_spend = lambda: session.meter.limits.max_cost is None
+        self._affords = lambda: session.meter.affords(_LARGEST)
 
     @cached_property
     def _breaker(self) -> Breaker:
@@ -65,7 +67,7 @@ class Narrator(Extension):
     def available(self) -> bool:
         """Whether a model may be asked now."""
         wanted = self._always or (self._may_spend() and not self._provider().origin.startswith("replay:"))
-        return wanted and self._breaker.allows(self._turn)
+        return wanted and self._affords() and self._breaker.allows(self._turn)
 
     def new_turn(self) -> None:
         """A user's prompt came in: the circuit breaker counts turns."""

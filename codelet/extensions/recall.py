@@ -48,6 +48,8 @@ class Recall(Extension):
 class _Admission(Guard):
     """Cuts results to what may enter the list; the whole text is kept in memory where it fits."""
 
+    beside = False
+
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from codelet.errors import UsageError
-from codelet.settings import Settings, current_folder, project_profiles, project_settings_file
+from codelet.extensions.builtin import profile_places
+from codelet.setting_kinds import project_settings_file
+from codelet.settings import Settings, current_folder
 from codelet.system.text import one_line
 
 _MOST_SHOWN = 300
@@ -21,12 +24,8 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     would change is shown first; a file that is not in order is named and left out.
     """
     folder = current_folder()
-    file, profiles = project_settings_file(folder), _profiles(folder)
-    if (
-        settings.trusted_profiles
-        or not (file.is_file() or profiles)
-        or not (sys.stdin.isatty() and sys.stdout.isatty())
-    ):
+    file, profiles = project_settings_file(folder), _profiles(settings, folder)
+    if settings.trusted or not (file.is_file() or profiles) or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return settings
     try:
         changed = trusting()
@@ -40,22 +39,31 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     for name, value in changes.items():
         told = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         sys.stdout.write(f"  {name} = {one_line(told, _MOST_SHOWN)}\n")
+    _forget_typed_ahead()
     sys.stdout.write("Use them for this session? [y/N] ")
     sys.stdout.flush()
     answer = sys.stdin.readline()
     return changed if answer.strip().lower() in ("y", "yes") else settings
 
 
-def _profiles(folder: Path) -> list[str]:
+def _forget_typed_ahead() -> None:
+    """Throw away what was typed before the question stands there: it was meant for something else."""
+    import termios
+
+    with suppress(termios.error, OSError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+def _profiles(settings: Settings, folder: Path) -> list[str]:
     """The names of the profiles that a project brings for codelet; none where its folder cannot be read."""
     try:
-        return sorted(entry.stem for entry in project_profiles(folder)[0].iterdir())
+        return sorted(entry.stem for entry in profile_places(settings, folder).in_project[0].iterdir())
     except OSError:
         return []
 
 
 def _changes(before: Settings, after: Settings) -> dict[str, object]:
-    names = (name for name in after.fields if name not in ("files", "trusted_profiles"))
+    names = (name for name in after.fields if name not in ("files", "trusted"))
     return {
         _LABELS.get(name, name): getattr(after, name) for name in names if getattr(after, name) != getattr(before, name)
     }

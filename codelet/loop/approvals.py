@@ -74,14 +74,16 @@ class Approvals:
         self._asking = asyncio.Lock()
         self._waiting = 0
 
-    async def admit(self, call: GuardedCall, context: ToolContext) -> Admission:
+    async def admit(self, call: GuardedCall, context: ToolContext, *, refusal: str = "") -> Admission:
         """Judge a call whose arguments are final, and ask where that is due. Questions come one after the other.
 
+        A guard's `refusal` of the arguments as they were sent stands.
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
         touches = call.touches
         verdict = self.policy.judge(call.name, touches)
-        wanted = await self.guards.judged(call.replace(verdict=verdict))
+        refused = Verdict("deny", "execute", refusal) if refusal else None
+        wanted = refused or await self.guards.judged(call.replace(verdict=verdict))
         if self._tightened(verdict, wanted).action != "ask":
             return await self._decide(call, self._tightened(verdict, wanted), context)
         async with self._in_turn():

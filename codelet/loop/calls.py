@@ -45,7 +45,9 @@ class FillIn(Protocol):
 
 
 class _Pending:
-    """One call on its way. `problem` says why it cannot be run, `call` is what guards see of it."""
+    """One call on its way, `call` is what guards see of it. `problem` says why it cannot be run, `refusal` why a guard
+    wants it not to run, whatever its arguments are.
+    """
 
     def __init__(self, asked: ToolCall) -> None:
         self.asked = asked
@@ -53,7 +55,7 @@ class _Pending:
         self.state: State = "waiting"
         self.started = 0.0
         self.prepared = self.unusable = self.changes = False
-        self.problem = self.recent = ""
+        self.problem = self.refusal = self.recent = ""
         self.result: events.ToolResult | None = None
 
     @property
@@ -184,7 +186,7 @@ class CallRunner:
             try:
                 item.call = item.call.replace(arguments=await self._toolbox.guards.rewritten(item.call))
             except ToolError as error:
-                item.problem = str(error)
+                item.refusal = str(error)
             return
         item.unusable = True
 
@@ -241,7 +243,7 @@ class CallRunner:
         refusal = None
         try:
             context = await self._ready(item)
-            admission = await self._toolbox.approvals.admit(item.call, context)
+            admission = await self._toolbox.approvals.admit(item.call, context, refusal=item.refusal)
             item.call, refusal = item.call.replace(verdict=admission.verdict), admission.refusal
             if refusal is not None:
                 given = ToolOutput(refusal, failed=True)

@@ -53,8 +53,7 @@ def final_or_again(turn: TurnState, reply: Reply) -> events.Retry | None:
     """
     turn.open = False
     if reply.finish == "length":
-        left = f": it is what {turn.meter.held_by} leaves" if turn.meter.held_by else ""
-        raise LimitReached(f"the answer reached its output limit{left}")
+        raise LimitReached(turn.meter.allowed.why_cut)
     if reply.finish == "refused":
         said = f": {_refusal(reply)}" if not is_blank(reply.refusal) else ""
         raise NoAnswer(f"{_REFUSED}{said}")

@@ -43,6 +43,19 @@ class Limits(Record):
         return left if most is None else min(left, most)
 
 
+class Allowance(Record):
+    """The `output` limit of a request, None where none need be named; `held_by` is the flag that made it smaller."""
+
+    output: int | None
+    held_by: str = ""
+
+    @property
+    def why_cut(self) -> str:
+        """What is said of an answer that ended by it."""
+        left = f": it is what {self.held_by} leaves" if self.held_by else ""
+        return f"the answer reached its output limit{left}"
+
+
 class Bill:
     """What requests cost together, in dollars; requests that are free add nothing to it.
 
@@ -70,14 +83,21 @@ class Bill:
         self._charges = True
         self._amount = None if cost is None or self._amount is None else self._amount + cost
 
+    def join(self, other: Bill) -> None:
+        """Add all that another one adds up."""
+        self._free = self._free or other._free
+        if other._charges:
+            self.add(other._amount, free=False)
+
 
 class Meter:
     """Counts usage and cost in dollars against `limits`.
 
     `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
-    `charged` is that cost with an estimate where a provider did not report what was used.
-    `timer` is the time limit of the turn that runs, if any. `requests` were answered, in `waited` seconds altogether;
-    `retries` were sent again. `taken` are seconds of the time limit that were used before a turn could begin.
+    `charged` is that cost with an estimate where a provider did not report what was used; `allowed` is what the last
+    request that was admitted may ask for. `timer` is the time limit of the turn that runs, if any. `requests` were
+    answered, in `waited` seconds altogether; `retries` were sent again. `taken` are seconds of the time limit that were
+    used before a turn could begin.
     """
 
     def __init__(
@@ -91,7 +111,7 @@ class Meter:
         self.timer: asyncio.Timeout | None = None
         self.requests = self.retries = 0
         self.waited = self.taken = 0.0
-        self.held_by = ""
+        self.allowed = Allowance(None)
         self._all, self._here = Bill(), Bill()
         self._asked: Usage | None = None
         self._conversation = conversation
@@ -131,31 +151,55 @@ class Meter:
     def admit(self) -> int | None:
         """The output limit for the next request, where one must or should be named: the model's, less what is used up.
 
-        `held_by` is then the flag that makes it smaller than the model's, or "". Raises LimitReached where the request,
-        by an estimate, would pass a limit with the shortest answer: it is not to be sent.
+        Raises LimitReached where the request, by an estimate, would pass a limit with the shortest answer: it is not to
+        be sent.
         """
+        self._asked = self._next
+        self.allowed = self._allowed(self._asked, None)
+        return self.allowed.output
+
+    def beside(self, most: int | None = None) -> Allowance:
+        """The same for a request beside the conversation's own, about as large, that wants `most` tokens at the most.
+
+        Raises LimitReached, too, where a limit of the session is passed.
+        """
+        self.check()
+        return self._allowed(self._next, most)
+
+    def affords(self, output: int) -> bool:
+        """Whether a request beside the conversation's own may ask for so many tokens."""
+        try:
+            return not self.beside(output).held_by
+        except LimitReached:
+            return False
+
+    @property
+    def _next(self) -> Usage:
+        """What the next request takes in, by an estimate."""
+        size = self._window.size(self._conversation)
+        read = min(self._window.cached, size)
+        return Usage(total_input=size, cache_read=read, cache_write=size - read)
+
+    def _allowed(self, asked: Usage, most: int | None) -> Allowance:
+        """What a request may ask for. Raises SpendingLimit."""
         named = self.facts.known or self.facts.told or self.facts.free  # a small one may go on without end
-        most = self._window.budget.reserve if named else None
-        limits, size, cached = self.limits, self._window.size(self._conversation), self._window.cached
-        room, self.held_by = limits.output_left(most, self.spent), ""
-        if room != most:
-            self.held_by = "--max-tokens"
+        reserve = self._window.budget.reserve if named else None
+        own = reserve if most is None else most if reserve is None else min(most, reserve)
+        limits, size = self.limits, asked.total_input or 0
+        room = limits.output_left(own, self.spent)
         if room is not None and room < SHORTEST_ANSWER and self.spent.output and limits.max_tokens is not None:
             raise SpendingLimit(f"of the limit of {limits.max_tokens} output tokens {room} are left (--max-tokens)")
+        held_by = "--max-tokens" if room != own else ""
         prices = self.facts.priced_at(size)
-        read = min(cached, size)
-        self._asked = Usage(total_input=size, cache_read=read, cache_write=size - read)
         if limits.max_cost is None or prices is None:
-            return room
-        left = limits.max_cost - self.charged - prices.cost(self._asked)
+            return Allowance(room, held_by)
+        left = limits.max_cost - self.charged - prices.cost(asked)
         affordable = int(left / prices.output)
         if affordable < SHORTEST_ANSWER:
             told = f"with the next request, of about {size:,} tokens, the cost would be about"
             would = f"${limits.max_cost - left:.4f}: over the limit of {limits.max_cost:g} dollars (--max-cost)"
             raise SpendingLimit(f"{told} {would}")
-        if room is None or affordable < room:
-            room, self.held_by = affordable, "--max-cost"
-        return room
+        return Allowance(affordable, "--max-cost") if room is None or affordable < room else Allowance(room, held_by)
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
@@ -182,6 +226,14 @@ class Meter:
         self._doubted = True
         told = f"{doubt}: the size of the list is estimated instead; usage and cost are as reported"
         return [report, events.Note(told)]
+
+    def take_over(self, other: Meter) -> None:
+        """Count what was used and charged in a session beside this one."""
+        self.usage += other.spent
+        self.spent += other.spent
+        for bill in (self._all, self._here):
+            bill.join(other._here)
+        self.charged += other.charged
 
     def answered(self, seconds: float) -> None:
         """A request was answered, so many seconds after it was sent."""

@@ -20,7 +20,7 @@ from codelet.loop.conversation import Conversation
 from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
-from codelet.messages import assistant, tool_result
+from codelet.messages import assistant
 from codelet.providers.protocol import NoteChunk, Provider, RetryChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from codelet.loop.calls import CallRunner
     from codelet.loop.reply import Reply
     from codelet.loop.route import ModelChange, Route
-
-_UNUSABLE_STEPS = 5
 
 
 class TurnState:
@@ -290,7 +288,9 @@ async def _run_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
                 if shown is not None:
                     yield shown
     except ProviderError as error:
-        for event in _once_more(turn, error):
+        from codelet.loop.step_result import once_more
+
+        for event in once_more(turn, error):
             yield event
         replaced = True
     if replaced:  # the step is made once more, of a shorter list or by another model
@@ -302,93 +302,12 @@ async def _run_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     if turn.standby.route is not None:
         turn.standby.route.worked()
     turn.meter.answered(time.monotonic() - sent)
-    turn.overflow, reply = "no", turn.answer
-    answered = _take_in(turn, reply)
-    for event in _spend(turn, reply, answered):
-        yield event
-    async with aclosing(_act_on(turn, reply)) as acting:
+    turn.overflow = "no"
+    from codelet.loop.step_result import act_on  # behind the first request
+
+    async with aclosing(act_on(turn, turn.answer)) as acting:
         async for event in acting:
             yield event
-
-
-async def _act_on(turn: TurnState, reply: Reply) -> AsyncGenerator[events.Event, None]:
-    """Run the calls that the reply asks for; one without calls ends the turn, or is asked for once more."""
-    from codelet.loop.final_answer import asked_again_or_failed, final_or_again  # behind the first request
-
-    if reply.is_void:
-        yield asked_again_or_failed(turn, reply)
-        return
-    turn.asked_again = False
-    if turn.calls is not None:
-        async with aclosing(turn.calls.run()) as results:
-            async for event in results:
-                yield event
-        _after_calls(turn)
-    elif (again := final_or_again(turn, reply)) is not None:
-        yield again
-
-
-def _once_more(turn: TurnState, error: ProviderError) -> Iterator[events.Event]:
-    """Raise the error, unless the step is worth making once more: after one forced compaction, or by another model.
-
-    What did not fit may have been the room for the answer alone: then a window that the refusal names is enough.
-    """
-    turn.spend_reported()  # before another model, which has other prices
-    if not error.overflow:
-        begun = turn.reply is not None and turn.reply.has_begun and not turn.upkeep.unseen
-        if not turn.standby.opened().gave_up(error, begun=begun):
-            raise error
-        return
-    if turn.standby.route is not None:
-        turn.standby.route.worked()  # it took the request in: a probe is over
-    if turn.overflow != "no":
-        raise error
-    too_long, told = turn.upkeep.overflowed(error)
-    yield from told
-    if too_long:
-        if not turn.upkeep.may_compact:
-            raise ProviderError(f"{error}; compaction is off (--compact auto)", status=error.status) from error
-        turn.overflow = "now"
-
-
-def _spend(turn: TurnState, reply: Reply, answered: int) -> Iterator[events.Event]:
-    """Count what the reply cost, where the provider says it; what is to be told of that."""
-    if reply.usage is None:
-        turn.meter.count(None)
-        return
-    turn.usage += reply.usage
-    yield from turn.meter.spend(reply.usage, answered)
-
-
-def _take_in(turn: TurnState, reply: Reply) -> int:
-    """Put the finished reply into the list, together with a placeholder result for each call.
-
-    Gives the index behind the assistant message.
-    """
-    calls = reply.calls(turn.conversation.call_ids)
-    turn.reply = None
-    if not calls and is_blank(reply.text):
-        return len(turn.conversation.messages)
-    message = reply.message(calls, turn.standby.provider.origin)
-    placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
-    place = turn.conversation.append(message, *placeholders)
-    if calls:
-        from codelet.loop.calls import CallRunner
-
-        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation.answer, cut=reply.finish == "length")
-    return place + 1
-
-
-def _after_calls(turn: TurnState) -> None:
-    assert turn.calls is not None
-    if turn.calls.changed:
-        turn.upkeep.after_calls()
-    turn.unusable_steps = turn.unusable_steps + 1 if turn.calls.all_unusable else 0
-    turn.calls = None
-    if turn.unusable_steps >= _UNUSABLE_STEPS:
-        raise LimitReached(
-            f"the model made unusable tool calls in {_UNUSABLE_STEPS} steps in a row; try another --model"
-        )
 
 
 async def end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:

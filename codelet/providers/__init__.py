@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from codelet.errors import UsageError
-from codelet.providers.catalog import endpoint_for, speaks_responses, vendor_of
+from codelet.providers.catalog import vendor_of
+from codelet.providers.endpoint import endpoint_for, speaks_responses
 from codelet.providers.facts import is_listed, is_provider
 from codelet.providers.protocol import Provider, ProviderOptions
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
 from codelet.messages import Message
-from codelet.providers.catalog import Endpoint
+from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
@@ -121,7 +121,7 @@ class AnthropicProvider(NativeProvider):
                     "type": "tool_use",
                     "id": _call_id(call["id"]),
                     "name": function["name"],
-                    "input": json.loads(function["arguments"]),
+                    "input": _input(function["arguments"]),
                 }
             )
         return blocks
@@ -145,6 +145,15 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
         "description": function["description"],
         "input_schema": function["parameters"],
     }
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    """The arguments of a call. Of a list from elsewhere they may be no object: then the call has none."""
+    try:
+        found = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _call_id(call_id: str) -> str:

@@ -1,14 +1,14 @@
 """Vendors that the user's own settings file adds: tables `[vendors.NAME]`, read into rows as the catalogue has them.
 
-    [vendors.acme]
-    base = "https://api.acme.example/v1"      # the address, without /chat/completions
-    key = "ACME_API_KEY"                      # the variable that holds the key; a local server needs none
-    name = "Acme"                             # for people; NAME if it is left out
-    wire = "openai"                           # or "anthropic"
-    model = "acme-large"                      # the default model
-    quirks = {alternating = true}             # by their names in `quirks.Quirks`
+    [vendors.inhouse]
+    base = "https://models.inhouse.example/v1"      # the address, without /chat/completions
+    key = "INHOUSE_API_KEY"                         # the variable that holds the key; a local server needs none
+    name = "In-house"                               # for people; NAME if it is left out
+    wire = "openai"                                 # or "anthropic"
+    model = "house-large"                           # the default model
+    quirks = {alternating = true}                   # by their names in `quirks.Quirks`
 
-Models are then named `acme/…`. Only the user's file may hold such a table: it decides where a key is sent.
+Models are then named `inhouse/…`. Only the user's file may hold such a table: it decides where a key is sent.
 """
 
 from __future__ import annotations

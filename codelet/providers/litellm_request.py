@@ -114,7 +114,7 @@ class Requests:
         arguments = call["function"]["arguments"]
         try:
             valid = isinstance(json.loads(arguments), dict)
-        except ValueError:
+        except (ValueError, RecursionError):
             valid = False
         function = {"name": call["function"]["name"], "arguments": arguments if valid else "{}"}
         extra = call.get("extra", {}) if own else {}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.catalog import Endpoint, quirks_of
+from codelet.providers.catalog import quirks_of
+from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
 from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
-from codelet.providers.catalog import Endpoint
+from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import OpenAIWire, compact_json
 from codelet.providers.protocol import Chunk, ProviderOptions, Request

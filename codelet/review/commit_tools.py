@@ -13,8 +13,9 @@ from codelet.errors import ToolError
 from codelet.review import review_prompt
 from codelet.review.diff import text_of_bytes
 from codelet.safety.paths import why_unread
+from codelet.safety.verdict import Touch
 from codelet.system.git import GitAnswer, run_git
-from codelet.tools.tool import Tool, ToolOutput, tool
+from codelet.tools.tool import Arguments, Tool, ToolOutput, tool
 
 _LARGEST_FILE = 16 << 20
 _LARGEST_HITS = 256 << 10
@@ -55,7 +56,22 @@ def tools_at(folder: Path, commit: str, *, is_head: bool) -> tuple[Tool, Tool]:
     where = review_prompt.AT_HEAD if is_head else review_prompt.BEFORE
     read.__doc__ = review_prompt.READ.format(where=where)
     grep.__doc__ = review_prompt.GREP.format(where=where)
-    return tool(read), tool(grep)
+    return tool(read, title=_place_of, touches=_reads), tool(grep, title=_search_of, touches=_reads)
+
+
+def _place_of(arguments: Arguments) -> str:
+    """The file or folder of a call."""
+    return posixpath.normpath(str(arguments.get("path") or "").strip("/") or ".")
+
+
+def _search_of(arguments: Arguments) -> str:
+    """What is searched for, and where."""
+    return f"{arguments.get('pattern')} in {_place_of(arguments)}"
+
+
+def _reads(arguments: Arguments) -> tuple[Touch, ...]:
+    """What a call reads, by the name that a rule has for it: the user's rules hold for a commit's files too."""
+    return (Touch("read", _place_of(arguments)),)
 
 
 def _checked_name(path: str) -> str:

@@ -12,12 +12,11 @@ from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
+from codelet.review.diff_names import header_names, unquoted, without_prefix, without_time
 
 FileState = Literal["changed", "added", "removed", "renamed", "copied"]
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
-_ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
-_ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _PREFIXES = ((b"a/", b"b/"), (b"i/", b"w/"), (b"c/", b"i/"), (b"c/", b"w/"), (b"o/", b"w/"), (b"1/", b"2/"))
 """What git may put before the two names: the usual pair, and those of `diff.mnemonicPrefix`, in both directions."""
 _NO_FILE = b"/dev/null"
@@ -27,6 +26,7 @@ _TOO_LONG = "the diff has more lines in this hunk than its header says"
 _SIGNATURE = b"-- "
 """What `git format-patch` writes behind the last hunk."""
 _BROKEN = "the diff is broken inside this hunk"
+_NO_HEADER = "the diff has lines here without a header that can be read"
 
 
 class Hunk(Record, kw_only=True):
@@ -158,8 +158,8 @@ class _Reader:
             self._removed_name = line[4:]
         elif self._file is None or not self._file.told(line):
             self.odd = self.odd or line or None
-            if self._file is not None and line[:1] in (b"+", b"-", b" ") and line != _SIGNATURE:
-                self._file.overran()
+            if self._file is not None and line[:1] in (b"+", b"-", b" ", b"@") and line != _SIGNATURE:
+                self._file.overran(line)
         return None
 
     def _names(self, old: bytes, new: bytes) -> FileDiff | None:
@@ -260,11 +260,11 @@ class _OpenFile:
         """The file that a line `diff --git …` begins."""
         if not header.startswith(b"diff --git "):
             file = cls(combined=True)
-            name = _unquoted(header.split(b" ", 2)[2])
+            name = unquoted(header.split(b" ", 2)[2])
             file._names = (name, name)
             return file
         file = cls()
-        file._names = _header_names(header.removeprefix(b"diff --git "))
+        file._names = header_names(header.removeprefix(b"diff --git "))
         return file
 
     @property
@@ -273,7 +273,7 @@ class _OpenFile:
 
     def name(self, old: bytes, new: bytes) -> None:
         """Take in what stands behind `---` and `+++`."""
-        sides = [_unquoted(_without_time(side, quoted=side.startswith(b'"'))) for side in (old, new)]
+        sides = [unquoted(without_time(side, quoted=side.startswith(b'"'))) for side in (old, new)]
         prefixed = self.by_git or any(
             sides[0].startswith((one, _NO_FILE)) and sides[1].startswith((other, _NO_FILE)) for one, other in _pairs()
         )
@@ -281,16 +281,20 @@ class _OpenFile:
             known = [side for side in sides if side != _NO_FILE]
             if self.by_git and self._names[0] == self._names[1] and known and self._names[0] in known:
                 prefixed = False
-            cut = [side if side == _NO_FILE or not prefixed else _without_prefix(side) for side in sides]
+            cut = [side if side == _NO_FILE or not prefixed else without_prefix(side) for side in sides]
             self._names = (cut[0], cut[1])
             if not self.by_git and _NO_FILE in sides:
                 self._state = "added" if sides[0] == _NO_FILE else "removed"
         self.named = True
 
-    def overran(self) -> None:
-        """A line of a hunk came behind the last one that its header counts: it was not read."""
-        if self.hunks and not self._binary:
-            self.hunks[-1] = self.hunks[-1].replace(flaw=_TOO_LONG)
+    def overran(self, line: bytes) -> None:
+        """A line of a hunk came behind the last one that its header counts, or without a header: it was not read."""
+        if self._binary:
+            return
+        if self.hunks:
+            self.hunks[-1] = self.hunks[-1].replace(flaw=self.hunks[-1].flaw or _TOO_LONG)
+        elif self.named or line.startswith(b"@@ -"):
+            self.hunks.append(_lost_hunk())
 
     def told(self, line: bytes) -> bool:
         """Take in one of git's extended headers; False where it is none."""
@@ -302,7 +306,7 @@ class _OpenFile:
                 self._submodule = self._submodule or line.endswith(b" " + _SUBMODULE)
             case b"rename" | b"copy" if rest.startswith((b"from ", b"to ")):
                 side, _, name = rest.partition(b" ")
-                self._renamed[side.decode()] = _unquoted(name)
+                self._renamed[side.decode()] = unquoted(name)
                 self._state = "renamed" if word == b"rename" else "copied"
             case b"Binary" | b"GIT":
                 self._binary = True
@@ -332,59 +336,26 @@ class _OpenFile:
             old_path=name_of_bytes(old) if moved and old is not None else None,
             state=self._state,
             binary=self._binary,
-            submodule=self._submodule,
+            submodule=self._submodule and all(map(_is_of_submodule, self.hunks)),
             combined=self._combined,
             modes=(modes[0], modes[1]) if len(modes) == 2 else None,
             hunks=tuple(self.hunks),
         )
 
 
+def _is_of_submodule(hunk: Hunk) -> bool:
+    """Whether a hunk says what git says of a submodule; anything else is read, whatever mode a header claims."""
+    return all(line[1:].startswith(b"Subproject commit ") for line in hunk.body.split(b"\n") if line[:1] != b"\\")
+
+
+def _lost_hunk() -> Hunk:
+    """What stands for lines of which is not known where they belong."""
+    return Hunk(
+        old_start=0, old_lines=0, new_start=0, new_lines=0, section=b"", body=b"", added=0, removed=0, flaw=_NO_HEADER
+    )  # fmt: skip
+
+
 def _pairs() -> Iterator[tuple[bytes, bytes]]:
     for one, other in _PREFIXES:
         yield one, other
         yield other, one
-
-
-def _header_names(names: bytes) -> tuple[bytes, bytes]:
-    """The two names of `diff --git`: unless the file moved, which other headers say, they are the same one."""
-    if names.startswith(b'"'):
-        end = _end_of_quote(names)
-        return _without_prefix(_unquoted(names[:end])), _without_prefix(_unquoted(names[end + 1 :]))
-    if names.endswith(b'"'):
-        old, _, new = names.partition(b' "')
-        return _without_prefix(old), _without_prefix(_unquoted(b'"' + new))
-    middle = len(names) // 2
-    old, new = names[:middle], names[middle + 1 :]
-    if len(names) % 2 and names[middle : middle + 1] == b" ":
-        if old == new:  # made with --no-prefix
-            return old, new
-        if old[2:] == new[2:]:
-            return old[2:], new[2:]
-    return b"", b""
-
-
-def _without_prefix(name: bytes) -> bytes:
-    return name[2:] if name[1:2] == b"/" else name
-
-
-def _without_time(name: bytes, *, quoted: bool) -> bytes:
-    """A name without what `diff -u` writes behind a tab; git ends a name that holds blanks with a tab."""
-    return name if quoted else name.partition(b"\t")[0]
-
-
-def _end_of_quote(text: bytes) -> int:
-    """Where a quoted name that begins the text ends."""
-    found = re.match(rb'"(?:[^"\\]|\\.)*"', text, re.DOTALL)
-    return found.end() if found else len(text)
-
-
-def _unquoted(name: bytes) -> bytes:
-    """A name as git writes it in quotes, if it does; behind the quotes a tab may follow."""
-    if not name.startswith(b'"') or len(name) < 2:
-        return name
-
-    def character(found: re.Match[bytes]) -> bytes:
-        code = found[1]
-        return bytes([int(code, 8)]) if code[:1].isdigit() else _ESCAPES.get(code, code)
-
-    return _ESCAPE.sub(character, name[1 : _end_of_quote(name) - 1])

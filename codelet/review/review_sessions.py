@@ -1,11 +1,11 @@
-"""Sessions that review for another session: its model, its masker, the tools of a review and nothing else of it."""
+"""Sessions that review for another session: its model, masker, rules and guards, and the tools of a review."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
-from codelet.loop.meter import Limits
+from codelet.extensions.base import guards_beside
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.review.commit_tools import tools_at
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 
 class ReviewSessions:
-    """Opens the sessions of one review beside `session`; `provider` makes a provider for each."""
+    """Opens the sessions of one review beside `session`; `provider` makes a provider for each.
+
+    The session's limits on tokens and cost hold for all of them together with what it has used already.
+    """
 
     def __init__(self, session: Session, change: ReviewedChange, provider: Callable[[], Provider]) -> None:
         self._session = session
         self._change = change
         self._provider = provider
         self._system = ""
-        self.spending = Spending(Limits())
+        self.spending = Spending(session.meter.limits, session.meter)
 
     async def open(self) -> Reviewer:
         """One more. Raises UsageError where the rules or the model cannot be had."""
@@ -38,16 +41,17 @@ class ReviewSessions:
         tools: tuple[Tool, ...] = ()
         if change.reads_at is not None:
             tools = tools_at(folder, change.reads_at, is_head=change.reads_at == change.head)
+        rules = self._session.policy.rules
         session = Session(
             self._provider(),
             workspace=folder,
             tools=(),
-            policy=Policy(folder, mode="read-only"),
+            policy=Policy(folder, mode="read-only", deny=rules["deny"], ask=rules["ask"]),
             system_prompt=self._system,
-            limits=Limits(max_turns=MOST_STEPS),
+            limits=self._session.meter.limits.replace(max_turns=MOST_STEPS, timeout=None),
             bare=True,
             safeguards=Safeguards(masker=self._session.safeguards.hides),
-            extensions=[ReviewTools(tools)],
+            extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],
         )
         return Reviewer(session, self.spending)
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from codelet import events
 from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError, SpendingLimit
-from codelet.extensions.base import Extension
-from codelet.loop.meter import Limits
+from codelet.extensions.base import Extension, Guard
+from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
 from codelet.loop.session import Session
 from codelet.review.review_prompt import AGAIN
 from codelet.tools.tool import Tool
@@ -37,18 +37,25 @@ class Unanswered(Exception):
 
 
 class ReviewTools(Extension):
-    """The tools of a review as an extension: they are the only ones of its sessions."""
+    """The tools of a review as an extension: they are the only ones of its sessions. `guards` stand before them."""
 
-    def __init__(self, tools: tuple[Tool, ...]) -> None:
+    def __init__(self, tools: tuple[Tool, ...], guards: tuple[Guard, ...] = ()) -> None:
         self.tools = tools
+        self.guards = guards
 
 
 class Spending:
-    """What all reviewers together have used, against the limits of the whole run."""
+    """What all reviewers together have used, against the limits of the whole run.
 
-    def __init__(self, limits: Limits) -> None:
+    `beside` is the meter of the session that they work for, if there is one: what that has used counts too.
+    """
+
+    def __init__(self, limits: Limits, beside: Meter | None = None) -> None:
         self.requests = 0
         self._limits = limits
+        self._beside = beside
+        self._before = Usage() if beside is None else beside.spent
+        self._charged_before = 0.0 if beside is None else beside.charged
         self._sessions: list[Session] = []
 
     def watch(self, session: Session) -> None:
@@ -69,26 +76,41 @@ class Spending:
 
     def check(self) -> None:
         """Raises LimitReached where a limit of the run is passed."""
-        if (passed := self._limits.passed(self.usage, self._charged)) is not None:
+        if (passed := self._limits.passed(self._before + self.usage, self._charged)) is not None:
             raise LimitReached(passed)
 
     def bound(self, session: Session) -> None:
-        """Leave to this session what the others have not spent: a request that would pass that is not sent."""
-        limits = session.meter.limits
-        if self._limits.max_cost is not None:
-            left = self._limits.max_cost - self._charged + session.meter.charged
-            session.meter.limits = limits.replace(max_cost=left)
+        """Leave to this session what the others have not spent: a request that would pass that is not sent.
+
+        Raises LimitReached where too little is left for an answer.
+        """
+        limits, meter = self._limits, session.meter
+        if limits.max_cost is not None:
+            meter.limits = meter.limits.replace(max_cost=limits.max_cost - self._charged + meter.charged)
+        if limits.max_tokens is not None:
+            left = limits.max_tokens - (self._before + self.usage).output
+            if left < min(SHORTEST_ANSWER, limits.max_tokens):
+                raise LimitReached(f"of the limit of {limits.max_tokens} output tokens {left} are left (--max-tokens)")
+            meter.limits = meter.limits.replace(max_tokens=left + meter.spent.output)
 
     def kept(self, reached: SpendingLimit) -> LimitReached:
         """The same of the whole run, of which a session knows what is left."""
-        most = self._limits.max_cost
-        if most is None or "--max-cost" not in str(reached):
-            return reached
-        return LimitReached(f"the next request would pass the limit of {most:g} dollars (--max-cost)")
+        cost, output = self._limits.max_cost, self._limits.max_tokens
+        if cost is not None and "--max-cost" in str(reached):
+            return LimitReached(f"the next request would pass the limit of {cost:g} dollars (--max-cost)")
+        if output is not None and "--max-tokens" in str(reached):
+            return LimitReached(f"the next request would pass the limit of {output} output tokens (--max-tokens)")
+        return reached
+
+    def settle(self) -> None:
+        """Count what they used as used by the session that they worked for; once, when they are done."""
+        if self._beside is not None:
+            for each in self._sessions:
+                self._beside.take_over(each.meter)
 
     @property
     def _charged(self) -> float:
-        return sum(each.meter.charged for each in self._sessions)
+        return self._charged_before + sum(each.meter.charged for each in self._sessions)
 
 
 class Reviewer:

@@ -101,7 +101,7 @@ class Policy:
         if found.action == "deny" or found.place is None:
             return Verdict("deny", tier, found.reason)
         if tier == "write" and found.place in self.kept:
-            return Verdict("deny", tier, f"{touch.what} is what codelet keeps a record in")
+            return Verdict("deny", tier, f"{touch.what} is a file of your settings that nothing may write")
         return self._judge_place(tool, tier, found, found.place).replace(place=found.place)
 
     def _judge_place(self, tool: str, tier: Tier, found: PathVerdict, place: Path) -> Verdict:

@@ -122,7 +122,7 @@ def _as_meant(value: Any, kind: str) -> Any:
 
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value
 

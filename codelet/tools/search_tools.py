@@ -7,16 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelet.safety.verdict import Touch
+from codelet.tools.file_tools import reads
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
 
 _MOST_HITS = 1000
 _MOST_AROUND = 20
 _MOST_COUNTED = 100_000
-
-
-def reads(arguments: Arguments) -> tuple[Touch, ...]:
-    """The file or folder that is searched."""
-    return (Touch("read", str(arguments.get("path") or ".")),)
 
 
 async def grep(

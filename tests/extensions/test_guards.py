@@ -13,8 +13,10 @@ import pytest
 from codelet import events
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.loop.toolbox import Safeguards
 from codelet.messages import unpaired
 from codelet.safety import Policy
+from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
 from codelet.tools import all_tools
 from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, ToolOutput, tool
@@ -238,7 +240,31 @@ async def test_a_guard_that_breaks_refuses_the_call(open_session: Open) -> None:
         raise RuntimeError("no")
 
     _, result = await sent_by(open_session, Asked(broken_at_once))
-    assert (result.status, "RuntimeError: no" in result.text) == ("failed", True)
+    assert (result.status, "RuntimeError: no" in result.text) == ("refused", True)
+
+
+async def test_one_that_raises_at_the_first_look_refuses_too_and_nobody_is_asked(
+    open_session: Open, tmp_path: Path
+) -> None:
+    """As the guard in README does, which does not ask whether the call was judged yet."""
+
+    def no(call: GuardedCall) -> None:
+        if call.verdict is None:
+            raise ToolError("by hand only")
+
+    person = Person()
+    for policy in (Policy(tmp_path), Policy(tmp_path, yes=True), Policy(tmp_path, allow=["send"])):
+        log = AuditLog(tmp_path / "audit.jsonl")
+        _, result = await sent_by(
+            open_session, Asked(no), policy=policy, ask=person.ask, safeguards=Safeguards(audit=log)
+        )
+        assert (result.status, "by hand only" in result.text) == ("refused", True)
+        log.close()
+    assert person.asked == []
+    records = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    verdicts = [(one["action"], one["reason"]) for one in records if one["kind"] == "verdict"]
+    assert verdicts == [("deny", "by hand only")] * 3
+    assert not [one for one in records if one["kind"] == "execution"]
 
 
 async def test_one_that_breaks_behind_a_call_says_that_it_ran(open_session: Open) -> None:

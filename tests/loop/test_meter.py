@@ -8,7 +8,7 @@ import pytest
 
 from codelet import events
 from codelet.errors import LimitReached, SpendingLimit
-from codelet.loop.meter import Limits, Meter
+from codelet.loop.meter import Allowance, Limits, Meter
 from codelet.messages import assistant, user
 from codelet.providers.facts import facts_of, model_facts
 from codelet.usage import Usage
@@ -108,12 +108,12 @@ def test_a_request_that_would_cost_too_much_is_not_admitted(tmp_path: Path) -> N
     model = "anthropic/claude-sonnet-4-5"
     meter = meter_of(tmp_path, model, max_cost=1.0)
     most = meter_of(tmp_path, model).admit()
-    assert (meter.admit(), meter.held_by) == (most, "") == (4_000, ""), "$1 is enough for all of it"
+    assert (meter.admit(), meter.allowed.held_by) == (most, "") == (4_000, ""), "$1 is enough for all of it"
     meter.count(Usage(total_input=0, output=64_000))  # $0.96
     room = meter.admit()
     assert room is not None
     assert 2_000 < room < 2_667, "four cents are left for the input and the answer"
-    assert meter.held_by == "--max-cost"
+    assert meter.allowed.held_by == "--max-cost"
     meter.count(Usage(total_input=0, output=2_660))
     with pytest.raises(SpendingLimit, match=r"about \$1\.0\d+: over the limit of 1 dollars \(--max-cost\)"):
         meter.admit()
@@ -123,7 +123,7 @@ def test_a_request_that_would_cost_too_much_is_not_admitted(tmp_path: Path) -> N
     unnamed.facts = unnamed.facts.replace(known=False)
     room = unnamed.admit()
     assert room is not None, "where no output limit is named, money alone bounds the answer"
-    assert 60_000 < room <= 66_667 and unnamed.held_by == "--max-cost"
+    assert 60_000 < room <= 66_667 and unnamed.allowed.held_by == "--max-cost"
 
 
 def test_what_nobody_reported_is_charged_by_estimate_and_shown_as_unknown(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_free_request_adds_nothing_and_is_no_cost(tmp_path: Path) -> None:
 
 def test_no_answer_is_asked_for_that_cannot_be_long_enough(tmp_path: Path) -> None:
     meter = meter_of(tmp_path, max_tokens=40)
-    assert (meter.admit(), meter.held_by) == (40, "--max-tokens")
+    assert (meter.admit(), meter.allowed.held_by) == (40, "--max-tokens")
     meter.count(used(20))
     assert meter.admit() == 20
     meter.count(used(5))
@@ -177,3 +177,37 @@ def test_a_report_that_cannot_be_right_is_doubted_once(tmp_path: Path) -> None:
     assert isinstance(report, events.UsageReport)
     assert report.context == 11_003
     assert meter.usage.output == 9
+
+
+def test_a_request_beside_the_conversation_is_held_by_the_same_limits(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, max_tokens=40)
+    assert meter.beside() == Allowance(40, "--max-tokens")
+    assert meter.beside(30) == Allowance(30)
+    assert meter.affords(30) and not meter.affords(50)
+    assert meter.allowed == Allowance(None), "what the turn's own request may ask for is another matter"
+    meter.count(used(40))
+    with pytest.raises(LimitReached, match=r"the limit of 40 output tokens is reached \(--max-tokens\)"):
+        meter.beside()
+    assert not meter.affords(1)
+    paid = meter_of(tmp_path, "anthropic/claude-sonnet-4-5", max_cost=1.0)
+    paid.count(Usage(total_input=0, output=64_000))  # $0.96
+    assert paid.beside().held_by == "--max-cost" and paid.affords(2_000) and not paid.affords(3_000)
+    paid.count(Usage(total_input=0, output=2_660))
+    with pytest.raises(SpendingLimit):
+        paid.beside()
+
+
+def test_what_a_session_beside_used_counts_here(tmp_path: Path) -> None:
+    model = "anthropic/claude-sonnet-4-5"
+    meter, other, free = (meter_of(tmp_path, model, max_cost=1.0) for _ in range(3))
+    free.facts = facts_of(model, local=True)
+    for each in (meter, other, free):
+        each.count(used(1_000))
+    meter.take_over(other)
+    meter.take_over(free)
+    assert meter.spent == meter.usage == used(1_000) + used(1_000) + used(1_000)
+    assert meter.cost == meter.spent_cost == meter.charged == pytest.approx(0.036)
+    other.admit()
+    other.count(None)
+    meter.take_over(other)
+    assert meter.cost is None and meter.charged > 0.054, "what nobody reported is charged by estimate"

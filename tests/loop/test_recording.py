@@ -1,8 +1,11 @@
 """`--record` and `replay:FILE`: what is kept, that it plays as it was, strictly, and what is no longer the same."""
 
+# near: codelet/context/reminders
+
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,7 +14,9 @@ from typing import Any
 import pytest
 
 from codelet import events
+from codelet.context.reminders import Source
 from codelet.errors import ProviderError, UsageError
+from codelet.extensions.base import Extension
 from codelet.loop.recording import RecordingProvider, begin_recording
 from codelet.loop.session import Session
 from codelet.providers.replay import open_replay
@@ -94,6 +99,33 @@ async def test_what_was_recorded_plays_as_it_was_and_holds_no_key(
     assert played.usage.total_input == 1_100
     _, same = await turn_until_error(played, "now do harm")
     assert str(same) == str(error) == "the model refused: I will not."
+
+
+class Clock(Extension, Source):
+    """A reminder that codelet has never seen, with another text each time."""
+
+    name = "clock"
+
+    def __init__(self, *, momentary: bool) -> None:
+        self.reminders = (self,)
+        self.momentary = momentary
+
+    async def text(self) -> str:
+        return os.urandom(8).hex()
+
+
+@pytest.mark.parametrize("momentary", [True, False])
+async def test_a_reminder_of_the_moment_is_not_compared(record: Record, model_server: ModelServer, *, momentary: bool):
+    model_server.script = [Reply("Noon.")]
+    await turn(record(extensions=[Clock(momentary=momentary)]), "how late is it?")
+    again = record(play=True, extensions=[Clock(momentary=momentary)])
+    if momentary:
+        assert told(await turn(again, "how late is it?"))[1] == "Noon."
+        _, without = await turn_until_error(record(play=True), "how early is it?")
+        assert "'how late is it?', now 'how early is it?'" in str(without), "nor is it missed"
+    else:
+        _, other = await turn_until_error(again, "how late is it?")
+        assert "(user), content: recorded" in str(other)
 
 
 async def test_strict_names_the_first_difference(record: Record, model_server: ModelServer, repo: Path):

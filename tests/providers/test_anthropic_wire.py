@@ -152,6 +152,13 @@ def test_halves_of_surrogate_pairs_in_arguments_are_replaced():
     assert block["input"] == {"path": "\ufffd"}
 
 
+@pytest.mark.parametrize("arguments", ['{"x": ', "[1]", "", "[" * 100_000, f'{{"x": {"9" * 5_000}}}'])
+def test_arguments_that_are_no_object_never_leave(arguments: str):
+    """A saved session that somebody else wrote may hold anything there."""
+    call = tool_call("a", "read", arguments)
+    assert body(provider(), [assistant(None, [call])])["messages"][0]["content"][0]["input"] == {}
+
+
 async def chunks_of(*events: dict[str, Any]) -> list[Chunk]:
     data = "".join(f"event: {event.get('type')}\ndata: {json.dumps(event)}\n\n" for event in events)
     with RawServer(saying(event_stream(data.encode()))) as server:

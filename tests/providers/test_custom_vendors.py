@@ -6,40 +6,42 @@ from pathlib import Path
 
 import pytest
 
-from codelet.providers.catalog import Vendor, endpoint_for, quirks_of, vendor_of
+from codelet.providers.catalog import Vendor, quirks_of, vendor_of
 from codelet.providers.custom_vendors import vendors_from
+from codelet.providers.endpoint import endpoint_for
 from codelet.providers.quirks import Quirks
 from tests.support import repo as repositories
 from tests.support.program import Finished, run
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 
-ACME = {"base": "https://api.acme.example/v1/", "key": "ACME_API_KEY"}
+HOUSE = {"base": "https://models.inhouse.example/v1/", "key": "INHOUSE_API_KEY"}
 
 
 def test_a_table_becomes_a_row_of_the_catalogue():
     table = {
-        "acme": ACME | {"name": "Acme", "model": "acme/large", "quirks": {"alternating": True, "longest_call_id": 12}},
+        "inhouse": HOUSE
+        | {"name": "In-house", "model": "inhouse/large", "quirks": {"alternating": True, "longest_call_id": 12}},
         "here": {"base": "http://localhost:9000/v1", "wire": "anthropic"},
     }
-    acme, here = vendors_from(table)
-    assert acme == Vendor(
-        prefix="acme",
-        name="Acme",
-        base="https://api.acme.example/v1",
-        key_names=("ACME_API_KEY",),
-        default_model="acme/large",
+    inhouse, here = vendors_from(table)
+    assert inhouse == Vendor(
+        prefix="inhouse",
+        name="In-house",
+        base="https://models.inhouse.example/v1",
+        key_names=("INHOUSE_API_KEY",),
+        default_model="inhouse/large",
         quirks=Quirks(alternating=True, longest_call_id=12),
     )
     assert here == Vendor(prefix="here", name="here", base="http://localhost:9000/v1", wire="anthropic", local=True)
-    assert vendor_of("acme/small", (acme, here)) is acme and vendor_of("acme/small") is None
-    endpoint = endpoint_for("acme/small", None, None, {"ACME_API_KEY": "secret"}, own=(acme, here))
+    assert vendor_of("inhouse/small", (inhouse, here)) is inhouse and vendor_of("inhouse/small") is None
+    endpoint = endpoint_for("inhouse/small", None, None, {"INHOUSE_API_KEY": "secret"}, own=(inhouse, here))
     assert endpoint is not None
-    assert (endpoint.key, endpoint.model_name("acme/small"), endpoint.name) == ("secret", "small", "Acme")
+    assert (endpoint.key, endpoint.model_name("inhouse/small"), endpoint.name) == ("secret", "small", "In-house")
 
 
 def test_a_hosted_vendor_takes_turns_only_where_its_table_says_so():
-    plain, strict = vendors_from({"plain": ACME, "templated": ACME | {"quirks": {"alternating": True}}})
+    plain, strict = vendors_from({"plain": HOUSE, "templated": HOUSE | {"quirks": {"alternating": True}}})
     assert not quirks_of("plain/x", plain.base, (plain,)).alternating
     assert quirks_of("templated/x", strict.base, (strict,)).alternating
     assert quirks_of("plain/x", "http://elsewhere/v1", (plain,)).alternating, "there it is a server that nobody knows"
@@ -48,24 +50,30 @@ def test_a_hosted_vendor_takes_turns_only_where_its_table_says_so():
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        (["acme"], "vendors must be a table"),
-        ({"acme": "https://x"}, "vendors.acme must be a table"),
-        ({"Acme Inc": ACME}, "vendors.Acme Inc: the name is made of small letters"),
-        ({"openai": ACME}, "vendors.openai: this name is taken by OpenAI; choose another one"),
-        ({"vllm": ACME}, "this name is taken by vLLM"),
-        ({"acme": ACME | {"modle": "x"}}, "vendors.acme: 'modle' is unknown; did you mean 'model'?"),
-        ({"acme": ACME | {"retries": 1}}, "'retries' is unknown; known are base, key, name, wire, model, quirks"),
-        ({"acme": {"key": "ACME_API_KEY"}}, "vendors.acme.base must be a text"),
-        ({"acme": ACME | {"base": "ftp://x"}}, "vendors.acme.base must be an http or https address"),
-        ({"acme": {"base": "https://x"}}, "vendors.acme.key must be a text"),
-        ({"acme": ACME | {"key": "sk-12345678"}}, "must name the variable that holds the key, such as ACME_API_KEY"),
-        ({"acme": ACME | {"key": "ACME"}}, "must name the variable that holds the key"),
-        ({"acme": ACME | {"wire": "openapi"}}, "vendors.acme.wire must be one of 'openai', 'anthropic'"),
-        ({"acme": ACME | {"quirks": {"alternatin": True}}}, "'alternatin' is unknown; did you mean 'alternating'?"),
-        ({"acme": ACME | {"quirks": {"alternating": 1}}}, "vendors.acme.quirks.alternating must be true or false"),
-        ({"acme": ACME | {"quirks": {"call_id_length": 0}}}, "must be a whole number from 1 to 64"),
-        ({"acme": ACME | {"quirks": {"effort": "low"}}}, "vendors.acme.quirks.effort must be one of"),
-        ({"acme": ACME | {"quirks": {"max_output_option": ""}}}, "max_output_option must be a text"),
+        (["inhouse"], "vendors must be a table"),
+        ({"inhouse": "https://x"}, "vendors.inhouse must be a table"),
+        ({"In-house Inc": HOUSE}, "vendors.In-house Inc: the name is made of small letters"),
+        ({"openai": HOUSE}, "vendors.openai: this name is taken by OpenAI; choose another one"),
+        ({"vllm": HOUSE}, "this name is taken by vLLM"),
+        ({"inhouse": HOUSE | {"modle": "x"}}, "vendors.inhouse: 'modle' is unknown; did you mean 'model'?"),
+        ({"inhouse": HOUSE | {"retries": 1}}, "'retries' is unknown; known are base, key, name, wire, model, quirks"),
+        ({"inhouse": {"key": "INHOUSE_API_KEY"}}, "vendors.inhouse.base must be a text"),
+        ({"inhouse": HOUSE | {"base": "ftp://x"}}, "vendors.inhouse.base must be an http or https address"),
+        ({"inhouse": {"base": "https://x"}}, "vendors.inhouse.key must be a text"),
+        (
+            {"inhouse": HOUSE | {"key": "sk-12345678"}},
+            "must name the variable that holds the key, such as INHOUSE_API_KEY",
+        ),
+        ({"inhouse": HOUSE | {"key": "HOUSE"}}, "must name the variable that holds the key"),
+        ({"inhouse": HOUSE | {"wire": "openapi"}}, "vendors.inhouse.wire must be one of 'openai', 'anthropic'"),
+        ({"inhouse": HOUSE | {"quirks": {"alternatin": True}}}, "'alternatin' is unknown; did you mean 'alternating'?"),
+        (
+            {"inhouse": HOUSE | {"quirks": {"alternating": 1}}},
+            "vendors.inhouse.quirks.alternating must be true or false",
+        ),
+        ({"inhouse": HOUSE | {"quirks": {"call_id_length": 0}}}, "must be a whole number from 1 to 64"),
+        ({"inhouse": HOUSE | {"quirks": {"effort": "low"}}}, "vendors.inhouse.quirks.effort must be one of"),
+        ({"inhouse": HOUSE | {"quirks": {"max_output_option": ""}}}, "max_output_option must be a text"),
     ],
 )
 def test_a_wrong_table_is_named_with_its_place(table: object, told: str):
@@ -76,12 +84,12 @@ def test_a_wrong_table_is_named_with_its_place(table: object, told: str):
 
 
 def _settings(home: Path, server: ModelServer, more: str = "") -> None:
-    text = f'[vendors.acme]\nbase = "{server.openai}"\nkey = "ACME_API_KEY"\nname = "Acme"\n{more}'
+    text = f'[vendors.inhouse]\nbase = "{server.openai}"\nkey = "INHOUSE_API_KEY"\nname = "In-house"\n{more}'
     repositories.write(home, {".config/codelet/config.toml": text})
 
 
-def _run(*arguments: str, home: Path, repo: Path, key: str | None = "acme-key-1") -> Finished:
-    return run("-p", "go", *arguments, cwd=repo, home=home, env={"ACME_API_KEY": key})
+def _run(*arguments: str, home: Path, repo: Path, key: str | None = "inhouse-key-1") -> Finished:
+    return run("-p", "go", *arguments, cwd=repo, home=home, env={"INHOUSE_API_KEY": key})
 
 
 @pytest.mark.needs("git")
@@ -92,7 +100,7 @@ def test_it_is_spoken_to_as_its_table_says(model_server: ModelServer, home: Path
     done = _run(home=home, repo=repo)
     assert done.exit == 0, done.err
     second = model_server.requests[1]
-    assert dict(second.headers)["authorization"] == "Bearer acme-key-1"
+    assert dict(second.headers)["authorization"] == "Bearer inhouse-key-1"
     assert second.json["model"] == "large" and "stream_options" not in second.json
     calls = [message["tool_calls"][0]["id"] for message in second.json["messages"] if "tool_calls" in message]
     assert len(calls[0]) == 9 and calls[0].isalnum()
@@ -103,17 +111,17 @@ def test_what_is_missing_is_told_in_a_line(model_server: ModelServer, home: Path
     _settings(home, model_server)
     unnamed = _run(home=home, repo=repo)
     assert (unnamed.exit, model_server.requests) == (2, [])
-    assert "ACME_API_KEY is set, so name one of Acme's with --model acme/NAME" in unnamed.err
-    bridged = _run("--model", "acme/x", "--transport", "litellm", home=home, repo=repo)
+    assert "INHOUSE_API_KEY is set, so name one of In-house's with --model inhouse/NAME" in unnamed.err
+    bridged = _run("--model", "inhouse/x", "--transport", "litellm", home=home, repo=repo)
     assert bridged.exit == 2 and "litellm does not know the vendors of your settings" in bridged.err
     _settings(home, model_server, "modell = 'x'\n")
-    assert "config.toml: vendors.acme: 'modell' is unknown; did you mean 'model'?" in _run(home=home, repo=repo).err
+    assert "config.toml: vendors.inhouse: 'modell' is unknown; did you mean 'model'?" in _run(home=home, repo=repo).err
 
 
 @pytest.mark.needs("git")
 def test_a_project_adds_no_vendor(model_server: ModelServer, home: Path, repo: Path):
-    text = f'[vendors.acme]\nbase = "{model_server.openai}"\nkey = "OPENAI_API_KEY"\n'
+    text = f'[vendors.inhouse]\nbase = "{model_server.openai}"\nkey = "OPENAI_API_KEY"\n'
     repositories.write(repo, {".codelet/config.toml": text})
-    done = _run("--trust", "--model", "acme/x", home=home, repo=repo)
+    done = _run("--trust", "--model", "inhouse/x", home=home, repo=repo)
     assert done.exit == 2 and "'vendors' may not be set in this file" in done.err
     assert model_server.requests == []

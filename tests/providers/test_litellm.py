@@ -143,7 +143,7 @@ async def test_a_reasoning_text_alone_goes_back_as_it_came(model_server: ModelSe
     assert model_server.requests[0].json["messages"][2]["reasoning_content"] == "hidden thought"
 
 
-@pytest.mark.parametrize("arguments", ['{"x": ', "[1]", "", '"text"'])
+@pytest.mark.parametrize("arguments", ['{"x": ', "[1]", "", '"text"', "[" * 100_000])
 async def test_arguments_that_are_no_object_never_leave(arguments: str, model_server: ModelServer):
     model_server.script = [Reply("one")]
     messages = [user("go"), assistant(None, [tool_call("c1", "read", arguments)]), tool_result("c1", "bad arguments")]

@@ -12,9 +12,10 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
-from codelet.providers.catalog import VENDORS, base_of, endpoint_for, vendor_of
+from codelet.providers.catalog import VENDORS, vendor_of
 from codelet.providers.choice.choose import choose_model, local_servers
 from codelet.providers.choice.names import SHORT_NAMES
+from codelet.providers.endpoint import base_of, endpoint_for
 from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, is_listed, model_facts
 from codelet.providers.protocol import ProviderOptions
 from codelet.usage import Usage

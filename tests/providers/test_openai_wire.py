@@ -1,5 +1,7 @@
 """The wire for Chat Completions: request bodies to the byte, and every shape that servers answer in."""
 
+# near: codelet/providers/catalog.py
+
 from __future__ import annotations
 
 import json

@@ -145,6 +145,39 @@ def test_lines_that_no_header_counts_are_told() -> None:
     assert file.hunks[0].flaw
 
 
+HEADERS = (
+    "@@ -0000000001,0 +0000000001,1 @@",
+    "@@ -1,0  +1,1 @@",
+    "@@ -1,0 +1,1",
+    "@@\t-1,0 +1,1 @@",
+    "@@@ -1 -1 +1 @@@",
+    "",
+)
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("names", ["--- a/e.py\n+++ b/e.py\n", "diff --git a/e.py b/e.py\n--- a/e.py\n+++ b/e.py\n"])
+def test_lines_below_a_header_that_is_none_are_told(names: str, header: str) -> None:
+    """`git apply` takes the first of them: what it puts into the file must not pass for a file without a change."""
+    [file] = parse_diff([f"{names}{header}\n+evil()\n".encode()])
+    [hunk] = file.hunks
+    assert "without a header" in hunk.flaw
+
+
+def test_a_hunk_below_no_names_is_told() -> None:
+    [file] = parse_diff([b"diff --git a/e.py b/e.py\n@@ -1,0 +1,1 @@\n+evil()\n"])
+    assert [bool(hunk.flaw) for hunk in file.hunks] == [True]
+
+
+@pytest.mark.parametrize("claim", ["index 1111111..2222222 160000", "new file mode 160000\nindex 0000000..2222222"])
+def test_only_what_git_says_of_a_submodule_is_one(claim: str) -> None:
+    head = f"diff --git a/e.py b/e.py\n{claim}\n--- a/e.py\n+++ b/e.py\n@@ -0,0 +1,1 @@\n"
+    [file] = parse_diff([f"{head}+evil()\n".encode()])
+    assert not file.submodule and file.hunks
+    [file] = parse_diff([f"{head}+Subproject commit {'1' * 40}\n".encode()])
+    assert file.submodule
+
+
 def test_a_mail_of_format_patch_is_whole(tmp_path: Path) -> None:
     folder = repo.plain(tmp_path / "r")
     repo.commit(folder, {"README.md": "# Other\n"})

@@ -14,6 +14,7 @@ from tests.review.conftest import AFTER, BEFORE, DOUBLED, FLOORED
 from tests.support import repo
 from tests.support.program import run, start, stop
 from tests.support.reviews import (
+    NOTHING,
     REFUTED,
     asked,
     finding,
@@ -25,7 +26,7 @@ from tests.support.reviews import (
     shown_paths,
     titles,
 )
-from tests.support.script import Call, HttpError, Reply, Stop, Tokens
+from tests.support.script import Call, HttpError, Reply, Step, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
 
 
@@ -435,3 +436,23 @@ def test_a_small_review_sends_little_beside_the_diff(server: ModelServer, change
     assert diff
     assert count_tokens(text) - count_tokens(diff) < 2_500
     assert not is_confirmation(request)
+
+
+def test_its_calls_are_audited_where_the_user_wants_that(server: ModelServer, tmp_path: Path) -> None:
+    names = [f"part{number}.py" for number in range(12)]
+    folder = repo.plain(tmp_path / "r", dict.fromkeys(names, BEFORE))
+    repo.commit(folder, dict.fromkeys(names, AFTER))
+
+    def answer(request: Recorded) -> Step:
+        answered = any(message["role"] == "tool" for message in request.messages)
+        return Reply(NOTHING) if answered else Reply(calls=[Call("c1", "read", {"path": shown_paths(request)[0]})])
+
+    server.script = model(answer)
+    kept = tmp_path / "audit.jsonl"
+    words = ("HEAD", "--jobs", "4", "--chunk-tokens", "300")
+    assert review(server, folder, *words, env={"CODELET_AUDIT": str(kept)}).exit == 0
+    records = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert len({record["session"] for record in records}) > 1, "sessions side by side, in one file"
+    read = {record["title"] for record in records if record["kind"] == "verdict"}
+    assert len(read) == len(server.requests) / 2 and read <= set(names)
+    assert run("audit", "verify", str(kept), cwd=folder, home=tmp_path).exit == 0

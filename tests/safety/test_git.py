@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,20 @@ def test_the_payload_is_real(hostile: Path, canary: Path, payload: str) -> None:
         subprocess.run(["git", "status"], cwd=where, capture_output=True, check=False)
         assert canary.exists(), set_up.__name__
         canary.unlink()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_repository_further_up_runs_nothing_where_git_passes_over_the_nearest(
+    codelet: Codelet, hostile: Path, canary: Path, payload: str, make: Callable[[Path], None]
+) -> None:
+    """An empty `.git` hides the configuration of the one that git takes: its filters must not run for that."""
+    ALL["clean filter"](hostile, payload)
+    make(hostile / "sub" / ".git")
+    (hostile / "sub" / "b.txt").write_text("changed\n")
+    codelet.cwd = hostile / "sub"
+    for words in (("-p", "go"), ("-p", "/diff"), ("review", "--uncommitted", "--dry-run"), ("doctor",)):
+        assert codelet(*words).exit is not None
+        assert not canary.exists(), words
 
 
 def test_git_inside_another_program(

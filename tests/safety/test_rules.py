@@ -377,6 +377,6 @@ def test_nothing_writes_what_codelet_keeps_a_record_in(workspace: Path, mode: Mo
     for name in ("audit.jsonl", "./audit.jsonl", "way"):
         verdict = policy.judge("write", [Touch("write", name)])
         assert (verdict.action, verdict.tier) == ("deny", "write")
-        assert verdict.reason == f"{name} is what codelet keeps a record in"
+        assert verdict.reason == f"{name} is a file of your settings that nothing may write"
         assert policy.judge("read", [Touch("read", name)]).action == "allow"
     assert policy.judge("write", [Touch("write", "audit.json")]).action == ("deny" if mode == "read-only" else "allow")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Codelet
-from tests.support.recorded import Start, step
+from tests.support.recorded import Start, recording, step
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
+from tests.support.terminal import Terminal
 
 
 def project(folder: Path, text: str) -> None:
@@ -37,6 +38,17 @@ def test_anything_but_yes_is_no(start: Start, repo: Path, answer: str) -> None:
     terminal.wait_for("% of ")
     terminal.line("/permissions")
     terminal.wait_for("no rules")
+
+
+def test_what_was_typed_ahead_is_no_answer(repo: Path, home: Path, tmp_path: Path) -> None:
+    project(repo, 'deny = ["bash(make *)"]\n')
+    with Terminal("--model", recording(tmp_path, step("Hello.")), cwd=repo, home=home) as terminal:
+        terminal.line("y")  # before the program has begun
+        terminal.wait_for("[y/N]")
+        terminal.line("n")
+        terminal.wait_for("% of ")
+        terminal.line("/permissions")
+        terminal.wait_for("no rules")
 
 
 def test_nothing_is_asked_where_there_is_nothing(start: Start, repo: Path) -> None:

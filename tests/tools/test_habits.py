@@ -29,6 +29,11 @@ async def test_an_empty_old_makes_a_new_file(workspace: Path, call: Call, refuse
     assert "does not exist" in await refused("edit", path="no.py", edits=[{"old": "a", "new": "b"}])
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "[{", "9" * 5_000])
+async def test_a_text_that_is_no_list_is_told(refused: Refused, text: str) -> None:
+    assert "must be of type array" in await refused("edit", path="a.txt", edits=text)
+
+
 async def test_output_is_text_for_the_model(call: Call) -> None:
     done = await call("bash", command=r"printf '\033[31mred\033[0m\rover\n10%%\r100%%\nb\bc\n'")
     assert done.text == "over\n100%\nc\n[exit code 0]"

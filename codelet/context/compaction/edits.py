@@ -18,7 +18,7 @@ _OLD_KEYS = frozenset(
 )
 # Every form has one of these; almost no text has, and to look for them is far cheaper than to read each line.
 _HINTS = ("@@", "<<<<<<", "-- SEARCH", "*** ", "```diff", "\n< ", "\n> ")
-_UNIFIED = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_UNIFIED = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _COMBINED = re.compile(r"@@@+ -\d")
 _PLAIN = re.compile(r"\d+(?:,\d+)?[acd]\d+(?:,\d+)?\Z")
 _SEARCH = re.compile(r"<{5,9} (?:SEARCH|ORIGINAL)\b|-{5,9} SEARCH\Z")

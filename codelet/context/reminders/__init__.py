@@ -19,13 +19,13 @@ Their ledger has each type's text, its tokens, what it has cost so far, and its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import events, prompt
 from codelet.context.tokens import estimate_message, estimate_text
 from codelet.errors import CodeletError
-from codelet.messages import Message, reminder, reminder_type
+from codelet.messages import Message, is_momentary, reminder, reminder_type
 from codelet.record import Record
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class Source:
     same bytes while nothing has changed: it is part of the prefix that the provider caches. What stands in the `tail`
     is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
     through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
-    replaced. While it is off nothing is asked of it.
+    replaced. While it is off nothing is asked of it. A `momentary` text tells of the moment: it is another one in the
+    next run, so a replay does not compare it.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Source:
     late: bool = False
     off: bool = False
     quiet: bool = False
+    momentary: bool = False
 
     async def text(self) -> str | None:
         """What the model is to be told now; None or an empty text takes the reminder out."""
@@ -76,18 +78,22 @@ class Source:
 
 
 class Zones(Record):
-    """The types of reminders in the order in which they stand. `more_head` and `more_tail` are those of extensions."""
+    """The types of reminders in the order in which they stand. `more_head` and `more_tail` are those of extensions.
+
+    `momentary` are the types whose texts are of the moment.
+    """
 
     more_head: tuple[str, ...] = ()
     more_tail: tuple[str, ...] = ()
+    momentary: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, sources: Iterable[Source]) -> Zones:
         """The zones with what these sources have beside codelet's own types."""
-        own = Zones()
-        more = [source for source in sources if source.name not in own.types]
+        known, own = list(sources), Zones()
+        more = [source for source in known if source.name not in own.types]
         head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
-        return cls(tuple(head), tuple(tail))
+        return cls(tuple(head), tuple(tail), frozenset(source.name for source in known if source.momentary))
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -125,18 +131,20 @@ def renewed(
     texts: Mapping[str, str | None],
     own: Sequence[Message],
     other: Sequence[Message],
+    momentary: Collection[str] = (),
 ) -> tuple[tuple[Message, ...], tuple[Message, ...], list[events.Event]]:
     """The reminders at a zone's own end of the list and at the other, brought up to date; an event for each change.
 
     `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
-    named stays as it is. What stands at the other end of the list, as another placement left it, moves.
+    named stays as it is. What stands at the other end of the list, as another placement left it, moves. Those of the
+    types in `momentary` are marked so.
     """
     here, there = _of(zone, own), _of(zone, other)
     wanted: list[Message] = []
     changes: list[events.Event] = []
     for kind in zone:
         old = here.get(kind, there.get(kind))
-        message = _renewed(kind, old, texts[kind]) if kind in texts else old
+        message = _renewed(kind, old, texts[kind], momentary=kind in momentary) if kind in texts else old
         if message is not None:
             wanted.append(message)
         if message is not old or kind in there:
@@ -151,11 +159,12 @@ def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message
     return {kind: message for message in messages if (kind := reminder_type(message)) is not None and kind in zone}
 
 
-def _renewed(kind: str, old: Message | None, text: str | None) -> Message | None:
+def _renewed(kind: str, old: Message | None, text: str | None, *, momentary: bool) -> Message | None:
     if not text:
         return None
     content = prompt.as_reminder(kind, text)
-    return old if old is not None and old["content"] == content else reminder(kind, content)
+    same = old is not None and old["content"] == content and is_momentary(old) == momentary
+    return old if same else reminder(kind, content, momentary=momentary)
 
 
 def _change(kind: str, old: Message | None, new: Message | None) -> events.Event:
@@ -172,6 +181,11 @@ class ReminderRow(Record):
     tokens: int
     sent: int
     on: bool
+
+    @property
+    def told(self) -> bool:
+        """Whether the model has been told of it, or will be with the next request as the list stands."""
+        return bool(self.text or self.sent)
 
 
 class ReminderLedger:
@@ -210,12 +224,12 @@ class ReminderLedger:
                 self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
 
     def rows(self, parts: Parts) -> list[ReminderRow]:
-        """One row for each type that stands in the list, was sent or is off."""
+        """One row for each type that has a source, stands in the list, was sent or is off."""
         standing = {kind: message for message in parts.sent() if (kind := reminder_type(message)) is not None}
         rows = []
         for kind in self.zones.types:
             message = standing.get(kind)
-            if message is None and kind not in self._sent and kind not in self.off:
+            if message is None and kind not in self._sent and kind not in self.off | self.sourced:
                 continue
             text = (message["content"] or "") if message else ""
             tokens = estimate_message(message) if message else 0

@@ -28,6 +28,7 @@ class GitStatus(Source):
 
     name = "gitStatus"
     quiet = True
+    momentary = True
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace

@@ -40,6 +40,7 @@ class Environment(Source):
 
     name = "environment"
     zone = "head"
+    momentary = True
 
     def __init__(self, workspace: Path, permissions: Callable[[], str]) -> None:
         self._workspace = workspace
@@ -109,6 +110,7 @@ class TokenStatus(Source):
     name = "tokenStatus"
     late = True
     quiet = True
+    momentary = True
 
     def __init__(self, used: Callable[[], int], budget: Callable[[], int]) -> None:
         self._used = used

@@ -119,5 +119,5 @@ def _holder(path: Path) -> str:
         with path.open("rb") as file:
             note = json.loads(file.read(_MOST))
         return f"{note['holder']} since {note['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "another process"

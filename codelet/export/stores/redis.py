@@ -292,5 +292,5 @@ def _holder(note: bytes) -> str:
     try:
         known = json.loads(note)
         return re.sub(r"[^\x20-\x7e]", "?", f"{known['holder']} since {known['since']}")[:200]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "somebody else"

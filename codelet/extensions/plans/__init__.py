@@ -1,6 +1,6 @@
 """Plans: a goal and its steps, kept beside the list, so that no compaction, resume or change of model loses them.
 
-The tool stands in `extensions/builtin.py`: nothing here is imported before the first plan.
+The tool stands in `extensions/late.py`: nothing here is imported before the first plan.
 """
 
 from __future__ import annotations
@@ -119,17 +119,16 @@ class Plans(Extension, Source, ExportPart):
 class PlanFirst(Extension, Guard):
     """`--plan`: whatever is not known to only read is refused until the user has approved a plan."""
 
-    def __init__(self, find: Callable[[Any], Plans]) -> None:
-        """`find` gives the plans of a session."""
+    def __init__(self) -> None:
         self.guards = (self,)
-        self._find = find
         self._session: Any = None
         self._plans: Plans | None = None
 
     def attach(self, session: Any) -> None:
         """Begin to plan."""
         self._session = session
-        self._plans = self._find(session)
+        held = (getattr(each, "plans", None) for each in session.extensions)
+        self._plans = next(each for each in held if isinstance(each, Plans))
         self._plans.planning = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:

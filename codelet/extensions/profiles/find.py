@@ -43,14 +43,25 @@ class FoundProfile(Record):
 
 
 class ProfilePlaces(Record, kw_only=True):
-    """The folders to look in: `own` are the user's, `trusted` those of the project where it is trusted.
-
-    `project` is its folder: a profile of its own may not be a link that leads out of it.
+    """Where to look: below the user's `home`, in `own_folder` beside the user's settings, and in the folder `project`
+    where that is `trusted`. A profile of the project's may not be a link that leads out of it.
     """
 
-    own: tuple[Path, ...]
-    trusted: tuple[Path, ...]
+    home: Path | None
+    own_folder: Path | None
     project: Path
+    trusted: bool
+
+    @property
+    def own(self) -> tuple[Path, ...]:
+        """The user's folders: codelet's own, and the agents of another tool."""
+        named = (self.own_folder, "profiles"), (self.home, ".claude/agents")
+        return tuple(folder / name for folder, name in named if folder is not None)
+
+    @property
+    def in_project(self) -> tuple[Path, Path]:
+        """The project's, in the same order."""
+        return self.project / ".codelet" / "profiles", self.project / ".claude" / "agents"
 
     def read(self, name: str) -> Profile:
         """The profile of that name. Raises UsageError, with file and line where it is the file that is wrong."""
@@ -76,10 +87,10 @@ class ProfilePlaces(Record, kw_only=True):
         """The folders in their order; None stands for the shipped ones."""
         yield from self.own
         yield None
-        yield from self.trusted
+        yield from self.in_project if self.trusted else ()
 
     def _untrusted(self, name: str) -> bool:
-        return not self.trusted and bool(_files(self.project / ".codelet" / "profiles", name))
+        return not self.trusted and bool(_files(self.in_project[0], name))
 
     def _looked_at(self, name: str, place: Path | None) -> FoundProfile:
         try:
@@ -97,7 +108,7 @@ class ProfilePlaces(Record, kw_only=True):
         if len(found) > 1:
             raise UsageError(f"{path}:1: {found[1]} beside it is the same profile; remove one")
         try:
-            text = _text_of(path, within=self.project if place in self.trusted else None)
+            text = _text_of(path, within=self.project if self.trusted and place in self.in_project else None)
             reader = read_markdown if path.suffix == ".md" else read_yaml
             return reader(name, text, str(path), own)
         except ProfileFault as fault:

@@ -75,7 +75,7 @@ def cases_of(path: Path, lines: Sequence[dict[str, Any]]) -> list[Case]:
 def _case(where: str, line: str) -> Case:
     try:
         fields: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON: {error}") from error
     if not isinstance(fields, dict) or not all(isinstance(fields.get(key), str) for key in ("id", "kind", "input")):
         raise UsageError(f"{where}: a case needs the strings id, kind and input")

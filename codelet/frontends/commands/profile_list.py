@@ -8,7 +8,7 @@ from __future__ import annotations
 from codelet.errors import EXIT_DONE, EXIT_USAGE
 from codelet.extensions.builtin import profile_places
 from codelet.frontends.streams import say
-from codelet.settings import Settings, current_folder, project_profiles
+from codelet.settings import Settings, current_folder
 from codelet.system.text import one_line
 
 _WIDTH = 1_000
@@ -25,6 +25,6 @@ def run_profiles(settings: Settings) -> int:
         else:
             say(f"codelet: {one_line(found.problem, _WIDTH)}")
             status = EXIT_USAGE
-    if not settings.trusted_profiles and any(place.is_dir() for place in project_profiles(folder)):
+    if not settings.trusted and any(place.is_dir() for place in places.in_project):
         say("codelet: this project has profiles too, which codelet profiles --trust reads")
     return status

@@ -188,7 +188,6 @@ class _Review:
                 max_tokens=own.max_tokens,
                 timeout=None,
                 mode="read-only",
-                audit=None,
                 export=None,
                 snapshots=None,
                 resume=None,

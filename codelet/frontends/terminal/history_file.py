@@ -79,6 +79,6 @@ def _entry(line: bytes) -> str:
     """The entry in a line; nothing where a crash or somebody else has left something else there."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     return found if isinstance(found, str) else ""

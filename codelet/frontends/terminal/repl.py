@@ -181,22 +181,22 @@ class Repl:
             told = [f"attached: {', '.join(brought.names)}"] if brought.names else []
             for note in (*told, *brought.notes):
                 self.screen.note(note)
-        self.screen.renderer.keep_prompt(text)
+        self.screen.renderer.keep_prompt(self.session.mask(text))
         await self.turn(self.session.send(self._with_attached(text), None, brought))
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
-        outcome = await self.watch(events)
+        outcome = await self.watch(events, is_turn=True)
         self.can_resume = outcome != "done"
         if outcome == "failed":
             self.screen.note("continue takes it up from here; or type something else")
         await self._status.read_branch()
 
-    async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show events that are no turn, such as a compaction, and let the user stop them."""
+    async def watch(self, events: AsyncGenerator[Event, None], *, is_turn: bool = False) -> TurnStatus:
+        """Show a turn or other events, such as those of a compaction, and let the user stop them."""
         since = time.monotonic()
         self.attention.title("working")
-        outcome = await self.view.run(events)
+        outcome = await self.view.run(events, is_turn=is_turn)
         self.attention.ended(time.monotonic() - since, outcome)
         return outcome
 

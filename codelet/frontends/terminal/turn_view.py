@@ -58,8 +58,8 @@ class TurnView:
         self.cycle_mode: Callable[[], None] = lambda: None
         self.approver = ApprovalDialog(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
-    async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show the turn. Raises CancelledError only when the caller itself was cancelled."""
+    async def run(self, turn: AsyncGenerator[Event, None], *, is_turn: bool = True) -> TurnStatus:
+        """Show the turn, or other events. Raises CancelledError only when the caller itself was cancelled."""
         self._stopped = False
         with self._keyboard.listening(self._key), self._signals():
             self._show_draft()
@@ -71,10 +71,9 @@ class TurnView:
                 if not self._stopped:
                     raise
                 return "stopped"
-            except (ProviderError, LimitReached):
-                return "failed"  # the turn's last event has told why
             except CodeletError as error:
-                self._fail(error)
+                if not is_turn or not isinstance(error, ProviderError | LimitReached):
+                    self._fail(error)  # else the turn's last event has told it
                 return "failed"
             finally:
                 self._task = None

@@ -9,7 +9,8 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.catalog import OWN_KEY, VENDORS, Vendor, base_of, endpoint_for, key_variable, vendor_of
+from codelet.providers.catalog import VENDORS, Vendor, vendor_of
+from codelet.providers.endpoint import OWN_KEY, base_of, endpoint_for, key_variable
 from codelet.providers.failure import http_failure
 from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login

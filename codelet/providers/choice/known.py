@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from codelet.providers.catalog import CUSTOM, VENDORS, Vendor, base_of, key_variable, vendor_of
+from codelet.providers.catalog import CUSTOM, VENDORS, Vendor, vendor_of
 from codelet.providers.choice.choose import listed_models, local_servers
 from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.effort import known_words
+from codelet.providers.endpoint import base_of, key_variable
 from codelet.providers.facts import (
     DEFAULT_WINDOW,
     ModelFacts,

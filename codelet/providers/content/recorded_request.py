@@ -1,6 +1,6 @@
 """A request as a recording keeps it, and where another one differs from it.
 
-What codelet tells the model of the machine, the date, git and the tokens is kept, but not compared: it is never the
+A reminder of the moment (the date, git's status, the tokens, …) is kept with a mark and not compared: it is never the
 same twice. Of a picture the digest stands for its data.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from codelet.messages import Message, images_of, kind_of, reminder_type
+from codelet.messages import Message, images_of, is_momentary, kind_of, reminder_type
 from codelet.providers.protocol import Request
 from codelet.safety.secrets import mask as masked_text
 
-_CHANGING = frozenset({"environment", "gitStatus", "tokenStatus", "machine"})
+_UNMARKED = frozenset({"environment", "gitStatus", "tokenStatus", "machine"})
+"""Those in recordings from before there was a mark; a new reminder does not belong here."""
 _AROUND = 30
 _LONGEST = 60
 
@@ -82,6 +83,8 @@ def _plain_message(message: Message, mask: Callable[[str], str]) -> Plain:
     }
     if kind_of(message) == "reminder":
         plain["reminder"] = reminder_type(message)
+        if is_momentary(message):
+            plain["momentary"] = True
     if calls := message.get("tool_calls"):
         plain["calls"] = [
             {
@@ -105,7 +108,7 @@ def _digest(data: str) -> str:
 
 
 def _compared(messages: Iterable[Plain]) -> Iterable[Plain]:
-    return (message for message in messages if message.get("reminder") not in _CHANGING)
+    return (each for each in messages if not each.get("momentary") and each.get("reminder") not in _UNMARKED)
 
 
 def _text(value: object) -> str:

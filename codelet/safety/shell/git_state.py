@@ -17,7 +17,7 @@ from codelet.safety.shell.folders import Location
 from codelet.safety.shell.program_arguments import RefusedError
 from codelet.system.git import hardened_argv, look_environment
 from codelet.system.git.configuration import LISTING, Configuration, doubt, parse_listing
-from codelet.system.git.hardening import REDIRECTING, Repository, find_repository
+from codelet.system.git.hardening import REDIRECTING, Repository, find_repository, unreadable
 from codelet.system.process import Captured, StartError
 from codelet.system.process.brief import capture_now
 
@@ -51,9 +51,8 @@ def repository_state(place: Location) -> RepositoryState:
     variables = _variables(repository, place)
     if repository is None:
         return NO_REPOSITORY.replace(reason=variables)
-    for file in repository.configurations:
-        if os.path.lexists(file) and not Path(file).is_file():
-            return NO_REPOSITORY.replace(repository=repository, reason=f"{file} is no regular file")
+    if why := unreadable(repository):
+        return NO_REPOSITORY.replace(repository=repository, reason=why)
     try:
         configuration = _configuration(repository, place)
     except RefusedError as refused:

@@ -140,7 +140,9 @@ def _judge_write(part: Redirect, finding: PartVerdict, folders: Folders, rules: 
         if found.place is None:
             return PartVerdict(found.reason)
         if found.place in rules.kept:
-            return PartVerdict(f"it writes to {part.target.text}, what codelet keeps a record in", "write")
+            return PartVerdict(
+                f"it writes to {part.target.text}, a file of your settings that nothing may write", "write"
+            )
         name = relative_name(found.place, rules.workspace)
         by_rule = any(rule.tool == "write" and rule.body and rule.matches_path(name) for rule in rules.allow)
         if found.action == "deny" or (found.action == "ask" and not (by_rule and not found.sensitive)):

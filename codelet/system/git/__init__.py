@@ -23,6 +23,7 @@ from codelet.system.git.hardening import (
     Repository,
     find_repository,
     stray,
+    unreadable,
     without_variables,
 )
 from codelet.system.process import Begun, StartError, capture, child_environment, outside_path
@@ -152,6 +153,8 @@ async def _environment(folder: Path) -> dict[str, str]:
     repository = find_repository(root)
     if repository is None or _has_plain_configuration(repository, root):
         return environment
+    if unreadable(repository) is not None:
+        raise _UnsafeError
     from codelet.system.git.configuration import redirected
 
     configuration = await _listed(repository, root, environment)

@@ -9,6 +9,7 @@ option of the command, by a variable, or makes the repository one that is asked 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -69,6 +70,9 @@ REDIRECTING = frozenset(
 """Variables that make git read another repository, or other parts of it, than the one that the folder is in."""
 
 _POINTER_CAP = 1 << 16
+_CONFIGURATION_CAP = 16 << 20
+_HEAD_READ = 255
+_DEEPEST_BORROWING = 5
 _NOT_READ = frozenset(("hooks", "modules", "lfs", "annex"))
 """Folders in git's that no git command reads which only reads this repository."""
 _ENTRY_CAP = 20_000
@@ -115,11 +119,39 @@ def find_repository(folder: str) -> Repository | None:
         folder = folder.rpartition("/")[0] or "/"
     git_folder = os.path.join(folder, ".git")
     if Path(git_folder).is_file():
-        pointer = _text(git_folder).partition("gitdir:")[2].strip()
+        pointer = _line(git_folder).removeprefix("gitdir: ")
         git_folder = os.path.join(folder, pointer)
-    common = _text(f"{git_folder}/commondir").strip()
+    common = _line(f"{git_folder}/commondir")
     shared = os.path.join(git_folder, common) if common else git_folder
     return Repository(folder, os.path.realpath(git_folder), os.path.realpath(shared))
+
+
+def unreadable(repository: Repository) -> str | None:
+    """Why git would not read this repository, or not come to an end with it, in words, or None.
+
+    What git does not take for a repository it passes over in silence: it looks further up, and what it finds there is
+    another repository with another configuration.
+    """
+    for place in (*repository.configurations, f"{repository.git_folder}/commondir"):
+        if os.path.lexists(place) and not Path(place).is_file():
+            return f"{place} is no regular file"
+    if any(_is_longer(place, _CONFIGURATION_CAP) for place in repository.configurations):
+        return "the repository's configuration is too large"
+    folders = (f"{repository.common}/objects", f"{repository.common}/refs")
+    whole = all(os.path.isdir(place) and os.access(place, os.X_OK) for place in folders)
+    if not whole or not _is_head(f"{repository.git_folder}/HEAD"):
+        return f"{repository.folder}/.git is no whole repository: git may take one further up"
+    return None
+
+
+def _is_head(path: str) -> bool:
+    """Whether git takes a file for the HEAD of a repository, read no more generously than git does."""
+    if os.path.islink(path):
+        return os.readlink(path).startswith("refs/")
+    text = _text(path)[:_HEAD_READ]
+    if text.startswith("ref:"):
+        return text[4:].lstrip(" \t\n\r").startswith("refs/")
+    return len(text) >= 40 and all(letter in "0123456789abcdef" for letter in text[:40])
 
 
 def stray(repository: Repository, root: str, worktree: str | None = None) -> str | None:
@@ -128,9 +160,8 @@ def stray(repository: Repository, root: str, worktree: str | None = None) -> str
     What lies in the folder or below `root` is its own. A git folder elsewhere must point back: that of a linked
     worktree by its file `gitdir`, that of a submodule by `worktree`, the value of `core.worktree`.
     """
-    for configuration in repository.configurations:
-        if os.path.lexists(configuration) and not Path(configuration).is_file():
-            return f"{configuration} is no regular file"
+    if why := unreadable(repository):
+        return why
     homes: tuple[str, ...] = (repository.folder, root)
     if not _below(repository.git_folder, homes):
         if not _points_back(repository, worktree):
@@ -142,15 +173,34 @@ def stray(repository: Repository, root: str, worktree: str | None = None) -> str
     for place in own:
         if why := _leads_out(place, own):
             return why
-    objects = f"{repository.common}/objects"
-    for line in _text(f"{objects}/info/alternates").split("\n"):
-        if line.strip() and not _below(os.path.realpath(os.path.join(objects, line.strip())), homes):
-            return "the repository borrows objects from another one (objects/info/alternates)"
+    if _borrows(f"{repository.common}/objects", homes):
+        return "the repository borrows objects from another one (objects/info/alternates)"
     return None
 
 
+def _borrows(objects: str, homes: tuple[str, ...], depth: int = 0) -> bool:
+    """Whether git would read objects from outside of `homes`: from where they are borrowed, more may be borrowed.
+
+    A path counts as it stands, blanks included. What git reads in another way, or what is too long to look at, counts
+    as outside.
+    """
+    borrowing = f"{objects}/info/alternates"
+    if _is_longer(borrowing, _POINTER_CAP) or depth > _DEEPEST_BORROWING:
+        return True
+    for line in _text(borrowing).split("\n"):
+        if not line or line.startswith("#"):
+            continue
+        place = os.path.realpath(os.path.join(objects, line))
+        if line.startswith('"') or not _below(place, homes) or _borrows(place, homes, depth + 1):
+            return True
+    return False
+
+
 def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
-    """Which link in git's folder leads out of it: git would print a line of what it finds there."""
+    """Which link in git's folder leads out of it, or what else is no file of git's.
+
+    git would print a line of what it finds behind the link, and wait without end for what a pipe never gives.
+    """
     seen = 0
     stack = [place]
     while stack:
@@ -170,8 +220,11 @@ def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
                 if not _below(os.path.realpath(entry.path), own):
                     return f"{entry.path} is a link that leads out of git's folder"
             # Objects are found by their content's number: it is the folders that may be elsewhere.
-            elif entry.is_dir() and not (folder.endswith("/objects") and len(entry.name) == 2):
-                stack.append(entry.path)
+            elif entry.is_dir():
+                if not (folder.endswith("/objects") and len(entry.name) == 2):
+                    stack.append(entry.path)
+            elif not entry.is_file() and not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
+                return f"{entry.path} is no regular file"
     return None
 
 
@@ -189,12 +242,25 @@ def _below(place: str, homes: tuple[str, ...]) -> bool:
     return any(place == home or place.startswith(home.rstrip("/") + "/") for home in homes)
 
 
+def _is_longer(path: str, most: int) -> bool:
+    """Whether there is a file of more than so many bytes."""
+    try:
+        return os.stat(path).st_size > most
+    except OSError:
+        return False
+
+
+def _line(path: str) -> str:
+    """The one line of a small file as git takes it: all but line ends belongs to it, blanks too."""
+    return _text(path).rstrip("\r\n")
+
+
 def _text(path: str) -> str:
-    """The text of a small file, "" where there is none."""
+    """The text of a small file, up to a NUL, as git reads it; "" where there is none."""
     if not Path(path).is_file():  # a pipe in its place is not waited for
         return ""
     try:
         with Path(path).open("rb") as file:
-            return file.read(_POINTER_CAP).decode("utf-8", "surrogateescape")
+            return file.read(_POINTER_CAP).partition(b"\0")[0].decode("utf-8", "surrogateescape")
     except OSError:
         return ""

@@ -1,49 +1,129 @@
 """What stands in a repository's objects: where HEAD points, and for `revisions` the repository itself.
 
 GitPython reads the objects, through git processes with the hardened environment; they end before a function here
-returns. Not on the way to the first request: the import takes a fifth of a second.
+returns. Not on the way to the first request: the import takes a fifth of a second. It opens references and the
+configuration itself and waits for git without end, so what is not whole is refused before, and git has its time.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.system.git import look_environment, settings_environment
-from codelet.system.git.configuration import LISTING, parse_listing, redirected
-from codelet.system.git.hardening import ENVIRONMENT, REDIRECTING, SETTINGS, find_repository, overrides_of
-from codelet.system.process import find_program
+from codelet.system.git import hardened_argv, look_environment, settings_environment
+from codelet.system.git.configuration import LISTING, Configuration, parse_listing, redirected
+from codelet.system.git.hardening import (
+    ENVIRONMENT,
+    REDIRECTING,
+    SETTINGS,
+    Repository,
+    find_repository,
+    overrides_of,
+    unreadable,
+)
+from codelet.system.process import StartError, find_program
+from codelet.system.process.brief import capture_now
 
 if TYPE_CHECKING:
     import git
 
+PATIENCE = 30.0
+"""Seconds that git has to find what it is asked for."""
 
-def head_of(folder: Path) -> str | None:
-    """Where HEAD points, in words: `branch main`, `detached at 1a2b3c4d5`. Blocks.
+_LISTING_CAP = 1 << 20
+_LISTING_SECONDS = 10.0
+
+
+def head_of(folder: Path, patience: float = PATIENCE) -> str | None:
+    """Where HEAD points, in words: `branch main`, `detached at 1a2b3c4d5`. Blocks, at most for `patience` seconds.
 
     None where there is no git, or no repository that it may look at.
     """
-    with opened_repository(folder) as repository:
+    with opened_repository(folder, patience) as repository:
         if repository is None:
             return None
-        if repository.head.is_detached:
-            return f"detached at {repository.head.object.hexsha[:9]}"
-        unborn = "" if repository.head.is_valid() else " (no commit yet)"
-        return f"branch {repository.active_branch.name}{unborn}"
+        with suppress(*repository_faults()):
+            if repository.head.is_detached:
+                return f"detached at {repository.head.object.hexsha[:9]}"
+            unborn = "" if repository.head.is_valid() else " (no commit yet)"
+            return f"branch {repository.active_branch.name}{unborn}"
+        return None
+
+
+def repository_faults() -> tuple[type[Exception], ...]:
+    """What GitPython raises of a repository that is not whole: each part of it its own, and Python's."""
+    from configparser import Error
+
+    from git.exc import GitError, ODBError
+
+    return (GitError, ODBError, Error, OSError, ValueError, LookupError, TypeError, AttributeError, AssertionError)
 
 
 @contextmanager
-def opened_repository(folder: Path) -> Iterator[git.Repo | None]:
-    """GitPython's view of the repository around the folder, its processes hardened; None where it is not asked."""
+def opened_repository(folder: Path, patience: float = PATIENCE) -> Iterator[git.Repo | None]:
+    """GitPython's view of the repository around the folder, its processes hardened; None where it is not asked.
+
+    After `patience` seconds what it asks of git has no answer any more, which raises one of the `repository_faults`.
+    """
     root = os.path.realpath(folder)
     place, program = find_repository(root), find_program("git", folder)
     # GitPython starts git with all variables of this process: in a hook they would lead it elsewhere.
     if place is None or program is None or not REDIRECTING.isdisjoint(os.environ):
         yield None
         return
+    configuration = _configuration(place, root)
+    repository = None if configuration is None else _opened(place, program)
+    if configuration is None or repository is None:
+        yield None
+        return
+    watch = threading.Timer(patience, _end_git, (repository,))
+    watch.daemon = True
+    with repository:
+        own = overrides_of(os.environ) | ENVIRONMENT | {"PATH": look_environment(folder)["PATH"]}
+        settings = SETTINGS | configuration.blanks()
+        repository.git.update_environment(**own, **settings_environment(settings, os.environ))
+        watch.start()
+        try:
+            yield repository
+        finally:
+            watch.cancel()
+
+
+def _configuration(place: Repository, root: str) -> Configuration | None:
+    """The repository's configuration; None where GitPython is not to look at the repository."""
+    if unreadable(place) is not None:
+        return None
+    environment = look_environment(Path(place.folder))
+    argv = hardened_argv("config", LISTING)
+    try:
+        listed = capture_now(
+            argv, cwd=Path(place.folder), environment=environment, timeout=_LISTING_SECONDS, limit=_LISTING_CAP
+        )
+    except StartError:
+        return None
+    if listed.cut or listed.timed_out or listed.exit_code != 0:
+        return None
+    configuration = parse_listing(listed.stdout, place, root)
+    odd = redirected(configuration, place, root) or any(map(os.path.lexists, _odd_includes(configuration, place)))
+    return None if odd else configuration
+
+
+def _odd_includes(configuration: Configuration, place: Repository) -> list[str]:
+    """The files that GitPython may include, whatever conditions git sets, and that are no regular ones."""
+    named = [one for one in configuration.own if one.name == "include.path" or one.name.startswith("includeif.")]
+    paths = []
+    for one in named:
+        origin = os.path.join(place.folder, one.origin.partition(":")[2].strip('"'))
+        paths.append(os.path.join(os.path.dirname(origin), os.path.expanduser(one.value)))
+    return [path for path in paths if not os.path.isfile(path)]
+
+
+def _opened(place: Repository, program: str) -> git.Repo | None:
+    """The repository as GitPython opens it, if it takes it for the same one."""
     os.environ["GIT_PYTHON_GIT_EXECUTABLE"] = program  # it runs git when it is imported
     try:
         import git
@@ -52,17 +132,17 @@ def opened_repository(folder: Path) -> Iterator[git.Repo | None]:
     git.Git.GIT_PYTHON_GIT_EXECUTABLE = program
     try:
         repository = git.Repo(place.folder)
-    except (git.InvalidGitRepositoryError, git.NoSuchPathError):
-        yield None
-        return
-    with repository:
-        own = overrides_of(os.environ) | ENVIRONMENT | {"PATH": look_environment(folder)["PATH"]}
-        repository.git.update_environment(**own)
-        listed = repository.git.config(*LISTING, with_exceptions=False, strip_newline_in_stdout=False)
-        configuration = parse_listing(listed.encode("utf-8", "surrogateescape"), place, root)
-        if os.path.realpath(repository.git_dir) != place.git_folder or redirected(configuration, place, root):
-            yield None
-            return
-        settings = SETTINGS | configuration.blanks()
-        repository.git.update_environment(**settings_environment(settings, os.environ))
-        yield repository
+        if os.path.realpath(repository.git_dir) == place.git_folder:
+            return repository
+    except repository_faults():
+        return None
+    repository.close()
+    return None
+
+
+def _end_git(repository: git.Repo) -> None:
+    """End the processes that GitPython keeps to ask for objects: whoever waits for them gets no answer."""
+    for kept in (repository.git.cat_file_all, repository.git.cat_file_header):
+        process = None if kept is None else kept.proc
+        if process is not None:
+            process.kill()

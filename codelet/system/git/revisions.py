@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from codelet.errors import UsageError
-from codelet.system.git.objects import opened_repository
+from codelet.system.git.objects import PATIENCE, opened_repository, repository_faults
 
 if TYPE_CHECKING:
     import git
@@ -26,9 +26,12 @@ class CommitPair(NamedTuple):
     head: str
 
 
-async def pair_of(folder: Path, words: str) -> CommitPair:
-    """`BASE..HEAD`, `BASE...HEAD` (from their merge base), or one commit with its first parent. Raises UsageError."""
-    return await asyncio.to_thread(_pair_of, folder, words)
+async def pair_of(folder: Path, words: str, patience: float = PATIENCE) -> CommitPair:
+    """`BASE..HEAD`, `BASE...HEAD` (from their merge base), or one commit with its first parent. Raises UsageError.
+
+    git has `patience` seconds to find them.
+    """
+    return await asyncio.to_thread(_pair_of, folder, words, patience)
 
 
 async def since_branch(folder: Path, branch: str | None) -> CommitPair:
@@ -48,8 +51,8 @@ async def is_commit(folder: Path, name: str) -> bool:
     return True
 
 
-def _pair_of(folder: Path, words: str) -> CommitPair:
-    with opened_repository(folder) as repository:
+def _pair_of(folder: Path, words: str, patience: float) -> CommitPair:
+    with opened_repository(folder, patience) as repository:
         known = _known(repository)
         if "..." in words:
             one, _, other = words.partition("...")
@@ -74,13 +77,16 @@ def _since_branch(folder: Path, branch: str | None) -> CommitPair:
 
 def _followed(repository: git.Repo) -> str:
     """The branch that the current one follows."""
-    if repository.head.is_detached:
-        raise UsageError(f"HEAD is on no branch; {_OTHERWISE}")
-    branch = repository.active_branch
-    followed = branch.tracking_branch()
-    if followed is None:
-        raise UsageError(f"the branch {branch.name} follows no other; {_OTHERWISE}")
-    return str(followed.name)
+    try:
+        if repository.head.is_detached:
+            raise UsageError(f"HEAD is on no branch; {_OTHERWISE}")
+        branch = repository.active_branch
+        followed = branch.tracking_branch()
+        if followed is None:
+            raise UsageError(f"the branch {branch.name} follows no other; {_OTHERWISE}")
+        return str(followed.name)
+    except repository_faults():
+        raise UsageError(f"which branch HEAD follows cannot be read; {_OTHERWISE}") from None
 
 
 _OTHERWISE = "say what to review: --base BRANCH, BASE..HEAD, --uncommitted or --staged"
@@ -94,14 +100,12 @@ def _known(repository: git.Repo | None) -> git.Repo:
 
 def _commit(repository: git.Repo, name: str) -> git.Commit:
     """A commit that is there, with its parents. Raises UsageError for a name that stands for none."""
-    from git.exc import BadName, GitCommandError, ODBError
-
     if not name or name.startswith("-"):
         raise UsageError(f"there is no commit {name!r} here")
     try:
         found = repository.commit(name)
         _ = found.parents  # reads it: a shallow clone names commits that are not there
-    except (BadName, ODBError, GitCommandError, ValueError, IndexError, OSError, AttributeError):
+    except repository_faults():
         shallow = "; the clone is shallow: fetch more of its history" if _is_shallow(repository) else ""
         raise UsageError(f"there is no commit {name!r} here{shallow}") from None
     return found
@@ -112,7 +116,10 @@ def _is_shallow(repository: git.Repo) -> bool:
 
 
 def _merge_base(repository: git.Repo, one: git.Commit, other: git.Commit, name: str) -> str:
-    found = repository.merge_base(one, other)
+    try:
+        found = repository.merge_base(one, other, kill_after_timeout=PATIENCE)
+    except repository_faults():
+        raise UsageError(f"what {name!r} and HEAD have in common cannot be read") from None
     if not found or found[0] is None:
         shallow = ": the clone is shallow, fetch more of its history" if _is_shallow(repository) else ""
         raise UsageError(f"{name!r} and HEAD have no commit in common{shallow}")

@@ -1,8 +1,9 @@
 """The one place that starts child processes: commands for the model, short helpers of our own, and services.
 
-Every child gets stdin from /dev/null, a session of its own and an environment without secrets. Whatever it
-prints, memory stays bounded; reading stops when it exits, even if something in the background holds its pipe.
-When it exits, runs out of time or its caller is cancelled, everything that it started ends with it.
+Every child gets stdin from /dev/null, or the bytes that it is to read, a session of its own and an environment
+without secrets. Whatever it prints, memory stays bounded; reading stops when it exits, even if something in the
+background holds its pipe. When it exits, runs out of time or its caller is cancelled, everything that it started
+ends with it.
 
 `service` (a child that is spoken to) and `brief` (one that is waited for outside the event loop) are imported where
 they are needed. So is asyncio, where a child is waited for: a helper can be started before that import.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -144,10 +146,13 @@ async def capture(
     environment: Mapping[str, str] | None = None,
     timeout: float = 10.0,
     limit: int = 1 << 20,
+    stdin: bytes = b"",
     begun: Begun | None = None,
 ) -> Captured:
     """Run a short helper, or the same that was `begun`; both streams apart, each at most `limit` bytes.
     Raises StartError.
+
+    It reads `stdin`, if there is any, and then finds the end of its input; it need not read all of it.
 
     One that prints more is ended. Meant for programs of our own choice: it does without the search for what a
     command left in the background, which `run_child` makes, unless the helper is ended early.
@@ -156,7 +161,8 @@ async def capture(
 
     environment = child_environment() if environment is None else environment
     streams = [Head(limit), Head(limit)]
-    child = _Child(argv, cwd, environment, [stream.feed for stream in streams], timeout, begun=begun)
+    sinks = [stream.feed for stream in streams]
+    child = _Child(argv, cwd, environment, sinks, timeout, stdin=stdin, begun=begun)
     try:
         why = await child.settled
         if why == "exit":
@@ -205,6 +211,7 @@ class _Child:
         *,
         tied: bool = False,
         keep: Sequence[int] = (),
+        stdin: bytes = b"",
         begun: Begun | None = None,
     ) -> None:
         import asyncio
@@ -221,11 +228,16 @@ class _Child:
         if tied:
             self._process, self._lifeline = start_tied(argv, cwd, variables, apart=len(sinks) > 1, keep=keep)
         else:
-            self._process = begun.process if begun else start(argv, cwd, variables, apart=len(sinks) > 1)
+            source = subprocess.PIPE if stdin else subprocess.DEVNULL
+            self._process = begun.process if begun else start(argv, cwd, variables, apart=len(sinks) > 1, stdin=source)
         self._told = b""
         self._tree = Tree(self._process, marker, supervised=tied)
         self._timer = self._loop.call_later(timeout, self._settle, "timeout")
+        self._unread = memoryview(stdin)
         try:
+            if self._process.stdin is not None:
+                os.set_blocking(self._process.stdin.fileno(), False)
+                self._loop.add_writer(self._process.stdin.fileno(), self._write)
             for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
                 if pipe is not None:
                     os.set_blocking(pipe.fileno(), False)
@@ -313,6 +325,7 @@ class _Child:
             self._tree.kill()
         if self._exit is not None:
             self._exit.close()
+        self._end_input()
         for pipe_number in () if self._loop.is_closed() else self._sinks:
             self._loop.remove_reader(pipe_number)
         for pipe in (self._process.stdout, self._process.stderr):
@@ -322,6 +335,24 @@ class _Child:
     def _settle(self, why: Literal["exit", "timeout", "full"]) -> None:
         if not self.settled.done():
             self.settled.set_result(why)
+
+    def _write(self) -> None:
+        """Give the child what it takes of its input; its end where that was all, or it reads no more."""
+        assert self._process.stdin is not None
+        try:
+            self._unread = self._unread[os.write(self._process.stdin.fileno(), self._unread[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # it closed its input
+            self._unread = self._unread[:0]
+        if not self._unread:
+            self._end_input()
+
+    def _end_input(self) -> None:
+        if (pipe := self._process.stdin) is not None and not pipe.closed:
+            if not self._loop.is_closed():
+                self._loop.remove_writer(pipe.fileno())
+            pipe.close()
 
     def _read(self, pipe: int) -> int:
         """Pass one chunk on; how many bytes it had."""

@@ -1,5 +1,7 @@
 """A profile takes rights away and gives none, whatever it says, and the session can go from one to the next."""
 
+# near: codelet/tools
+
 from __future__ import annotations
 
 import itertools

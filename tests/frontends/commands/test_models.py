@@ -72,17 +72,17 @@ async def test_local_servers_and_the_users_vendors_are_there(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, model_server: ModelServer
 ):
     monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{model_server.port}")
-    monkeypatch.setenv("ACME_API_KEY", "k")
+    monkeypatch.setenv("INHOUSE_API_KEY", "k")
     model_server.models = ("mine:7b",)
-    acme = {"acme": {"base": "https://acme.example/v1", "key": "ACME_API_KEY", "model": "large"}}
-    settings = settings_from({"vendors": acme, "aliases": {"big": "acme/large"}})
+    inhouse = {"inhouse": {"base": "https://inhouse.example/v1", "key": "INHOUSE_API_KEY", "model": "large"}}
+    settings = settings_from({"vendors": inhouse, "aliases": {"big": "inhouse/large"}})
     shown = await listed(capsys, settings=settings)
     assert "Ollama: it answers" in shown
     assert "  ollama/mine:7b                 ~128k  free" in shown
-    assert "acme: ACME_API_KEY is set" in shown
-    assert "big = acme/large" in shown
+    assert "inhouse: INHOUSE_API_KEY is set" in shown
+    assert "big = inhouse/large" in shown
     found: dict[str, Any] = json.loads(await listed(capsys, "--json", settings=settings))
-    assert found["aliases"]["big"] == "acme/large"
+    assert found["aliases"]["big"] == "inhouse/large"
     by_name = {model["name"]: model for model in found["models"]}
     mine = by_name["ollama/mine:7b"]
     assert (mine["usable"], mine["free"], mine["price"], mine["window_guessed"]) == (True, True, None, True)
@@ -90,7 +90,7 @@ async def test_local_servers_and_the_users_vendors_are_there(
     assert (sonnet["key"], sonnet["usable"], sonnet["default"], sonnet["tools"]) == (None, False, True, True)
     assert sonnet["price"]["cache_write_hour"] == 4.0
     assert sonnet["images"] is True
-    assert by_name["acme/large"]["key"] == "ACME_API_KEY"
+    assert by_name["inhouse/large"]["key"] == "INHOUSE_API_KEY"
 
 
 def test_the_program_has_the_command(tmp_path: Path):

@@ -39,7 +39,8 @@ def ask(tmp_path: Path, repo: Path, home: Path):
         ("/permissions", "  mode   ask\n"),
         ("/context", "system prompt\n"),
         ("/context all", "tools\n"),
-        ("/reminders", "nothing was told to the model yet\n"),
+        ("/reminders", "nothing was told to the model yet\n  environment    on\n"),
+        ("/reminders environment off", "the reminder environment is off from the next step on\n"),
         ("/why", "nothing was compacted yet"),
         ("/diff", "no changes\n"),
         ("/USAGE ", "  0 turns\n"),
@@ -164,6 +165,19 @@ def test_a_saved_session_can_be_looked_at(ask, repo: Path):
     assert (done.exit, done.err) == (0, "")
     assert "What is here?" in done.out and ANSWER in done.out
     assert (repo / "work.json").read_bytes() == before
+
+
+def test_a_saved_session_with_a_call_of_nothing_but_brackets_can_be_looked_at(ask, repo: Path):
+    assert ask("What is here?", "--export", "work.json").exit == 0
+    saved = json.loads((repo / "work.json").read_text())
+    call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "[" * 100_000}}
+    [at] = [number for number, each in enumerate(saved["messages"]) if each["role"] == "assistant"]
+    saved["messages"][at] |= {"content": None, "tool_calls": [call]}
+    saved["messages"].insert(at + 1, {"role": "tool", "tool_call_id": "c", "name": "read", "content": "x"})
+    (repo / "work.json").write_text(json.dumps(saved))
+    shown = [ask(f"/context {number}", "--resume", "work.json") for number in range(1, at + 3)]
+    assert {each.exit for each in shown} == {0}
+    assert any("[[[[" in each.out for each in shown)
 
 
 async def greet(session: Session, name: str) -> str:

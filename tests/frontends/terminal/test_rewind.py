@@ -132,3 +132,20 @@ def test_without_a_screen_that_moves_the_list_is_numbered(start: Start, repo: Pa
     terminal.line("/rewind 1 both overwrite")
     terminal.wait_for("back before the last prompt")
     assert (repo / "cart.py").read_text() == "price = 1\n"
+
+
+def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
+    key = "sk-ant-api03-" + "Zz9" * 30
+    terminal = start(step("One."), step("Two."), rows=40, columns=160, env={"ANTHROPIC_API_KEY": key})
+    terminal.wait_for(STATUS)
+    ask(terminal, f"use {key} please", "One.", STATUS)
+    ask(terminal, "/fork", "kept as fork 1")
+    told = [ask(terminal, "/fork list", "last: use")]
+    terminal.line("/rewind")
+    terminal.wait_for("Back to before which prompt?")
+    told.append(terminal.settle(0.2).rpartition("Back to before")[2])
+    terminal.key("esc")
+    terminal.wait_for("nothing was changed")
+    told.append(ask(terminal, "/redo", "again: use", "Two.", STATUS))
+    for each in told:
+        assert "use [" in each and "Zz9Zz9" not in each, each

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -230,3 +232,114 @@ def test_a_list_of_revisions_in_the_repository_goes_on(tmp_path: Path) -> None:
     for elsewhere in ("../x", "/etc/hostname", "~/x", ".env", "secrets/x"):
         git(workspace, "config", "blame.ignoreRevsFile", elsewhere)
         assert "blame.ignorerevsfile" in reason(workspace), elsewhere
+
+
+BORROWED = {
+    "plain": ("PLACE\n", None),
+    "in quotes": ('"PLACE"\n', None),
+    "behind more than is looked at": ("#" * 70_000 + "\nPLACE\n", None),
+    "by what is borrowed from": ("../../store\n", "info/alternates"),
+    "by a name that ends with a blank": ("../../store \n", None),
+}
+
+
+@pytest.mark.parametrize("name", BORROWED)
+def test_objects_of_another_repository_ask_however_they_are_borrowed(tmp_path: Path, name: str) -> None:
+    other, workspace = repository(tmp_path / "other"), repository(tmp_path / "workspace")
+    text, further = BORROWED[name]
+    place = f"{other}/.git/objects"
+    (workspace / "store" / "info").mkdir(parents=True)
+    (workspace / "store ").symlink_to(place)
+    if further:
+        (workspace / "store" / further).write_text(f"{place}\n")
+    (workspace / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (workspace / ".git" / "objects" / "info" / "alternates").write_text(text.replace("PLACE", place))
+    assert "borrows objects" in reason(workspace)
+
+
+def test_objects_in_the_workspace_may_be_borrowed(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    store = repository(workspace / "store") / ".git" / "objects"
+    (workspace / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    (workspace / ".git" / "objects" / "info" / "alternates").write_text(f"# of a part\n\n{store}\n")
+    assert verdict(workspace) == "allow"
+
+
+@pytest.mark.parametrize("end", [" ", "\t", "\x1f"])
+@pytest.mark.parametrize("pointer", [".git", ".git/commondir"])
+def test_a_pointer_is_read_to_its_end(tmp_path: Path, pointer: str, end: str) -> None:
+    """git takes blanks at its end for a part of the name, which another folder or a link may bear."""
+    other, workspace = repository(tmp_path / "other"), repository(tmp_path / "workspace")
+    (workspace / f"store{end}").symlink_to(other / ".git")
+    if pointer == ".git":
+        (workspace / ".git").rename(workspace / "store")
+        (workspace / ".git").write_text(f"gitdir: store{end}\n")
+    else:
+        repository(workspace / "store")
+        (workspace / pointer).write_text(f"../store{end}\n")
+    assert str(other / ".git") in reason(workspace)
+
+
+@pytest.mark.parametrize("part", ["commondir", "HEAD", "index", "packed-refs", "refs/heads/x", "info/attributes"])
+def test_a_pipe_in_gits_folder_asks_at_once(tmp_path: Path, part: str) -> None:
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".git" / part).unlink(missing_ok=True)
+    os.mkfifo(workspace / ".git" / part)
+    assert "no regular file" in reason(workspace) or "no whole repository" in reason(workspace)
+
+
+@pytest.mark.parametrize("part", ["commondir", "objects/info/alternates"])
+def test_a_file_of_nothing_but_noughts_is_an_empty_one(tmp_path: Path, part: str) -> None:
+    workspace = repository(tmp_path / "workspace")
+    (workspace / ".git" / part).parent.mkdir(exist_ok=True)
+    (workspace / ".git" / part).write_bytes(bytes(100))
+    assert verdict(workspace) in ("allow", "ask")
+
+
+def test_a_configuration_without_end_asks_at_once(tmp_path: Path) -> None:
+    workspace = repository(tmp_path / "workspace")
+    with (workspace / ".git" / "config").open("ab") as file:
+        file.truncate(2 << 30)
+    assert reason(workspace) == "the repository's configuration is too large"
+
+
+def no_folder(place: Path) -> None:
+    place.mkdir()
+
+
+def without_head(place: Path) -> None:
+    git(place.parent, "init", "-q")
+    (place / "HEAD").unlink()
+
+
+def head_of_other_blanks(place: Path) -> None:
+    git(place.parent, "init", "-q")
+    (place / "HEAD").write_text("ref:\x0brefs/heads/main\n")
+
+
+def head_behind_a_link(place: Path) -> None:
+    git(place.parent, "init", "-q")
+    (place / "HEAD").rename(place / "other")
+    (place / "HEAD").symlink_to("other")
+
+
+def without_references(place: Path) -> None:
+    git(place.parent, "init", "-q")
+    shutil.rmtree(place / "refs")
+
+
+PASSED_OVER = (no_folder, without_head, head_of_other_blanks, head_behind_a_link, without_references, os.mkfifo)
+
+
+@pytest.mark.parametrize("make", PASSED_OVER)
+def test_what_git_passes_over_is_no_repository(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """git looks further up then, where another repository with another configuration may be."""
+    whole = repository(tmp_path / "whole")
+    (whole / "sub").mkdir()
+    make(whole / "sub" / ".git")
+    found = subprocess.run(
+        ["git", "rev-parse", "--show-toplevel"], cwd=whole / "sub", capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == str(whole), "git itself takes the one above"
+    assert "no whole repository" in reason(whole / "sub")
+    assert verdict(whole, "cd sub && git status") == "ask"

@@ -486,6 +486,25 @@ async def test_capture_of_exactly_the_limit_is_whole(tmp_path: Path) -> None:
     assert (done.stdout, done.cut) == (b"12345", False)
 
 
+async def test_a_helper_reads_its_input_to_the_end(tmp_path: Path) -> None:
+    for data in (b"x", os.urandom(3 << 20)):
+        done = await capture(["cat"], cwd=tmp_path, stdin=data, limit=4 << 20)
+        assert (done.exit_code, done.stdout) == (0, data)
+
+
+async def test_a_helper_need_not_read_its_input(tmp_path: Path, number: str) -> None:
+    data = bytes(3 << 20)
+    assert (await capture(["true"], cwd=tmp_path, stdin=data)).exit_code == 0
+    done = await capture(["sh", "-c", "head -c 5 | wc -c; exec 0<&-; echo on"], cwd=tmp_path, stdin=data)
+    assert done.stdout.split() == [b"5", b"on"]
+    deaf = await capture(["sleep", number], cwd=tmp_path, stdin=data, timeout=0.2)
+    assert deaf.timed_out and sleepers(number) == []
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        await capture(["true"], cwd=tmp_path, stdin=data)
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
 async def test_cancelled_capture(tmp_path: Path, number: str) -> None:
     task = asyncio.create_task(
         capture(["sh", "-c", f"setsid sleep {number} & sleep {number}"], cwd=tmp_path, timeout=99)

@@ -65,7 +65,7 @@ def _no_git(folder: Path) -> CheckResult:
 
 
 async def _state(folder: Path) -> str:
-    branch = await asyncio.to_thread(head_of, folder) or "no branch"
+    branch = await asyncio.to_thread(head_of, folder, _PROBE_SECONDS) or "no branch"
     changed = await run_git(folder, "status", "--porcelain", "-z", timeout=_PROBE_SECONDS, limit=_CHANGES_LIMIT)
     if changed is None or changed.exit_code != 0 or changed.timed_out:
         return f"{branch}, changes unknown"

@@ -15,7 +15,8 @@ from codelet.providers.catalog import VENDORS, Vendor
 from codelet.providers.choice.choose import choose_model, local_servers
 from codelet.providers.choice.known import doubts
 from codelet.providers.connection import tls_context
-from codelet.settings import Settings, user_settings_file
+from codelet.setting_kinds import user_settings_file
+from codelet.settings import Settings
 
 _KEY_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY|AWS_ACCESS_KEY_ID|AWS_BEARER_TOKEN_BEDROCK|ANTHROPIC_AUTH_TOKEN")
 _PROXIES = ("https_proxy", "http_proxy", "all_proxy", "no_proxy")

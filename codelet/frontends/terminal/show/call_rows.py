@@ -44,7 +44,7 @@ def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
     function = call["function"]
     try:
         arguments = json.loads(function["arguments"])
-    except ValueError:
+    except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
         return call_title(function["name"], function["arguments"])
@@ -124,7 +124,7 @@ def _number(result: ToolResult) -> str:
     return plural(len(lines), one_line(result.counted, 20))
 
 
-_EXIT_LINE = re.compile(r"(?m)^\[(?:exit code (\d+)|ended by signal (\d+))\]$")
+_EXIT_LINE = re.compile(r"(?m)^\[(?:exit code (\d{1,9})|ended by signal (\d{1,9}))\]$")
 
 
 def reported_exit_code(text: str) -> int | None:

@@ -16,7 +16,7 @@ from rich.text import Span
 from codelet.frontends.terminal.show.highlight import COMMENT, KEYWORD, NAME, STRING, VALUE, part_of_file
 from codelet.record import Record
 
-HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 
 _MOST_CHARACTERS = 20_000
 """What comes behind these in a diff is not coloured: so much is read in some milliseconds, and a key may be waiting."""

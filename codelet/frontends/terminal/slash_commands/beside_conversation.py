@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.errors import CodeletError
+from codelet.errors import CodeletError, LimitReached
 from codelet.events import Event, Note, Text
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.slash_commands.export_import import import_session, snapshot_of, take_up
 from codelet.messages import kind_of, text_of, user
-from codelet.providers.protocol import TextChunk, ToolCallChunk, UsageChunk
+from codelet.providers.protocol import FinishChunk, TextChunk, ToolCallChunk, UsageChunk
 from codelet.safety.rules import parse_rule
 from codelet.safety.secrets import masked
 from codelet.system.text import clean, one_line
@@ -69,8 +69,9 @@ async def by_the_way(repl: ReplControls, argument: str) -> None:
 async def _answered(session: Session, question: str) -> AsyncGenerator[Event, None]:
     """The answer as it comes. What it costs counts; the tools stand in the request for the cache's sake alone."""
     asked = user(prompt.BY_THE_WAY.format(question=question))
-    request = session.upkeep.request([*session.conversation.sent(), asked])
-    used, said, called = None, False, False
+    allowed = session.meter.beside()
+    request = session.upkeep.request([*session.conversation.sent(), asked], max_output=allowed.output)
+    used, said, called, cut = None, False, False, False
     try:
         async with aclosing(session.provider.stream(request)) as chunks:
             async for chunk in chunks:
@@ -82,8 +83,12 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
                         called = True
                     case UsageChunk(usage=usage):
                         used = usage
+                    case FinishChunk(reason="length"):
+                        cut = True
     finally:
         session.meter.count(used)
+    if cut:
+        raise LimitReached(allowed.why_cut)
     if called:
         yield Note("the model wanted to use a tool, which it cannot do here: ask it with a prompt")
     elif not said:
@@ -101,7 +106,7 @@ async def fork(repl: ReplControls, argument: str) -> None:
         repl.screen.note("no fork was kept yet; /fork keeps the conversation as it is now")
     elif argument == "list":
         for place, snapshot in enumerate(kept, 1):
-            repl.screen.note(f"{place}  {_described(snapshot)}")
+            repl.screen.note(f"{place}  {_described(snapshot, repl.session)}")
     elif not repl.session.messages:
         repl.screen.note("there is no conversation to keep yet")
     else:
@@ -116,12 +121,13 @@ async def fork(repl: ReplControls, argument: str) -> None:
         usage, cost = repl.session.meter.usage, repl.session.meter.cost
         take_up(repl, wanted)
         repl.session.meter.usage, repl.session.meter.cost = usage, cost  # what was spent was spent
-        repl.screen.note(f"on with fork {number}: {_described(wanted)}; what was here until now is fork {number}")
+        told = _described(wanted, repl.session)
+        repl.screen.note(f"on with fork {number}: {told}; what was here until now is fork {number}")
 
 
-def _described(snapshot: Snapshot) -> str:
+def _described(snapshot: Snapshot, session: Session) -> str:
     said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
-    newest = one_line(said[-1], 50) if said else "nothing"
+    newest = one_line(session.mask(said[-1]), 50) if said else "nothing"
     return f"{plural(len(snapshot.messages), 'message')}, {tokens(snapshot.token_count)} tokens, last: {newest}"
 
 

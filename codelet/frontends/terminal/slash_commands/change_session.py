@@ -174,7 +174,7 @@ async def redo(repl: ReplControls, argument: str) -> None:
     if prompt is None:
         repl.screen.note("there is no prompt to send again")
         return
-    repl.screen.note(f"again: {one_line(prompt, 60)}")
+    repl.screen.note(f"again: {one_line(repl.session.mask(prompt), 60)}")
     await repl.turn(repl.session.send(prompt))
 
 

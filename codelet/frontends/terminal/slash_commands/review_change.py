@@ -161,6 +161,7 @@ class _ReviewInRepl:
             error, stopped = caught, None
         finally:
             self.report = run.report(error, stopped)
+            opened.spending.settle()
         status: ResultStatus = "failed" if self.report.partial else "done"
         found = len(self.report.findings)
         yield ToolResult(

@@ -153,7 +153,7 @@ def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], lo
     at = _clock(point.at) if point.at else "     "
     room = repl.screen.width - 13
     files = one_line(", ".join(names[:_MOST_NAMED]) + more, room // 2)
-    told = one_line(repl.pastes.fold(point.prompt), room - len(files) - 2 if files else room)
+    told = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), room - len(files) - 2 if files else room)
     return styled((f"{number:>2} ", ACCENT), (f"{at} ", QUIET), told, (f"  {files}" if files else "", QUIET))
 
 
@@ -163,7 +163,7 @@ async def _chosen_what(
     """What the user wants back; without files there is nothing to choose."""
     if not plan:
         return "conversation"
-    asked = one_line(repl.pastes.fold(point.prompt), max(repl.screen.width - 9, 10))
+    asked = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), max(repl.screen.width - 9, 10))
     head = [styled((f"Before: {asked}", "bold"))]
     head += [_back_row(back) for back in plan[:_MOST_LISTED]]
     if len(plan) > _MOST_LISTED:

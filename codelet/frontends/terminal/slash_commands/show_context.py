@@ -19,6 +19,7 @@ from codelet.system.text import clean, one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.context.reminders import ReminderRow
     from codelet.context.rows import ContextRow
     from codelet.frontends.terminal.screen import Screen
     from codelet.loop.session import Session
@@ -93,7 +94,7 @@ def _arguments(written: str) -> str:
     """A call's arguments, one a line; as they were written where they are no object."""
     try:
         parsed = json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return written
     if not isinstance(parsed, dict):
         return written
@@ -225,7 +226,7 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
     found = next((row for row in rows if row.kind.lower() == kind.lower()), None)
     if kind and found is None:
         known = ", ".join(row.kind for row in rows)
-        screen.fail(f"there is no reminder {kind}; there are {known}" if known else "nothing was told to the model yet")
+        screen.fail(f"there is no reminder {one_line(kind, 60)}" + (f"; there are {known}" if known else ""))
     elif found is not None and switch in ("on", "off"):
         (ledger.off.discard if switch == "on" else ledger.off.add)(found.kind)
         screen.note(f"the reminder {found.kind} is {switch} from the next step on")
@@ -233,17 +234,25 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
         screen.fail(f"a reminder is switched on or off: {one_line(switch, 60)} is neither")
     elif found is not None:
         screen.say(*wrap(styled((clean(found.text or "it is not in the list now"), QUIET)), screen.width))
-    elif not rows:
+    elif not any(row.told for row in rows):
         screen.note("nothing was told to the model yet")
+        for row in rows:
+            screen.say(styled((f"  {row.kind:<15}", ACCENT), *_switch(row)))
     else:
         for row in rows:
+            if row.on and not row.told:
+                continue
             line = styled(
-                (f"  {row.kind:<13}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
+                (f"  {row.kind:<15}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
             )
-            line.append("on" if row.on else "off", "" if row.on else WARN)
-            screen.say(line)
+            screen.say(line.append(*_switch(row)))
         screen.say(*_tool_rows(session))
         screen.note("/reminders TYPE shows one, /reminders TYPE off switches it off")
+
+
+def _switch(row: ReminderRow) -> tuple[str, str]:
+    """Whether a reminder is on, and in which style that stands."""
+    return ("on", "") if row.on else ("off", WARN)
 
 
 def _tool_rows(session: Session) -> list[Text]:
@@ -251,4 +260,4 @@ def _tool_rows(session: Session) -> list[Text]:
     from codelet.context.tokens import estimate_text
 
     sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.tools]
-    return [styled((f"  {name:<13}", ACCENT), f"{tokens(size):>6} tokens  ", ("a tool", QUIET)) for name, size in sizes]
+    return [styled((f"  {name:<15}", ACCENT), f"{tokens(size):>6} tokens  ", ("a tool", QUIET)) for name, size in sizes]

@@ -69,3 +69,9 @@ def test_of_a_row_that_is_too_wide_the_change_is_shown(tab: str) -> None:
     assert (marked(minus), marked(plus)) == ([], ["another "])
     shorter, longer = diff_rows(unified(old + "x\n", new.replace(" end", " e" * 40) + "x\n", "a.py"), 40, Signs())[:2]
     assert max(shorter.cell_len, longer.cell_len) <= 40 and "another" in longer.plain and longer.plain.endswith("…")
+
+
+def test_a_header_with_a_number_without_end_opens_no_hunk() -> None:
+    long = "9" * 5_000
+    rows = diff_rows(f"@@ -1 +1 @@\n-x = 1\n+x = 2\n@@ -{long} +{long} @@\n-y = 1\n+y = 2\n", 80, Signs())
+    assert [row.plain.strip() for row in rows if " = " in row.plain][:2] == ["1 - x = 1", "1 + x = 2"]

@@ -1,4 +1,4 @@
-"""The tools that change a file: `write`, all of it, and `edit`, exact text in it, several places at once."""
+"""The tools for one file: `read`, with line numbers; `write`, all of it; `edit`, exact text, several places at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,33 @@ class Replacement(TypedDict):
     all: NotRequired[bool]
 
 
-def touches(arguments: Arguments) -> tuple[Touch, ...]:
+def reads(arguments: Arguments) -> tuple[Touch, ...]:
+    """The file or folder that is read, or searched."""
+    return (Touch("read", str(arguments.get("path") or ".")),)
+
+
+def read_title(arguments: Arguments) -> str:
+    """The path, and the lines where only some are wanted: `src/app.py:1-40`."""
+    path = str(arguments.get("path", ""))
+    start, end, limit = (arguments.get(key) for key in ("start", "end", "limit"))
+    start = start or arguments.get("offset")
+    if not isinstance(end, int) and isinstance(limit, int):
+        end = (start if isinstance(start, int) else 1) + limit - 1
+    if isinstance(start, int) or isinstance(end, int):
+        return f"{path}:{start or 1}-{end or ''}"
+    return path
+
+
+async def read(
+    context: ToolContext, progress: Progress, *, path: str, offset: int = 1, limit: int = 2000
+) -> ToolOutput:
+    """Read a text file as numbered lines, `limit` from `offset` on, or list a folder."""
+    from codelet.tools.pages import read_path
+
+    return await read_path(context, path, offset, limit)
+
+
+def writes(arguments: Arguments) -> tuple[Touch, ...]:
     """The file."""
     return (Touch("write", str(arguments.get("path") or ".")),)
 
@@ -64,7 +90,8 @@ async def edit(context: ToolContext, progress: Progress, *, path: str, edits: li
 
 
 TOOLS = (
-    tool(write, touches=touches, title=title, preview=write_preview),
-    tool(edit, touches=touches, title=title, preview=edit_preview),
+    tool(read, touches=reads, title=read_title),
+    tool(write, touches=writes, title=title, preview=write_preview),
+    tool(edit, touches=writes, title=title, preview=edit_preview),
 )
 """In the order in which the model sees them."""

@@ -1,0 +1,152 @@
+"""Where a request goes: the endpoint of a model, with its address and its key, and which wire it speaks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from codelet.errors import UsageError
+from codelet.providers.catalog import CUSTOM, Vendor, Wire, is_vendor, vendor_of
+from codelet.providers.facts import asked_wire, on_this_machine, real_name
+from codelet.record import Record
+
+_AT_OPENAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)"
+OWN_KEY = "CODELET_API_KEY"
+"""The variable whose key is sent to whichever server is asked."""
+
+
+class Endpoint(Record, kw_only=True):
+    """Where a request goes: the vendor, its address and key as this process knows them.
+
+    `key_from` is the variable that holds the key, where there is one.
+    """
+
+    vendor: Vendor
+    base: str
+    key: str | None
+    key_from: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The vendor's name for people, with the address where it is not the vendor's own."""
+        return self.vendor.name if self.base == self.vendor.base else self.base
+
+    @property
+    def check(self) -> str:
+        """What to look at where it cannot be reached."""
+        own = self.vendor.local and self.base == self.vendor.base
+        return f"whether {self.vendor.name} runs, and --api-base" if own else "the network and --api-base"
+
+    @property
+    def key_name(self) -> str:
+        """The variable that the key came from, or those to set, as an error message names them."""
+        if self.key_from is not None:
+            return self.key_from
+        names = self.vendor.key_names[:1]
+        return names[0] if names and self.base == self.vendor.base else " or ".join((OWN_KEY, *names))
+
+    @property
+    def local(self) -> bool:
+        """Whether it is on this machine."""
+        return on_this_machine(self.base)
+
+    def model_name(self, model: str) -> str:
+        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models, with
+        the place where Fireworks keeps those that it serves to everybody, and with the maker at Vertex AI.
+        """
+        prefix, _, rest = real_name(model).partition("/")
+        if prefix == "openrouter" and "/" not in rest:
+            return model
+        if prefix == "fireworks_ai" and "/" not in rest:
+            return f"accounts/fireworks/models/{rest}"
+        if prefix == "vertex_ai" and "/" not in rest:
+            return f"google/{rest}"
+        return rest if rest and (prefix == self.vendor.prefix or is_vendor(prefix)) else model
+
+    def origin(self, model: str) -> str:
+        """What marks the fields that only this server can read: its address, and the maker where it serves several."""
+        maker = self.model_name(model).rpartition("/")[0]
+        return f"{self.base}#{maker}" if maker else self.base
+
+
+def endpoint_for(
+    model: str,
+    api_base: str | None,
+    api_key: str | None,
+    environment: Mapping[str, str] = os.environ,
+    own: Sequence[Vendor] = (),
+) -> Endpoint | None:
+    """The native endpoint for a model, or None where there is none. Raises UsageError without a needed key.
+
+    With `api_base` every name is native: Anthropic's wire for Anthropic's names, one of OpenAI's for others.
+    """
+    vendor = vendor_of(model, own)
+    if vendor is None and api_base is None:
+        return None
+    vendor = vendor or CUSTOM
+    key_from = key_variable(vendor, api_key, environment)
+    key = api_key or (environment[key_from] if key_from else None)
+    key = _checked_key(key) if key else None
+    if vendor.cloud:
+        at_home = _in_cloud(vendor, model, api_base, environment, key=key is not None)
+        if at_home is None:
+            return None
+        vendor = at_home
+    base = api_base or base_of(vendor, environment)
+    if key is None and not vendor.local and base == vendor.base:
+        raise UsageError(f"no key for {vendor.name}: set {vendor.key_names[0]}, or choose another --model")
+    return Endpoint(vendor=vendor, base=base.rstrip("/"), key=key, key_from=key_from)
+
+
+def _in_cloud(
+    vendor: Vendor, model: str, api_base: str | None, environment: Mapping[str, str], *, key: bool
+) -> Vendor | None:
+    """The vendor with the address and the protocol of that model; None where litellm has to reach it."""
+    from codelet.providers.addresses.clouds import has_messages, place_of
+
+    name = real_name(model).partition("/")[2]
+    wire: Wire = "anthropic" if has_messages(vendor.prefix, name) else "openai"
+    if api_base is not None:
+        return vendor.replace(wire=wire)
+    place = place_of(vendor.prefix, name, environment, key=key)
+    return None if place is None else vendor.replace(base=place, wire=wire)
+
+
+def speaks_responses(model: str, endpoint: Endpoint) -> bool:
+    """Whether it is asked over OpenAI's Responses: where its name says so, at OpenAI, and OpenAI's in a cloud."""
+    asked, prefix = asked_wire(model), endpoint.vendor.prefix
+    if asked is not None or (prefix not in ("openai", "") and not endpoint.vendor.cloud):
+        return asked == "responses"
+    if endpoint.vendor.cloud:
+        from codelet.providers.addresses.clouds import has_responses
+
+        return has_responses(prefix, real_name(model).partition("/")[2])
+    return "openai" in (base := endpoint.base.lower()) and re.match(_AT_OPENAI, base) is not None
+
+
+def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The variable that a key comes from: codelet's own, where `api_key` was given, else the vendor's; None without."""
+    if api_key:
+        return OWN_KEY
+    return next((name for name in (vendor.key_names if vendor else ()) if environment.get(name)), None)
+
+
+def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
+    """The vendor's address, or the one that a variable moves it to."""
+    moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)
+    if moved is None:
+        return vendor.base
+    if not vendor.local:
+        return moved
+    from codelet.providers.addresses import local_base  # only where one is moved
+
+    return local_base(moved, vendor.base)
+
+
+def _checked_key(key: str) -> str:
+    """The key as a header can carry it; a line end at its end, as files have it, is taken off."""
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise UsageError("the API key holds characters that no key has; was it copied whole?")
+    return key
