@@ -26,13 +26,10 @@ def answer_of_command(
     something is `piped` to one. What changes the session says so where nothing of that is `kept`.
     """
     commands = commands_for(session)
-    name = prompt.split(maxsplit=1)[0][1:]
     try:
-        found = commands.find(prompt)
+        found = commands.named_by(prompt)
     except LookupError as error:
-        if not name or commands.near(name.lower()) is None:
-            return None
-        raise UsageError(f"{error.args[0]}; to send it as a prompt, begin with a blank") from None
+        raise UsageError(str(error.args[0])) from None
     if found is None:
         return None
     command, argument = found

@@ -24,7 +24,7 @@ from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
-from codelet.frontends.terminal.slash_commands.slash_command import Commands
+from codelet.frontends.terminal.slash_commands.slash_command import Commands, run_if_command
 from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
 from codelet.opening import mentioned
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.choice.known import KnownModel
     from codelet.safety.sandbox import Confinement
-
 
 _AT_ONCE = frozenset({"help", "usage", "context", "mode", "model", "permissions", "tools"})
 """Commands that act while a turn runs: they look, or set what only the next call reads."""
@@ -144,10 +143,11 @@ class Repl:
             self.attention.end()
 
     async def _begin(self, text: str) -> None:
-        """Send the prompt of the command line to the model, whatever it begins with: it may come from a file."""
+        """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
         self._echo(text)
         self.prompt_line.remember(text)
-        await self._ask_model(text)
+        if not await run_if_command(self, self.commands, text):
+            await self._ask_model(text)
         self._part()
 
     async def evaluate(self, text: str) -> None:

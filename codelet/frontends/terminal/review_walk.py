@@ -54,7 +54,7 @@ class ReviewWalk:
         """The finding: what it says, the change around it, what is suggested."""
         from rich.text import Text
 
-        from codelet.frontends.terminal.show.console import wrap
+        from codelet.frontends.terminal.show.console import wrap, wrap_indented
         from codelet.frontends.terminal.show.diff_rows import diff_rows
 
         finding, width = self.finding, screen.width
@@ -66,10 +66,10 @@ class ReviewWalk:
         )
         rows: list[Text] = [*wrap(head, width)]
         confirmed = ", confirmed" if finding.verified else ""
-        facts = f"  {finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed})"
-        rows += wrap(Text(facts, "dim"), width)
+        facts = f"{finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed})"
+        rows += wrap_indented(Text(facts, "dim"), width, "  ")
         for line in with_codes(finding.explanation).split("\n"):
-            rows += wrap(Text(f"  {line}"), width)
+            rows += wrap_indented(Text(line), width, "  ")
         rows += diff_rows(self._around(finding), width, screen.signs)
         if finding.suggestion is not None:
             rows += [Text("  suggested:", "dim"), *diff_rows(with_codes(finding.suggestion), width, screen.signs)]

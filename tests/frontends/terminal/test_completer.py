@@ -1,4 +1,4 @@
-"""What Tab offers behind an @: names that can stand there, quoted where need be, and paths out of the workspace."""
+"""What Tab offers behind an @: names that can stand there, in quotes where needed, and paths out of the workspace."""
 
 from __future__ import annotations
 

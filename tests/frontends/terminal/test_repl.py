@@ -378,6 +378,29 @@ def test_history_and_its_search_stay_in_memory(start: Start, home: Path) -> None
     assert list(home.rglob("*")) == []
 
 
+@pytest.mark.parametrize(
+    ("prompt", "told", "line"),
+    [
+        ("/help mode", "show the mode, or set it", ""),
+        ("/plan add write tests", "1. [ ] write tests", ""),
+        ("/export kept.json", "· /export runs with Enter", "/export kept.json"),
+        ("/contxt", "✗ there is no command /contxt; did you mean /context?", "/contxt"),
+        ("/etc/hosts", "One.", ""),
+        (" /help", "One.", ""),
+        ("/ usage", "One.", ""),
+        ("!touch made", "One.", ""),
+    ],
+)
+def test_a_command_as_the_first_prompt(start: Start, repo: Path, prompt: str, told: str, line: str) -> None:
+    """It runs as with -p, or waits for Enter; what a file might begin with neither writes nor runs anything."""
+    terminal = start(step("One."), arguments=(prompt,), columns=120)
+    terminal.wait_for(STATUS)
+    terminal.wait_for(told)
+    terminal.until(lambda: terminal.text.split("\n")[-2].rstrip() == f"› {line}".rstrip(), "the prompt, with the line")
+    assert ("One." in terminal.scrollback) == (told == "One.")
+    assert not (repo / "kept.json").exists() and not (repo / "made").exists()
+
+
 def test_a_command_of_the_user_goes_along(start: Start, repo: Path) -> None:
     terminal = start(step("I saw it."), columns=160, rows=40)
     terminal.wait_for(STATUS)

@@ -16,7 +16,13 @@ from tests.support.terminal import Terminal
 
 FAULTS = [
     Fault("eval(", replacement="    use(order)"),
-    Fault("document.write", rule="cross-site-scripting", title="Text becomes markup", severity="medium"),
+    Fault(
+        "document.write",
+        rule="cross-site-scripting",
+        title="Text becomes markup",
+        severity="medium",
+        explanation="What stands in a is written into the page as it is: a script in it runs " * 3,
+    ),
 ]
 
 
@@ -49,7 +55,8 @@ def test_the_findings_one_by_one(terminal: Terminal) -> None:
     assert "suggested:" in first and "use(order)" in first
     terminal.key("enter")
     terminal.wait_for("2 of 2  medium  lib.js:2  Text becomes markup")
-    terminal.settle()
+    explained = terminal.settle().rpartition("2 of 2  medium")[2].split("     1   export")[0].split("\n")[1:-1]
+    assert len(explained) > 3 and {row[:2] for row in explained} == {"  "}, "further rows keep their margin"
     assert "that was the last finding" in ask(terminal, "/review next", "last finding")
     ask(terminal, "/review previous", "1 of 2  high")
     ask(terminal, "/review quit", "the review is closed")

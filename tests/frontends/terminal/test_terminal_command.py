@@ -62,7 +62,9 @@ def test_it_has_a_terminal_that_programs_can_use(start: Start, repo: Path) -> No
 def test_what_a_program_left_of_its_own_is_taken_back(start: Start) -> None:
     terminal = start(step("I saw it."), step("And again."), rows=20)
     terminal.wait_for(STATUS)
-    terminal.line(r"!printf 'drawn\033)0\016\033[3;6r\033[5;1H'")  # line drawing for letters, and four rows that scroll
+    # Line drawing for letters, and four rows that scroll; the line's echo is not taken for its output.
+    terminal.line(r"!printf 'dra\167n\033)0\016\033[3;6r\033[5;1H'")
+    terminal.wait_for("drawn")
     back(terminal)
     for said in ("I saw it.", "And again."):
         terminal.line("well?")

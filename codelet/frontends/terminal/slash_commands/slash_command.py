@@ -180,6 +180,21 @@ class Commands:
             raise LookupError(f"/{name} takes nothing after it, so nothing was done: {one_line(argument, 60)}")
         return found, argument.strip()
 
+    def named_by(self, prompt: str) -> tuple[SlashCommand, str] | None:
+        """The command that a prompt of the command line means, with its argument; None for one that is for the model.
+
+        Raises LookupError for a word that is nearly a command; a path such as /etc/hosts is none.
+        """
+        if not prompt.startswith("/"):
+            return None
+        name = prompt.split(maxsplit=1)[0][1:]
+        try:
+            return self.find(prompt)
+        except LookupError as error:
+            if not name or self.near(name.lower()) is None:
+                return None
+            raise LookupError(f"{error.args[0]}; to send it as a prompt, begin with a blank") from None
+
     def near(self, name: str) -> str | None:
         """The command that was probably meant by a name that none has."""
         names = [name for command in self for name in command.names]
@@ -222,6 +237,30 @@ class Commands:
         *others, last = [f"/{each}" for each in (begun if close in begun else [close])]
         meant = f"{', '.join(others)} or {last}" if others else last
         return f"there is no command /{name}; did you mean {meant}?"
+
+
+async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
+    """Run the command line's prompt where it is a command that -p would run; any other waits in the line for Enter.
+
+    False for a prompt that is no command.
+
+    The prompt may come from a file, which is to change nothing outside the session by what it begins with.
+    """
+    try:
+        found = commands.named_by(prompt)
+    except LookupError as error:
+        repl.screen.fail(str(error.args[0]))
+        repl.prefill = prompt
+        return True
+    if found is None:
+        return False
+    command, argument = found
+    if command.show is not None:
+        await command.show(repl.screen, repl.session, argument)
+    else:
+        repl.screen.note(f"/{command.name} runs with Enter")
+        repl.prefill = prompt
+    return True
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
