@@ -44,13 +44,20 @@ class MachineState(TypedDict, total=False):
     uptime_seconds: float
 
 
+def _platform() -> str:
+    """The system, its release and processor, and its C library: `platform.platform` would run a program, `uname`."""
+    system = os.uname()
+    library = "".join(platform.libc_ver())
+    return "-".join((system.sysname, system.release, system.machine, *(("with", library) if library else ())))
+
+
 def machine_state(workspace: Path) -> MachineState:
     """Platform, Python, memory in MB, the use of the workspace's disk and the battery in per cent, the uptime
     in seconds, and the user's largest processes. Reads a few hundred small files: call it in a thread.
     """
     state: MachineState = {
         "workspace": str(workspace),
-        "platform": platform.platform(terse=True),
+        "platform": _platform(),
         "python": platform.python_version(),
     }
     memory = {name: int(size) / 1024 for name, size in _MEMORY.findall(_text(Path("/proc/meminfo")))}

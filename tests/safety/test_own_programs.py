@@ -17,9 +17,12 @@ from codelet.system.git import run_git
 from codelet.system.process import find_program
 from tests.e2e.conftest import Codelet
 from tests.support.bodies import messages_of
+from tests.support.program import descendants
+from tests.support.recorded import STATUS, Start, bash, step
 from tests.support.repo import git, plain
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.needs("git")
 
@@ -60,6 +63,35 @@ def test_git_and_ripgrep_are_not_taken_from_the_workspace(
         assert "gitStatus" in model_server.requests[0].body.decode()
     subprocess.run([folder / "git", "version"], check=True, capture_output=True)
     assert canary.exists(), "the trap itself does not work"
+
+
+@pytest.mark.parametrize("path", ["", ".", "NAMED"])
+def test_nothing_is_run_to_tell_of_the_machine(
+    codelet: Codelet, model_server: ModelServer, canary: Path, path: str
+) -> None:
+    trap(codelet.cwd, "uname", canary)
+    env = first(path.replace("NAMED", str(codelet.cwd)))
+    assert codelet("-p", "/env", env=env).exit == 0
+    model_server.script = [Reply("done")]
+    assert codelet("-p", "hi", "--export", "work.json", env=env).exit == 0
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("pager", [None, "less", "more -f"])
+def test_the_pager_is_not_taken_from_the_workspace(start: Start, repo: Path, canary: Path, pager: str | None) -> None:
+    for name in ("less", "more"):
+        trap(repo, name, canary)
+    env = first(".") | {"PAGER": pager}
+    terminal = start(step("", bash("seq 1 200")), step("Counted."), arguments=("--yes",), env=env)
+    terminal.wait_for(STATUS)
+    terminal.line("count")
+    terminal.wait_for("2 steps")
+    terminal.wait_for(STATUS)
+    terminal.child.send("\x0f")
+    until(lambda: descendants(terminal.pid), "the pager")
+    terminal.wait_for("\n  12\n")
+    terminal.type("q")
+    assert not canary.exists()
 
 
 def test_git_that_is_only_in_the_workspace_is_not_run(

@@ -101,9 +101,8 @@ class ApprovalDialog:
                 at for at, choice in enumerate(choices) if choice.means == "no" or not question.verdict.person_may
             )
             self._open = _Open(question, answer_to_come, choices, time.monotonic(), first=first, mark=first)
-            self._keyboard.handler = self._key
-            self._show()
             try:
+                self._show_to_answer()
                 answer = await self._open.answer
             finally:
                 self._cancel_press(self._open)
@@ -117,6 +116,19 @@ class ApprovalDialog:
     def redraw(self) -> None:
         """Lay the question out again: the window has another size."""
         if self._open is not None:
+            self._show()
+
+    def _show_to_answer(self) -> None:
+        """Show the question and listen for its answer. What is pressed while it is drawn, which may take a second, goes
+        to the line as before: nobody has seen what it would answer.
+        """
+        assert self._open is not None
+        self._show()
+        typed = self._typed()
+        self._keyboard.read_pressed()
+        self._keyboard.handler = self._key
+        self._open.shown_at = time.monotonic()
+        if self._typed() != typed:
             self._show()
 
     async def _until_typing_ends(self) -> None:

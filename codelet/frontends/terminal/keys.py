@@ -148,6 +148,16 @@ class Keyboard:
         with self.lent(), self._input.cooked_mode():
             yield
 
+    def read_pressed(self) -> None:
+        """Hand on at once all that was pressed until now: it was not meant for a handler that comes after."""
+        self._cancel_flush()
+        while presses := self._input.read_keys():
+            self._hand_on(presses)
+        if self._input.closed:
+            self._closed()
+            return
+        self._flush_soon()
+
     def _ready(self) -> None:
         self._cancel_flush()
         presses = self._input.read_keys()

@@ -61,13 +61,22 @@ async def _page(text: str, line: int) -> bool:
 
 
 def _command() -> Sequence[str]:
-    """The pager as the user named it in PAGER, else one that is there; nothing on a dumb terminal."""
+    """The pager as the user named it in PAGER, else one that is there; nothing on a dumb terminal.
+
+    A name without a folder is not looked for in the workspace.
+    """
+    from codelet.settings import current_folder
+    from codelet.system.process import find_program
+
     if is_dumb_terminal():
         return []
     try:
         named = shlex.split(os.environ.get("PAGER", ""))
     except ValueError:
         named = []
-    if named and shutil.which(named[0]):
+    if named and "/" in named[0] and shutil.which(named[0]):
         return named
-    return next(([name] for name in ("less", "more") if shutil.which(name)), [])
+    for name, *rest in (*([named] if named else ()), ["less"], ["more"]):
+        if program := find_program(name, current_folder()):
+            return [program, *rest]
+    return []

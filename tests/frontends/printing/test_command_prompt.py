@@ -169,6 +169,11 @@ def test_the_machine_formats_have_it_as_their_result(ask):
     assert "terminal" in refused["error"]
 
 
+def test_a_new_file_is_one_row_whatever_its_name_holds(ask, repo: Path):
+    (repo / "a\n  new b\r  new c\x1b[2J").write_text("x\n")
+    assert [line for line in ask("/diff").out.split("\n") if "new" in line] == ["  new a new b new c"]
+
+
 def test_a_saved_session_can_be_looked_at(ask, repo: Path):
     assert ask("What is here?", "--export", "work.json").exit == 0
     before = (repo / "work.json").read_bytes()

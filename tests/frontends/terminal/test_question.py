@@ -45,6 +45,21 @@ def made(repo: Path) -> Path:
 class TestTyping:
     """What looks like typing answers nothing."""
 
+    @pytest.mark.parametrize("key", ["enter", "y"])
+    def test_what_is_pressed_while_the_question_is_drawn(self, start: Start, repo: Path, key: str) -> None:
+        """Letters without ink are slow to show, which a model may make use of: the key came before the question."""
+        slow = ('x = """' + "\u0430\u200b\u202e" * 200 + "\n") * 3_000
+        terminal = start(step("Now.", ("write", {"path": "made.py", "content": slow})), step("Done."))
+        terminal.wait_for("›")
+        terminal.line("go")
+        time.sleep(1.0)  # clock: as nobody reads what it writes, the program waits in the middle of the question
+        terminal.child.send("\r" if key == "enter" else key)
+        time.sleep(0.1)  # clock: until the key has arrived
+        terminal.wait_for("above this screen")
+        wait(terminal, 1.5)
+        assert "above this screen" in terminal.text
+        assert not (repo / "made.py").exists()
+
     @pytest.mark.parametrize("words", ["wait", "and now", "yes please", "ayn", "no"])
     def test_a_sentence(self, start: Start, made: Path, words: str) -> None:
         terminal = start(step("Now.", bash(MADE), bash("pytest -x")), step("Done."))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codelet.system.git import GitAnswer
 
 _MOST_NEW = 40
+_LONGEST_NAME = 1_000
 _MOST_ROWS = 400
 _MOST_BYTES = 4 << 20
 
@@ -130,4 +131,4 @@ async def _work_tree(screen: Screen, session: Session) -> None:
         screen.note("no changes")
         return
     rows = diff_rows(changes, screen.width, screen.signs, limit=_MOST_ROWS, files=True)
-    screen.say(*rows, *(styled("  new ", (clean(name), "green")) for name in names[:_MOST_NEW]))
+    screen.say(*rows, *(styled("  new ", (one_line(name, _LONGEST_NAME), "green")) for name in names[:_MOST_NEW]))
