@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from codelet import prompt
 from codelet.context import Compactor, Entry
 from codelet.extensions.base import ExportPart, Extension, Guard, GuardedCall, Noted
 from codelet.extensions.late import Late, LateFileHistory, LatePlans, LateTasks
@@ -30,6 +29,12 @@ if TYPE_CHECKING:
     from codelet.extensions.profiles.profile import Profile
     from codelet.loop.toolbox import Safeguards
     from codelet.safety.audit.log import AuditLog
+
+_MADE_BY_IT = "it"
+_MADE_BY_SOME = "it, or a command in the background,"
+_PROTECTED = "[{by} made {names}, which programs outside the sandbox obey: tell the user, or ask with unconfined]"
+_MOVED_ASIDE = "{name} (moved aside to {aside})"
+_MADE_READ_ONLY = "[{by} made {names}, which commands can read but not write from now on]"
 
 
 def export_keys() -> dict[str, Mapping[str, Any]]:
@@ -242,18 +247,18 @@ class ProtectedFiles(Extension, Guard):
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The output, failed where the command made such files."""
-        by = prompt.MADE_BY_SOME if self._sandbox.held else prompt.MADE_BY_IT
+        by = _MADE_BY_SOME if self._sandbox.held else _MADE_BY_IT
         made = self._sandbox.newly_protected() if call.ran else ()
         if not made:
             return output
         obeyed = [
-            prompt.MOVED_ASIDE.format(name=one.name, aside=one.aside) if one.aside else one.name
+            _MOVED_ASIDE.format(name=one.name, aside=one.aside) if one.aside else one.name
             for one in made
             if not one.stays
         ]
         stays = [one.name for one in made if one.stays]
-        told = [prompt.MADE_READ_ONLY.format(by=by, names=", ".join(stays))] if stays else []
-        told += [prompt.PROTECTED.format(by=by, names=", ".join(obeyed))] if obeyed else []
+        told = [_MADE_READ_ONLY.format(by=by, names=", ".join(stays))] if stays else []
+        told += [_PROTECTED.format(by=by, names=", ".join(obeyed))] if obeyed else []
         return output.replace(text="\n".join((output.text, *told)), failed=output.failed or bool(obeyed))
 
 

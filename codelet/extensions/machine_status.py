@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.context.reminders.sources import Environment
 from codelet.extensions.base import Command, Extension
@@ -16,6 +15,9 @@ from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.context.reminders import ReminderLedger
+
+_MACHINE = "The machine at the start of this turn: {state}."
+
 
 _LONGEST_NAME = 40
 _PROCESSES_TOLD = 3
@@ -88,7 +90,7 @@ def line_of(state: MachineState) -> str:
         ("battery", _percent(state.get("battery_percent"))),
         ("largest processes", "; ".join(map(_process, state.get("processes", [])[:_PROCESSES_TOLD]))),
     )
-    return prompt.MACHINE.format(state=", ".join(f"{label} {text}" for label, text in parts if text))
+    return _MACHINE.format(state=", ".join(f"{label} {text}" for label, text in parts if text))
 
 
 def _memory(state: MachineState) -> str:

@@ -11,10 +11,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Noted
 from codelet.system.text import one_line
+
+_TOOL_FAILS = (
+    "{name} has failed or was refused {count} times in a row ({missed} of {all} calls in this session). Do not repeat "
+    "it unchanged: find out why, or go another way."
+)
+
 
 FAILURES_TOLD = 3
 """After so many failures or refusals of one tool in a row, in one turn, the model is told."""
@@ -120,7 +125,7 @@ class Statistics(Extension, Guard, Source):
             figures = self._of(name)
             missed = int(figures["failures"] + figures["denials"])
             all_calls = int(figures["calls"] + figures["denials"])
-            lines.append(prompt.TOOL_FAILS.format(name=name, count=count, missed=missed, all=all_calls))
+            lines.append(_TOOL_FAILS.format(name=name, count=count, missed=missed, all=all_calls))
         return "\n".join(lines) or None
 
     def totals(self) -> dict[str, float]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from codelet import prompt
 from codelet.errors import ToolError
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
@@ -17,6 +16,23 @@ from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOu
 if TYPE_CHECKING:
     from codelet.system.process import Finished
     from codelet.system.process.shell_start import ResourceLimits
+
+_EXIT_CODE = "[exit code {code}]"
+_ENDED_BY_SIGNAL = "[ended by signal {number}]"
+_TIMED_OUT = "[timed out after {seconds:g} s; it and all its processes were ended]"
+_PIPELINE_FAILED = "[the parts of the last pipeline ended with {statuses} (PIPESTATUS)]"
+_RESOURCE_LIMITS = {
+    "memory": "[a process may have {most} MiB of data (setting command_memory)]",
+    "processes": "[the user may have {most} processes and threads at once (setting command_processes)]",
+    "file_size": "[a file that a command writes may get {most} MiB large (setting command_file_size)]",
+}
+"""What is said where a failed command speaks of such a limit: the limit that was in force."""
+_BACKGROUND_ENDED = "[it left processes in the background; they were ended. With background=true a command goes on]"
+_FULL_SCREEN = (
+    "[it was ended: it draws on a terminal's whole screen or reads keys, and there is neither here; use a command that "
+    "prints and ends]"
+)
+
 
 _SHOWN = 30_000
 _KEPT = 4 << 20
@@ -98,7 +114,7 @@ async def bash(
         except asyncio.CancelledError:
             if not watch.ends_it():
                 raise
-            return ToolOutput(f"{printed(watch.seen)}\n{prompt.FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
+            return ToolOutput(f"{printed(watch.seen)}\n{_FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
         statuses = _heard(heard)
@@ -141,7 +157,7 @@ def printed(output: str) -> str:
 
 def exit_line(code: int) -> str:
     """How a command ended; the code is negative for a signal."""
-    return prompt.ENDED_BY_SIGNAL.format(number=-code) if code < 0 else prompt.EXIT_CODE.format(code=code)
+    return _ENDED_BY_SIGNAL.format(number=-code) if code < 0 else _EXIT_CODE.format(code=code)
 
 
 class _ScreenWatch:
@@ -204,16 +220,16 @@ def _notes(done: Finished, limits: ResourceLimits, shell: str, statuses: str) ->
     from codelet.system.process.shell_start import failed_parts, limits_hit
 
     if done.exit_code == 0 and not done.timed_out and (parts := failed_parts(statuses)):
-        yield prompt.PIPELINE_FAILED.format(statuses=parts)
+        yield _PIPELINE_FAILED.format(statuses=parts)
     for name in limits_hit(limits, shell, done.exit_code, done.output):
-        yield prompt.RESOURCE_LIMITS[name].format(most=limits[name])
+        yield _RESOURCE_LIMITS[name].format(most=limits[name])
 
 
 def _text(done: Finished, seconds: float) -> str:
     from codelet.system.process.shell_start import PREFIX
 
     parts = [printed(done.output.replace(PREFIX, ""))]
-    parts.append(prompt.TIMED_OUT.format(seconds=seconds) if done.timed_out else exit_line(done.exit_code))
+    parts.append(_TIMED_OUT.format(seconds=seconds) if done.timed_out else exit_line(done.exit_code))
     if done.background:
-        parts.append(prompt.BACKGROUND_ENDED)
+        parts.append(_BACKGROUND_ENDED)
     return "\n".join(part for part in parts if part)

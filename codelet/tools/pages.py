@@ -17,6 +17,18 @@ from codelet.tools.pictures import kind_of_picture, media_type, read_picture
 from codelet.tools.seen import LineSpan, ShownLines
 from codelet.tools.tool import ToolContext, ToolOutput
 
+_LINES_SHOWN = "[lines {first}-{last}{of}; go on with offset={next}]"
+_LINES_OF = " of {total}"
+_UNSEEN_LETTERS = "[in {lines} there are characters that an editor does not show, or that turn the direction of text]"
+_LINE_CUT = "{line} [… {more} more bytes]"
+_ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
+_NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit it as it stands there]"
+_EMPTY_FILE = "({name} is empty)"
+_EMPTY_FOLDER = "({name} is an empty folder)"
+_PICTURE_UNSEEN = "{name} is {kind}, {size} bytes; you take no pictures, so it is not shown"
+_NOT_TEXT = "{name} is {kind}, {size} bytes; it is not shown as text"
+
+
 MOST_LINES = 2000
 _MOST_BYTES = 64_000
 _LINE_BYTES = 2000
@@ -45,11 +57,11 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
                 return await asyncio.to_thread(_picture, context, file, head, name, status.st_size, kind)
             if encoding.is_binary(head):
                 kind = encoding.binary_kind(head)
-                return ToolOutput(prompt.NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
+                return ToolOutput(_NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
             if name.endswith(".ipynb") and (cells := _cells(file, status.st_size)) is not None:
                 context.seen[resolved] = files.fingerprint(status)
                 page = await read_page(cells, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
-                return ToolOutput(f"{_numbered(page, name, first)[0]}\n{prompt.NOTEBOOK}", counted="line")
+                return ToolOutput(f"{_numbered(page, name, first)[0]}\n{_NOTEBOOK}", counted="line")
             text = _text_file(file, head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
         except OSError as error:
@@ -62,7 +74,7 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
 def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size: int, kind: str) -> ToolOutput:
     """A picture, where the model takes pictures. Raises ToolError for one that cannot be sent."""
     if not context.sees():
-        return ToolOutput(prompt.PICTURE_UNSEEN.format(name=name, kind=kind, size=size))
+        return ToolOutput(_PICTURE_UNSEEN.format(name=name, kind=kind, size=size))
     picture = read_picture(file, head, name, size)
     shown = {"name": picture["name"], "kind": kind_of_picture(picture["media_type"])}
     told = prompt.PICTURE.format(**shown, width=picture["width"], height=picture["height"])
@@ -98,7 +110,7 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
     if not page.lines:
         if page.total:
             raise ToolError(f"{name} has only {page.total} lines")
-        return prompt.EMPTY_FILE.format(name=name), ()
+        return _EMPTY_FILE.format(name=name), ()
     parts: list[str] = []
     spans: list[LineSpan] = []
     for number, (data, cut) in enumerate(page.lines, first):
@@ -108,11 +120,11 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
             spans.append((spans.pop()[0] if spans and spans[-1][1] == number - 1 else number, number))
     if unseen := [each.partition("\t")[0] for each in parts if any(found[1] for found in _UNSEEN.finditer(each))]:
         of = f"line {unseen[0]}" if len(unseen) == 1 else f"{len(unseen)} lines from line {unseen[0]} on"
-        parts.append(prompt.UNSEEN_LETTERS.format(lines=of))
+        parts.append(_UNSEEN_LETTERS.format(lines=of))
     last = first + len(page.lines) - 1
     if page.more:
-        of = prompt.LINES_OF.format(total=page.total) if page.total else ""
-        parts.append(prompt.LINES_SHOWN.format(first=first, last=last, of=of, next=last + 1))
+        of = _LINES_OF.format(total=page.total) if page.total else ""
+        parts.append(_LINES_SHOWN.format(first=first, last=last, of=of, next=last + 1))
     return "\n".join(parts), tuple(spans)
 
 
@@ -122,7 +134,7 @@ def _line(data: bytes, cut: int) -> str:
     # The cut may have gone through a character of up to four bytes.
     shorter = (data[: len(data) - n] for n in range(4))
     whole = next((part for part in shorter if _is_utf8(part)), data)
-    return prompt.LINE_CUT.format(line=encoding.decode_part(whole), more=cut + len(data) - len(whole))
+    return _LINE_CUT.format(line=encoding.decode_part(whole), more=cut + len(data) - len(whole))
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -156,11 +168,11 @@ def _listing(folder: Path, name: str, first: int, count: int) -> str:
     if not page:
         if entries:
             raise ToolError(f"{name} has only {len(entries)} entries")
-        return prompt.EMPTY_FOLDER.format(name=name)
+        return _EMPTY_FOLDER.format(name=name)
     parts = [files.printable(entry) for entry in page]
     last = first + len(page) - 1
     if last < len(entries):
-        parts.append(prompt.ENTRIES_SHOWN.format(first=first, last=last, total=len(entries), next=last + 1))
+        parts.append(_ENTRIES_SHOWN.format(first=first, last=last, total=len(entries), next=last + 1))
     return "\n".join(parts)
 
 

@@ -12,9 +12,12 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
-from codelet import prompt
 from codelet.errors import ToolError
 from codelet.messages import Picture
+
+_PICTURE_TOO_LARGE = ", which is too large: at most {most} bytes and {side} pixels a side; make a smaller copy"
+_PICTURE_HELPER = " (with Pillow codelet makes one itself: pip install pillow)"
+
 
 MOST_BYTES = 3_750_000
 MOST_SIDE = 8_000
@@ -90,7 +93,7 @@ def _smaller(file: BinaryIO, name: str, kind: MediaType, was: str, size: int) ->
     from importlib.util import find_spec
 
     if find_spec("PIL") is None:
-        raise ToolError(_too_large(name, kind, was) + prompt.PICTURE_HELPER)
+        raise ToolError(_too_large(name, kind, was) + _PICTURE_HELPER)
     data = _made_smaller(file) if size <= _LARGEST_FILE else b""
     made = media_type(data)
     width, height = _size(made, data) if made else (0, 0)
@@ -120,7 +123,7 @@ def _made_smaller(file: BinaryIO) -> bytes:
 
 def _too_large(name: str, kind: MediaType, size: str) -> str:
     what = f"{name} is {kind_of_picture(kind)} of {size}"
-    return what + prompt.PICTURE_TOO_LARGE.format(most=f"{MOST_BYTES:,}", side=f"{MOST_SIDE:,}")
+    return what + _PICTURE_TOO_LARGE.format(most=f"{MOST_BYTES:,}", side=f"{MOST_SIDE:,}")
 
 
 def _size(kind: MediaType, data: bytes) -> tuple[int, int]:

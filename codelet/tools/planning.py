@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codelet import prompt
 from codelet.errors import ToolError
 from codelet.safety.opener import status_of
 from codelet.safety.paths import why_unread
@@ -18,6 +17,14 @@ from codelet.tools.change import Change
 from codelet.tools.replace import replace
 from codelet.tools.seen import EVERY, Fingerprint, ShownLines, count_lines, named_since
 from codelet.tools.tool import ToolContext
+
+_UNSEEN = "{name} was not replaced: {shown} were shown to you. Read the rest and repeat the call, or use edit."
+_CREATED = "created {name}: {lines} lines"
+_REPLACED = "replaced {name}: {lines} lines"
+_EDITED = "edited {name}: {count} replacement{s}"
+_FORM_KEPT = " ({form} kept)"
+_NOT_SHOWN = " ({unseen} had been shown)"
+
 
 LARGEST_EDITED = 10 << 20
 """Bytes; larger files are neither edited nor compared."""
@@ -44,7 +51,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     lines = count_lines(content)
-    summary = prompt.CREATED.format(name=name, lines=lines)
+    summary = _CREATED.format(name=name, lines=lines)
     new = Change(path=resolved, name=name, before=None, after=content, summary=summary, whole=True)
     expected = context.seen.get(resolved)
     try:
@@ -57,7 +64,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         expected = files.fingerprint(status)  # there is nothing to lose
     files.must_be_current(resolved, name, expected)
     assert expected is not None
-    summary = prompt.REPLACED.format(name=name, lines=lines)
+    summary = _REPLACED.format(name=name, lines=lines)
     known = context.lines.get(resolved)
     known = known if known is not None and known.fingerprint == expected else ShownLines(resolved, expected, ())
     old = None
@@ -74,7 +81,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
     kept += ["CRLF line ends"] if after != content else []
-    note = prompt.FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
+    note = _FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
     return new.replace(before=before, after=after, form=form, expected=expected, summary=summary, unseen=unseen)
@@ -83,7 +90,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
 def known_content(change: Change) -> Change:
     """The change, if it replaces nothing that the model was not shown; raises ToolError else."""
     if change.unseen:
-        raise ToolError(prompt.UNSEEN.format(name=change.name, shown=change.unseen))
+        raise ToolError(_UNSEEN.format(name=change.name, shown=change.unseen))
     return change
 
 
@@ -97,7 +104,7 @@ def _unseen(known: ShownLines, text: str) -> str:
 
 
 def _not_shown(unseen: str) -> str:
-    return prompt.NOT_SHOWN.format(unseen=unseen) if unseen else ""
+    return _NOT_SHOWN.format(unseen=unseen) if unseen else ""
 
 
 def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]]) -> Change:
@@ -131,7 +138,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
             raise ToolError(f"{which}{error}; {name} was not changed") from error
         places += count
-    summary = prompt.EDITED.format(name=name, count=places, s="s" if places > 1 else "")
+    summary = _EDITED.format(name=name, count=places, s="s" if places > 1 else "")
     return Change(path=resolved, name=name, before=before, after=after, form=form, expected=current, summary=summary)
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codelet import prompt
 from codelet.tools import encoding, files
 from codelet.tools.confirm import FoundLine
 from codelet.tools.file_search import SearchResult
 from codelet.tools.tool import ToolContext
+
+_NO_MATCHES = "no matches"
+_NO_FILES = "no files"
+_PLAIN_PATTERN = "[the pattern is no valid regular expression; it was searched as plain text]"
+_MORE_MATCHES = "[more matches follow; narrow the pattern, the path or the glob]"
+_MORE_FILES = "[{count} more files; narrow the pattern or the path]"
+_SEARCH_STOPPED = "[the search was stopped because {why}; there may be more {what}]"
+_SECRETS_LEFT_OUT = "[matches in {count} files with the names of secrets are not shown]"
+
 
 _MOST_CHARACTERS = 30_000
 _LINE_CHARACTERS = 300
@@ -36,14 +44,14 @@ def lines_found(context: ToolContext, result: SearchResult, most: int, around: i
         last = hit
     notes = []
     if result.literal:
-        notes.append(prompt.PLAIN_PATTERN)
+        notes.append(_PLAIN_PATTERN)
     if more:
-        notes.append(prompt.MORE_MATCHES)
+        notes.append(_MORE_MATCHES)
     elif result.stopped:
-        notes.append(prompt.SEARCH_STOPPED.format(why=result.stopped, what="matches"))
+        notes.append(_SEARCH_STOPPED.format(why=result.stopped, what="matches"))
     if result.left_out:
-        notes.append(prompt.SECRETS_LEFT_OUT.format(count=result.left_out))
-    return "\n".join([*(lines or [prompt.NO_MATCHES]), *notes])
+        notes.append(_SECRETS_LEFT_OUT.format(count=result.left_out))
+    return "\n".join([*(lines or [_NO_MATCHES]), *notes])
 
 
 def _line(context: ToolContext, hit: FoundLine, *, named: bool) -> str:
@@ -60,7 +68,7 @@ def files_found(context: ToolContext, result: SearchResult) -> str:
     left = len(result.hits) - len(lines)
     notes = []
     if left:
-        notes.append(prompt.MORE_FILES.format(count=left))
+        notes.append(_MORE_FILES.format(count=left))
     if result.stopped:
-        notes.append(prompt.SEARCH_STOPPED.format(why=result.stopped, what="files"))
-    return "\n".join([*(lines or [prompt.NO_FILES]), *notes])
+        notes.append(_SEARCH_STOPPED.format(why=result.stopped, what="files"))
+    return "\n".join([*(lines or [_NO_FILES]), *notes])

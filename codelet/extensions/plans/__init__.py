@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
@@ -16,6 +15,29 @@ from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, as_exporte
 from codelet.extensions.plans.plan_command import edited
 from codelet.safety.verdict import Verdict
 from codelet.tools.tool import Arguments, Preview, ToolOutput
+
+_PLAN_KEPT = "[{done} of {count} done]"
+_PLAN_MARKS = (
+    "[marks: `[>]` in progress, `[x]` done, `[!]` failed, with `: result` behind the step. Give all of it each time]"
+)
+_PLAN_NONE = "there is no plan"
+_PLAN_WITHOUT_STEPS = "plan: there is no step in it; give a goal, then a line a step, such as `[ ] read the tests`"
+_PLAN_REMINDER = "The plan in hand; keep it true with the plan tool.\n{plan}"
+_PLAN_DONE = (
+    "The plan is done, all {count} steps{goal}. An empty call of the plan tool shows it; for other work give a new one."
+)
+_PLAN_FAILED = (
+    "\nStep {number} failed{result}. Do not go on as if it had not: give a revised plan that changes or replaces this "
+    "step."
+)
+_PLAN_FIRST = (
+    "Plan first: look at whatever you need, but change nothing: what writes or runs is refused. Then give the whole "
+    "plan with the plan tool. {then}"
+)
+_PLAN_ASKED = "The user says yes to it, or why not; with the yes you may carry it out."
+_PLAN_UNASKED = "Nobody can say yes to it here, so it is your answer: end once it is given."
+_PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it true]"
+_PLAN_ONLY = "it would change something, and the plan is not approved yet"
 
 
 class Plans(Extension, Source, ExportPart):
@@ -47,8 +69,8 @@ class Plans(Extension, Source, ExportPart):
         plan = self.plan
         told = []
         if self.planning:
-            then = prompt.PLAN_ASKED if self._can_approve() else prompt.PLAN_UNASKED
-            told.append(prompt.PLAN_FIRST.format(then=then))
+            then = _PLAN_ASKED if self._can_approve() else _PLAN_UNASKED
+            told.append(_PLAN_FIRST.format(then=then))
         if plan is not None:
             told.append(_reminder(plan))
         return "\n".join(told)
@@ -79,22 +101,22 @@ class Plans(Extension, Source, ExportPart):
         """Take up what the model plans; nothing shows what there is."""
         plan = self._parsed(text) if text.strip() else self.plan
         if plan is None:
-            raise ToolError(prompt.PLAN_NONE)
+            raise ToolError(_PLAN_NONE)
         changed, self.plan = plan != self.plan, plan
-        told = prompt.PLAN_KEPT.format(done=plan.done, count=len(plan.steps))
+        told = _PLAN_KEPT.format(done=plan.done, count=len(plan.steps))
         if not text.strip():
             told = f"{plan.text()}\n{told}"
         if not self._explained:
-            self._explained, told = True, f"{told}\n{prompt.PLAN_MARKS}"
+            self._explained, told = True, f"{told}\n{_PLAN_MARKS}"
         if self.planning and text.strip() and self._can_approve():
-            self.planning, told = False, f"{told}\n{prompt.PLAN_APPROVED}"
+            self.planning, told = False, f"{told}\n{_PLAN_APPROVED}"
         return ToolOutput(told, display=plan.brief() if changed else "")
 
     def _parsed(self, text: str) -> Checklist:
         """The plan in a text. Raises ToolError."""
         plan = checklist_in(text, self.plan)
         if plan is None:
-            raise ToolError(prompt.PLAN_WITHOUT_STEPS)
+            raise ToolError(_PLAN_WITHOUT_STEPS)
         if len(plan.steps) > MOST_STEPS:
             raise ToolError(f"plan: {len(plan.steps)} steps, at most {MOST_STEPS}: join some")
         return plan
@@ -113,7 +135,7 @@ class Plans(Extension, Source, ExportPart):
             self.planning = False
         elif argument:
             self.plan = edited(self.plan, argument)
-        return self.plan.text() if self.plan is not None else prompt.PLAN_NONE
+        return self.plan.text() if self.plan is not None else _PLAN_NONE
 
 
 class PlanFirst(Extension, Guard):
@@ -137,7 +159,7 @@ class PlanFirst(Extension, Guard):
         if verdict is None or plans is None or not plans.planning:
             return None
         if verdict.tier != "read":
-            return Verdict("deny", verdict.tier, prompt.PLAN_ONLY)
+            return Verdict("deny", verdict.tier, _PLAN_ONLY)
         asked = call.name == plans.name and str(call.arguments.get("plan", "")).strip()
         return Verdict("ask", "read", "nothing is changed before you say yes") if asked and self._session.ask else None
 
@@ -152,8 +174,8 @@ class PlanFirst(Extension, Guard):
 def _reminder(plan: Checklist) -> str:
     """What the model is told of a plan; of one that is done only that, as the next prompt is about something else."""
     if plan.steps and plan.done == len(plan.steps):
-        return prompt.PLAN_DONE.format(count=len(plan.steps), goal=f": {plan.goal}" if plan.goal else "")
-    return prompt.PLAN_REMINDER.format(plan=plan.text()) + _revision(plan)
+        return _PLAN_DONE.format(count=len(plan.steps), goal=f": {plan.goal}" if plan.goal else "")
+    return _PLAN_REMINDER.format(plan=plan.text()) + _revision(plan)
 
 
 def _revision(plan: Checklist) -> str:
@@ -161,4 +183,4 @@ def _revision(plan: Checklist) -> str:
     if plan.failed is None:
         return ""
     result = plan.steps[plan.failed - 1].result
-    return prompt.PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")
+    return _PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from codelet import prompt
 from codelet.providers.protocol import Effort
 from codelet.record import Record
 from codelet.safety.verdict import Tier
+
+_QUIET = "Answer in as few words as will do: the result, without what led to it."
+_VERBOSE = "Explain what you do and why, also where it seems plain; the user wants to follow."
+
 
 Autonomy = Literal["auto", "confirm"]
 Risk = Literal["low", "medium", "high"]
@@ -22,7 +25,7 @@ MEMORY_TOOLS = frozenset({"recall", "remember", "search_sessions", "plan"})
 
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 _HIGHEST: dict[Risk, Tier] = {"low": "write", "medium": "execute", "high": "critical"}
-_ANSWERS: dict[Verbosity, str] = {"quiet": prompt.QUIET, "normal": "", "verbose": prompt.VERBOSE}
+_ANSWERS: dict[Verbosity, str] = {"quiet": _QUIET, "normal": "", "verbose": _VERBOSE}
 
 
 class Profile(Record, kw_only=True):

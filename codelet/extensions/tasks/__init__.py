@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.events import ToolResult
@@ -18,6 +17,13 @@ from codelet.extensions.tasks.background import BackgroundTask, EarlierTask, Kno
 from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
 from codelet.safety.sandbox import Sandbox
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
+
+_TOP_IS_SETTLED = (
+    "[without a repository here, a command in the background can write what stood in the workspace when it began, and "
+    "make new files in its folders, not at its top]"
+)
+_TASK_LIMIT = "{count} tasks run already: kill one that is not needed"
+
 
 _MOST_AT_ONCE = 8
 _MOST_KNOWN = 100
@@ -60,11 +66,11 @@ class Tasks(Extension, Source, ExportPart):
     ) -> ToolOutput:
         """Start a command in the background: what it has printed after a moment. Raises ToolError."""
         if len(self.running) >= _MOST_AT_ONCE:
-            raise ToolError(prompt.TASK_LIMIT.format(count=_MOST_AT_ONCE))
+            raise ToolError(_TASK_LIMIT.format(count=_MOST_AT_ONCE))
         confining = self._sandbox if context.wrap_command is not None else None
         note = context.sandbox_note
         if confining is not None and confining.is_without_repository:
-            note = f"{note}\n{prompt.TOP_IS_SETTLED}"
+            note = f"{note}\n{_TOP_IS_SETTLED}"
         task = await start_task(self._free_id(), command, argv, context.workspace, own, confining, note)
         self._known[task.id] = task
         return await started(task)

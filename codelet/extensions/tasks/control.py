@@ -18,6 +18,30 @@ from codelet.system.text.typed import whole_number
 from codelet.tools.bash import exit_line, printed
 from codelet.tools.tool import Progress, ToolOutput
 
+_TASK_IS_THERE = "[%{id} runs in the background]"
+_TASK_USE = (
+    "[as a command, `jobs %{id}` shows its output, `wait %{id}` waits for its end, `wait %{id} for PATTERN` (a regex) "
+    "or `wait %{id} for port N` for that, `kill %{id}` ends it]"
+)
+_TASK_NOT_YET = "[not within {seconds:g} s; %{id} runs on]"
+_TASK_CAME = "[it came: {line}]"
+_TASK_HAD_COME = "[it had come before this call: {line}]"
+_TASK_STOOD = "[no new line; among all that %{id} printed is: {line}]"
+_TASK_SLOW_PATTERN = "the pattern takes too long to match: wait for a simpler one"
+_TASK_NEVER_CAME = "[%{id} ended before that came]"
+_TASK_PORT = "[port {port} answers]"
+_TASK_PORT_APART = (
+    "[port {port} answers, in the task's own sandbox alone: no other call and no browser reaches it; `unconfined` "
+    "at its start asks the user for that]"
+)
+_TASK_PORTS = "%{id} was waited for at {count} ports already; jobs %{id} shows what it printed"
+_TASK_ENDED = "[%{id} was ended, with all that it started]"
+_NO_TASKS = "no command was started in the background"
+_NO_TASK = "there is no task %{id}; {known}"
+_TASKS_RUNNING = "Commands in the background (`jobs %N`, `wait %N [for PATTERN|for port P]`, `kill %N`):"
+_TASKS_OVER = "In the background; said once:"
+
+
 _LONGEST_LINE = 300
 """Characters of a line that are searched: what a pattern costs grows with a power of them."""
 _MOST_SEARCHING = 1.0
@@ -40,8 +64,8 @@ async def started(task: BackgroundTask) -> ToolOutput:
     if not task.runs:
         return _result(task)
     lines = task.output().splitlines()[-_LINES_FOR_PEOPLE:]
-    shown = "\n".join([*lines, prompt.TASK_IS_THERE.format(id=task.id)])
-    told = [prompt.TASK_IS_THERE.format(id=task.id), prompt.TASK_USE.format(id=task.id)]
+    shown = "\n".join([*lines, _TASK_IS_THERE.format(id=task.id)])
+    told = [_TASK_IS_THERE.format(id=task.id), _TASK_USE.format(id=task.id)]
     return _result(task, "\n".join(told + [task.sandbox_note] * bool(task.sandbox_note))).replace(display=shown)
 
 
@@ -53,18 +77,18 @@ async def controlled(known: Sequence[KnownTask], command: str, seconds: float, p
     task = next((each for each in known if each.id == words[0][1:]), None)
     if task is None:
         ids = ", ".join(f"%{one_line(each.id, _LONGEST_NAME)}" for each in known)
-        told = f"there are {ids}" if ids else prompt.NO_TASKS
-        raise ToolError(prompt.NO_TASK.format(id=words[0][1:], known=told))
+        told = f"there are {ids}" if ids else _NO_TASKS
+        raise ToolError(_NO_TASK.format(id=words[0][1:], known=told))
     if verb == "jobs" or not isinstance(task, BackgroundTask):
         return _shown(task)
     if verb == "kill":
         if task.runs:
             await task.stop()
-        return _result(task, "" if task.status != "Stopped" else prompt.TASK_ENDED.format(id=task.id), failed=False)
+        return _result(task, "" if task.status != "Stopped" else _TASK_ENDED.format(id=task.id), failed=False)
     async with _followed(task, progress):
         if len(words) == 1:
             ended = await task.ends_in(seconds)
-            return _result(task, "" if ended else prompt.TASK_NOT_YET.format(seconds=seconds, id=task.id))
+            return _result(task, "" if ended else _TASK_NOT_YET.format(seconds=seconds, id=task.id))
         return await _awaited(task, words[2].strip(), seconds)
 
 
@@ -87,9 +111,9 @@ async def _awaited(task: BackgroundTask, what: str, seconds: float) -> ToolOutpu
         return _result(task, came, failed=False, most=_AWAITED)
     earlier = "" if port is not None else _earlier(task, what)
     if not task.runs:
-        told = [prompt.TASK_NEVER_CAME.format(id=task.id), earlier]
+        told = [_TASK_NEVER_CAME.format(id=task.id), earlier]
     else:
-        told = [prompt.TASK_NOT_YET.format(seconds=seconds, id=task.id), earlier, task.sandbox_note]
+        told = [_TASK_NOT_YET.format(seconds=seconds, id=task.id), earlier, task.sandbox_note]
     return _result(task, "\n".join(filter(None, told)), failed=True)
 
 
@@ -114,7 +138,7 @@ class _LineSearch:
             if found:
                 came = line
             elif self._spent > _MOST_SEARCHING:
-                raise ToolError(prompt.TASK_SLOW_PATTERN)
+                raise ToolError(_TASK_SLOW_PATTERN)
         return None if came is None else one_line(came, _LONGEST_COMMAND)
 
 
@@ -133,13 +157,13 @@ async def _line_came(task: BackgroundTask, pattern: str) -> str:
             return
         try:
             if (line := search.feed(decoder.decode(data))) is not None:
-                came.set_result(prompt.TASK_CAME.format(line=line))
+                came.set_result(_TASK_CAME.format(line=line))
         except ToolError as error:
             came.set_exception(error)
 
     if (line := search.feed(task.unsought())) is not None:
         task.sought()
-        return prompt.TASK_HAD_COME.format(line=line)
+        return _TASK_HAD_COME.format(line=line)
     task.watchers.append(watch)
     try:
         told = await came
@@ -153,7 +177,7 @@ def _earlier(task: BackgroundTask, pattern: str) -> str:
     """That a line which was waited for in vain stands further above, if one does."""
     with suppress(ToolError):
         if (line := _LineSearch(pattern).feed(task.output())) is not None:
-            return prompt.TASK_STOOD.format(id=task.id, line=line)
+            return _TASK_STOOD.format(id=task.id, line=line)
     return ""
 
 
@@ -166,10 +190,10 @@ async def _port_answers(task: BackgroundTask, port: int) -> str:
     if not task.is_confined:
         task.ports.add(port)
         if len(task.ports) > _MOST_PORTS:
-            raise ToolError(prompt.TASK_PORTS.format(count=_MOST_PORTS, id=task.id))
+            raise ToolError(_TASK_PORTS.format(count=_MOST_PORTS, id=task.id))
     while True:
         if await (_listens(task, port) if task.is_confined else _connects(port)):
-            return (prompt.TASK_PORT_APART if task.is_apart else prompt.TASK_PORT).format(port=port)
+            return (_TASK_PORT_APART if task.is_apart else _TASK_PORT).format(port=port)
         await asyncio.sleep(_PORT_POLL)
 
 
@@ -222,13 +246,13 @@ def _shown(task: KnownTask) -> ToolOutput:
 
 def reminder_of(running: Sequence[BackgroundTask], over: Sequence[KnownTask]) -> str:
     """What the model is told before a request: what runs, and what has ended since it was told last."""
-    told = [prompt.TASKS_RUNNING, *map(_row, running)] if running else []
-    return "\n".join([*told, prompt.TASKS_OVER, *map(_row, over)] if over else told)
+    told = [_TASKS_RUNNING, *map(_row, running)] if running else []
+    return "\n".join([*told, _TASKS_OVER, *map(_row, over)] if over else told)
 
 
 def listed(known: Sequence[KnownTask]) -> str:
     """A line a task."""
-    return "\n".join(map(_row, known)) or prompt.NO_TASKS
+    return "\n".join(map(_row, known)) or _NO_TASKS
 
 
 def about(task: KnownTask) -> str:
