@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from codelet.outcome import TurnProgress
 from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask, Mode
-from codelet.settings import KEEPING, SETTINGS, settings_from
+from codelet.setting_kinds import ChosenValues
+from codelet.settings import KEEPING, SETTINGS, Settings, spelled_out
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
 
@@ -118,6 +119,20 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
         messages=tuple(session.messages) if session is not None else (),
         structured_output=came_to.structured[0] if came_to.structured else None,
     )
+
+
+def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+    """The settings that a caller in Python gives by name, None for what is not set. Raises UsageError.
+
+    No file and no variable counts but `CODELET_API_KEY`, where the key is not given.
+    """
+    key = SETTINGS["api_key"]
+    given = {key.name: environment.get(key.variable) or None, **values}
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = ChosenValues(SETTINGS)
+    for name, value in given.items():
+        chosen.take(name, value, name)
+    return spelled_out(Settings(**chosen.values, given=frozenset(given)))
 
 
 def _folder(workspace: str | os.PathLike[str]) -> Path:

@@ -29,6 +29,10 @@ FLAG = "flag"
 """The places from which a setting may come: a project's file, if it is trusted."""
 
 
+_LARGEST_FILE = 256 << 10
+"""Bytes of a settings file: a project's is read before anybody has said that it may be."""
+
+
 class Group(Record):
     """A heading of the flags in the help, and a line below it."""
 
@@ -67,7 +71,7 @@ def percent(value: Any) -> int:
     """A whole number of per cent."""
     number = count(value)
     if number > 100:
-        raise ValueError("must be a whole number of per cent")
+        raise ValueError("must be a whole number of per cent, from 1 to 100")
     return number
 
 
@@ -173,10 +177,10 @@ class Setting:
     """One row of the table, as `Settings` holds it: its kind, `by` which places it may be set, its flag and its help.
 
     Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
-    flag means by itself: it then takes no word after it, only a value behind `=`. `brings` is the extension that it
-    turns on where it is set, `MODULE:CLASS` in `codelet.extensions`; that one's `from_settings` makes it. A `bound` is
-    a number that a project's file may only make smaller; `kept` says that neither a tool nor a confined command writes
-    the file that it names.
+    flag means by itself: it then takes no word after it, only a value behind `=`. `needs` names the settings without
+    which its flag does nothing. `brings` is the extension that it turns on where it is set, `MODULE:CLASS` in
+    `codelet.extensions`; that one's `from_settings` makes it. A `bound` is a number that a project's file may only make
+    smaller; `kept` says that neither a tool nor a confined command writes the file that it names.
     """
 
     def __init__(
@@ -192,6 +196,7 @@ class Setting:
         alone: str = "",
         brings: str = "",
         bound: bool = False,
+        needs: Collection[str] = (),
         kept: bool = False,
     ) -> None:
         self.name = ""
@@ -206,6 +211,7 @@ class Setting:
         self.alone = alone
         self.brings = brings
         self.bound = bound
+        self.needs = needs
         self.kept = kept
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -274,13 +280,31 @@ class ChosenValues:
             raise UsageError(f"{place}: {error}") from None
         self.values[name] = (*self.values.get(name, ()), *parsed) if setting.adds_up else parsed
 
+    def take_flags(self, given: Mapping[str, Any]) -> None:
+        """Take in what the command line says. A flag that would do nothing raises UsageError too."""
+        for name, value in given.items():
+            self.take(name, value, self._known(name).flag)
+        for name in given:
+            needs = self._known(name).needs
+            if needs and not any(self.values.get(each) for each in needs):
+                wanted = " or ".join(self._known(each).flag for each in needs)
+                raise UsageError(
+                    f"{self._known(name).flag} does nothing without {wanted}: give that too, or leave it out"
+                )
+
     def read_file(self, path: Path, source: str) -> None:
         """Take in a settings file, which is the user's or a project's, as `source` says."""
         import tomllib  # only where there is a file: the import costs more than the reading
 
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            with path.open("rb") as file:
+                raw = file.read(_LARGEST_FILE + 1)
+            if len(raw) > _LARGEST_FILE:
+                raise UsageError(f"{path}: is larger than {_LARGEST_FILE >> 10} KiB, which no settings are")
+            found = tomllib.loads(raw.decode("utf-8"))
+        except RecursionError:
+            raise UsageError(f"{path}: is nested too deep") from None
+        except (OSError, ValueError) as error:  # what is no TOML, and digits without end
             raise UsageError(f"{path}: {error}") from None
         for name, value in found.items():
             setting = self._known(name, f"{path}: ")

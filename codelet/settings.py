@@ -183,7 +183,6 @@ class Settings(Record):
     environment: str = _row(
         "short", ("short", "full"), PROMPT, about="full tells the model the machine's memory, disk and load too (short)"
     )
-
     mode: Mode = _row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, about="what runs unasked (ask)")
     # What allows something is said by name: no variable that stands somewhere does.
     allow: tuple[str, ...] = _row(
@@ -225,7 +224,9 @@ class Settings(Record):
         None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines",
         brings="event_log:EventLog", kept=True,
     )  # fmt: skip
-    log_level: Level = _row("info", ("debug", "info", "warning", "error"), KEEPING, about="log from this level on")
+    log_level: Level = _row(
+        "info", ("debug", "info", "warning", "error"), KEEPING, needs=("log",), about="log from this level on"
+    )
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys from the environment")
     plan: bool = _row(
         False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan",
@@ -256,8 +257,12 @@ class Settings(Record):
         metavar="TARGET",
         about="save the session there after every step and at the end",
     )
-    export_every: int = _row(1, count, KEEPING, by=(FLAG,), metavar="N", about="save only after every N-th step")
-    export_archive: bool = _row(False, switch, KEEPING, by=(FLAG,), about="save what compaction took out too")
+    export_every: int = _row(
+        1, count, KEEPING, by=(FLAG,), needs=("export",), metavar="N", about="save only after every N-th step"
+    )
+    export_archive: bool = _row(
+        False, switch, KEEPING, by=(FLAG,), needs=("export",), about="save what compaction took out too"
+    )
     snapshots: str | None = _row(
         None, text, KEEPING, by=(FLAG,), metavar="FOLDER", about="also keep a copy a minute there, the newest ten"
     )
@@ -276,7 +281,12 @@ class Settings(Record):
         None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what you type at the prompt in this file"
     )
     force: bool = _row(
-        False, switch, KEEPING, by=(FLAG,), about="replace what stands at the target of --export or --record"
+        False,
+        switch,
+        KEEPING,
+        by=(FLAG,),
+        needs=("export", "record"),
+        about="replace what stands at the target of --export or --record",
     )
 
     given: frozenset[str] = frozenset()
@@ -354,8 +364,7 @@ def load_settings(
         files.append(project_file)
     unknown = chosen.read_variables(environment, _NOT_SETTINGS)
     given = {name: value for name, value in flags.items() if value is not None}
-    for name, value in given.items():
-        chosen.take(name, value, SETTINGS[name].flag)
+    chosen.take_flags(given)
     settings = Settings(
         **chosen.values,
         given=frozenset(given),
@@ -365,24 +374,10 @@ def load_settings(
         own_folder=None if user_file is None else user_file.parent,
         trusted=trust,
     )
-    return _spelled_out(settings)
+    return spelled_out(settings)
 
 
-def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings that a caller in Python gives by name, None for what is not set. Raises UsageError.
-
-    No file and no variable counts but `CODELET_API_KEY`, where the key is not given.
-    """
-    key = SETTINGS["api_key"]
-    given = {key.name: environment.get(key.variable) or None, **values}
-    given = {name: value for name, value in given.items() if value is not None}
-    chosen = ChosenValues(SETTINGS)
-    for name, value in given.items():
-        chosen.take(name, value, name)
-    return _spelled_out(Settings(**chosen.values, given=frozenset(given)))
-
-
-def _spelled_out(settings: Settings) -> Settings:
+def spelled_out(settings: Settings) -> Settings:
     """The settings with the models by their full names."""
     full = settings.full_name
     return settings.replace(

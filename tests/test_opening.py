@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from codelet.api import settings_from
 from codelet.extensions.builtin import NarratorWhenNeeded
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
-from codelet.settings import SETTINGS, settings_from
+from codelet.settings import SETTINGS
 
 MODEL = {"model": "openai/m", "api_base": "http://127.0.0.1:9/v1"}
 

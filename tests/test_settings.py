@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -130,6 +131,9 @@ def test_what_a_variable_may_not_say_is_not_passed_over(places, key: str):
         ('transport = "pigeon"\n', "transport: must be one of"),
         ("model = \n", "config.toml: "),
         ("\x00\n", "config.toml: "),
+        (f"deny = {'[' * 5_000}", "is nested too deep"),
+        (f"max_turns = {'9' * 5_000}", "config.toml: "),
+        ("# " + "x" * (256 << 10), "is larger than 256 KiB"),
     ],
 )
 def test_wrong_values_name_the_place(places, text: str, says: str):
@@ -214,6 +218,24 @@ def test_what_may_not_come_from_a_variable_names_where_it_may(places):
         load((places[0], places[1], places[2] | {"CODELET_YES": "1"}))
     with pytest.raises(UsageError, match=r"CODELET_FACTS_MODEL: .* set facts_model in your settings file"):
         load((places[0], places[1], places[2] | {"CODELET_FACTS_MODEL": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ({"export_every": "3"}, "--export-every does nothing without --export: give that too, or leave it out"),
+        ({"export_archive": True}, "--export-archive does nothing without --export"),
+        ({"force": True}, "--force does nothing without --export or --record"),
+        ({"log_level": "debug"}, "--log-level does nothing without --log"),
+    ],
+)
+def test_a_flag_that_does_nothing_is_told(places, flags: dict[str, Any], told: str):
+    with pytest.raises(UsageError, match=re.escape(told)):
+        load(places, **flags)
+    load(places, **flags, export="x.json", log="x.log")
+    if "log_level" in flags:
+        write_user(places, 'log_level = "debug"\n')
+        load(places)  # in a file it says how to log, if at all
 
 
 def test_a_row_names_an_extension_that_there_is(tmp_path: Path):

@@ -77,7 +77,7 @@ def test_no_tool_writes_the_log(codelet: Codelet) -> None:
     write = Call("c1", "write", {"path": "run.jsonl", "content": "forged\n"})
     codelet.server.script = [Reply(calls=[write]), Reply("done")]
     done = codelet("-p", "go", "--log", "run.jsonl", "--yes")
-    assert done.exit == 6 and "keeps a record" in done.err
+    assert done.exit == 6 and "a file of your settings" in done.err
     assert "forged" not in [line["event"] for line in logged(codelet.cwd / "run.jsonl")]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from codelet import events
+from codelet.api import settings_from
 from codelet.errors import UsageError
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
@@ -20,7 +21,6 @@ from codelet.opening import turn_of
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Yes
 from codelet.safety.verdict import Question
-from codelet.settings import settings_from
 from tests.context.scripted import Answer, ScriptedProvider, compactions, fill, turn
 from tests.extensions.conftest import Open
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from codelet.api import settings_from
 from codelet.errors import UsageError
 from codelet.frontends.arguments import parse_command_line
 from codelet.frontends.commands.model_list import run_models
 from codelet.providers.catalog import VENDORS
 from codelet.providers.facts import model_facts
-from codelet.settings import Settings, settings_from
+from codelet.settings import Settings
 from tests.support.server import ModelServer
 
 

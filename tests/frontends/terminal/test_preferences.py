@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from codelet.api import settings_from
 from codelet.errors import UsageError
 from codelet.frontends.terminal.attention import LONG_SECONDS, Attention
 from codelet.frontends.terminal.history_file import HistoryFile
 from codelet.frontends.terminal.preferences import preferences_of
-from codelet.settings import Settings, load_settings, settings_from
+from codelet.settings import Settings, load_settings
 from tests.support.recorded import STATUS, Start, step
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from codelet.api import settings_from
 from codelet.errors import UsageError
 from codelet.opening import provider_named
 from codelet.providers import open_provider
@@ -14,7 +15,7 @@ from codelet.providers.choice.known import doubts, near_model
 from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.facts import model_facts
 from codelet.providers.protocol import ProviderOptions
-from codelet.settings import load_settings, settings_from
+from codelet.settings import load_settings
 
 
 @pytest.mark.parametrize("short", SHORT_NAMES)
