@@ -37,7 +37,7 @@ def test_it_goes_on_in_another_process_with_another_model(codelet: Codelet) -> N
     assert edited.out == SHOWN.replace("[!] write the parser: no grammar", "[x] write the parser: by hand")
     assert saved(codelet.cwd / "work.json")["plan"]["steps"][1]["result"] == "by hand"
     wrong = codelet("-p", "/plan done 9", "--resume", "work.json")
-    assert wrong.exit == 2 and "there is no step 9; it has 3" in wrong.err
+    assert wrong.exit == 2 and "there is no step 9; the plan has 3" in wrong.err
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
