@@ -41,6 +41,7 @@ def test_a_profile_for_a_mac_denies_before_it_allows() -> None:
     protected = '(deny file-write* (subpath "/w/.git") (subpath "/w/a \\"b\\"\\\\c/.git/hooks"))'
     assert rules.index(protected) > rules.index('(allow file-write* (subpath "/w/a \\"b\\"\\\\c"))')
     assert '(deny file-read* file-write* (subpath "/h/.ssh"))' in rules and "(deny network*)" in rules
+    assert '(deny file-write-unlink (literal "/w/a \\"b\\"\\\\c/.git"))' in rules, "else it is put aside with its hooks"
     assert all(rule.count("(") == rule.count(")") for rule in rules)
     settled = profile(bounds.replace(settled=True))
     assert '(deny file-write* (subpath "/w/.git") (subpath "/w/a \\"b\\"\\\\c/.git"))' in settled

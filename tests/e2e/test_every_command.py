@@ -94,6 +94,7 @@ def answer(terminal: Terminal, line: str, expected: str = "") -> str:
     if line in ASKED:
         question, key = ASKED[line]
         terminal.until(lambda: question in terminal.text and "enter takes" in terminal.text, f"the question of {line}")
+        terminal.settle(0.1)  # a key that comes while the question is drawn answers nothing
         terminal.type(KEYBOARD.get(key, key))
         terminal.wait_for("enter takes", gone=True)
     said: list[str] = []

@@ -136,9 +136,9 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
             shutil.rmtree(folder)
 
 
-async def confined(place: Place, way: str) -> Sandbox:
+async def confined(place: Place, way: str, kept: Sequence[Path] = ()) -> Sandbox:
     """A sandbox of this way."""
-    sandbox = Sandbox(place.workspace)
+    sandbox = Sandbox(place.workspace, kept=kept)
     sandbox.found = await find_confinement(place.workspace)
     if sandbox.found.way is None or (way == "bubblewrap" and sandbox.found.way != way):
         pytest.skip(f"needs {way}: {sandbox.found.detail}")
@@ -187,3 +187,24 @@ async def test_no_way_leads_out(place: Place, way: str, kind: SandboxKind, user:
     assert not place.touched()
     assert len(found) == len(escapes.TRIES) + 3
     assert not processes_with(mark)
+
+
+@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
+async def test_nothing_takes_the_place_of_what_is_kept(place: Place, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a record nor a folder of programs can be put aside with the folder around it, and another one be made."""
+    workspace = place.workspace
+    for folder in ("logs/deep", "tools/bin"):
+        (workspace / folder).mkdir(parents=True)
+    audit = workspace / "logs" / "deep" / "audit.jsonl"
+    audit.write_text("kept\n")
+    sandbox = await confined(place, way, [audit])
+    monkeypatch.setenv("PATH", f"{workspace}/tools/bin:{os.environ['PATH']}")
+    environment = child_environment()
+    moves = ["mv logs old", "mv logs/deep logs/old", "mv tools old", "rm -rf logs tools", "rmdir tools/bin"]
+    forged = "mkdir -p logs/deep tools/bin; echo forged > logs/deep/audit.jsonl; cp /bin/true tools/bin/ls"
+    for move in moves:
+        argv = sandbox.wrap(f"{move}; {forged}; echo new > src/new.txt", environment)
+        done = await run_child(argv, cwd=workspace, environment=environment, timeout=20, output_limit=10_000)
+        assert audit.read_text() == "kept\n", (move, done.output)
+        assert not (workspace / "tools" / "bin" / "ls").exists(), (move, done.output)
+    assert (workspace / "src" / "new.txt").read_text() == "new\n", "the rest can be written"

@@ -155,6 +155,9 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
     assert pairs(argv, "--bind") == [str(root)] and "--share-net" not in argv
     assert {git, secret}.issubset(pairs(argv, "--ro-bind")) and argv[argv.index(keys) - 1] == "--tmpfs"
     assert argv.index("/") < argv.index(str(root)) < argv.index(git) < argv.index(secret), "the later one holds"
+    deep = bounds.replace(protected=(f"{root}/a/b/c", f"{root}/a/d", "/elsewhere/x"))
+    held = pairs(list(bubblewrap_argv("bwrap", ["ls"], deep)), "--bind")
+    assert held == [str(root), f"{root}/a", f"{root}/a/b"], "the folders that lead there, the outer one first"
     sizes = {argv[place + 3]: int(argv[place + 1]) for place, word in enumerate(argv) if word == "--size"}
     assert sizes == {place: 4096 if place == keys else 1 << (30 if place == "/tmp" else 24) for place in sizes}
     assert "/tmp" in sizes and "/var/tmp" in sizes

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
 
 from codelet.record import Record
 from codelet.safety.paths import contained
@@ -44,6 +44,15 @@ class Bounds(Record):
     seen: tuple[str, ...] = ()
     settled: bool = False
 
+    def leading_to(self, places: Iterable[str]) -> list[str]:
+        """The folders of the workspace that lead to these places, the outer ones first.
+
+        Whoever renames one takes what stands in it out of its place, and may put another thing there.
+        """
+        inside = f"{self.root}/"
+        parents = {str(each) for place in places if place.startswith(inside) for each in PurePath(place).parents}
+        return sorted(each for each in parents if each.startswith(inside))
+
 
 def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> CommandWords:
     """The words that run `command` confined by bubblewrap, whose path is `program`."""
@@ -67,8 +76,11 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     argv += ["--ro-bind" if bounds.settled or bounds.kind == "read-only" else "--bind", bounds.root, bounds.root]
     for place in _at_top(bounds) if bounds.settled and bounds.kind == "workspace" else ():
         argv += ["--bind", place, place]
-    for place in bounds.protected if bounds.kind == "workspace" else ():
-        argv += ["--ro-bind", place, place]
+    if bounds.kind == "workspace":
+        for folder in bounds.leading_to(bounds.protected):  # what something is mounted on cannot be renamed
+            argv += ["--bind", folder, folder]
+        for place in bounds.protected:
+            argv += ["--ro-bind", place, place]
     for secret in bounds.hidden:
         argv += ["--size", "4096", "--tmpfs", secret] if os.path.isdir(secret) else ["--ro-bind", "/dev/null", secret]
     argv += _socket_covers(empty) if bounds.sockets else []

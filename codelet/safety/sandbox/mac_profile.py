@@ -39,6 +39,8 @@ def profile(bounds: Bounds) -> str:
         # A profile can name what is not there yet; a repository may be made by a command that ends.
         protected = (*bounds.protected, f"{bounds.root}/.git" if bounds.settled else f"{bounds.root}/.git/hooks")
         rules.append(f"(deny file-write* {_each('subpath', protected)})")
+        if folders := bounds.leading_to((*protected, *bounds.hidden)):  # a rule is about a path: it must not move
+            rules.append(f"(deny file-write-unlink {_each('literal', folders)})")
     if bounds.hidden:
         rules.append(f"(deny file-read* file-write* {_each('subpath', bounds.hidden)})")
     if not bounds.network:

@@ -90,6 +90,12 @@ def test_what_is_saved_without_a_model_names_none(repo: Path, home: Path, tmp_pa
     assert (again.exit, again.out) == (0, f"{ANSWER}\n")
 
 
+def test_a_reminder_that_was_switched_off_is_shown_so_before_anything_is_told(ask, tmp_path: Path):
+    kept = str(tmp_path / "kept.json")
+    ask("/reminders gitStatus off", "--export", kept)
+    assert "\n  gitStatus      off\n  tokenStatus    on\n" in ask("/reminders", "--resume", kept).out
+
+
 def test_help_lists_what_works_here(ask):
     listed = ask("/help").out
     assert "/tools" in listed and "/context [all|N]" in listed

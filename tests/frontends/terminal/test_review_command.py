@@ -84,6 +84,7 @@ def test_ignore_writes_the_comment_once_it_is_approved(terminal: Terminal, repo:
     terminal.settle()
     terminal.line("/review ignore orders are our own")
     terminal.wait_for("edit asks to change shop.py")
+    terminal.settle()
     terminal.type("y")
     terminal.wait_for("✓ edit shop.py")
     terminal.wait_for(STATUS)

@@ -239,7 +239,7 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
     elif not any(row.told for row in rows):
         screen.note("nothing was told to the model yet")
         for row in rows:
-            screen.say(styled((f"  {row.kind:<15}", ACCENT), *_switch(row)))
+            screen.say(styled((f"  {row.kind:<15}", ACCENT), _switch(row)))
     else:
         for row in rows:
             if row.on and not row.told:
@@ -247,7 +247,7 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
             line = styled(
                 (f"  {row.kind:<15}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
             )
-            screen.say(line.append(*_switch(row)))
+            screen.say(line.append_text(styled(_switch(row))))
         screen.say(*_tool_rows(session))
         screen.note("/reminders TYPE shows one, /reminders TYPE off switches it off")
 
