@@ -89,7 +89,7 @@ def _plain_message(message: Message, mask: Callable[[str], str]) -> Plain:
         plain["calls"] = [
             {
                 "id": call["id"],
-                "name": call["function"]["name"],
+                "name": mask(call["function"]["name"]),
                 "arguments": mask(call["function"]["arguments"]),
             }
             for call in calls
