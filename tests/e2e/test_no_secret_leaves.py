@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Codelet
-from tests.support.script import Call, Reply
+from tests.support.script import Call, HttpError, Reply
 from tests.support.server import ModelServer
 
 SECRETS = {
@@ -20,6 +20,7 @@ SECRETS = {
 }
 ALL = " | ".join(SECRETS.values())
 PIECE = 12
+HIDDEN = "hunter2Secret99pw"
 
 
 def spelled(secret: str) -> Iterator[str]:
@@ -77,3 +78,39 @@ def test_no_secret_leaves_a_run(codelet: Codelet, model_server: ModelServer, rep
         assert leaks(path.read_text()) == [], name
     results = [each for each in model_server.requests[1].messages if each["role"] == "tool"]
     assert len(results) == 5 and leaks(json.dumps(results, ensure_ascii=False)) == []
+
+
+@pytest.mark.parametrize("place", ["login", "query"])
+def test_what_the_servers_address_holds_is_not_told(
+    codelet: Codelet, model_server: ModelServer, tmp_path: Path, place: str
+):
+    base = model_server.openai
+    base = f"{base}?key={HIDDEN}" if place == "query" else base.replace("://", f"://me:{HIDDEN}@")
+    model_server.script = [
+        Reply("x", reasoning="hm", calls=[Call("a", "read", {"path": "app.py"})]),
+        HttpError(400, "no"),
+        HttpError(400, "no"),
+    ]
+    told = []
+    for words in (("-p", "go", "--export", f"{tmp_path / 'e.json'}", "--output-format", "json"), ("-p", "go")):
+        run = codelet("--api-base", base, *words)
+        assert run.exit == 3 and "answered with status 400" in run.out + run.err
+        told += [run.out, run.err]
+    doctor = codelet("--api-base", base, "doctor", "--json")
+    assert "answered by" in doctor.out
+    told += [doctor.out, doctor.err, (tmp_path / "e.json").read_text()]
+    assert [text for text in told if HIDDEN in text] == []
+    if place == "query":
+        assert model_server.requests[0].path.endswith(f"?key={HIDDEN}")
+
+
+def test_a_key_at_a_wrong_place_of_the_command_line_is_not_told(codelet: Codelet):
+    key = SECRETS["OPENAI_API_KEY"]
+    for words in (
+        ("--model", f"openai/{key}", "--api-base", "http://127.0.0.1:1/v1", "-p", "go", "--output-format", "json"),
+        ("--model", f"nobody/{key}", "-p", "go", "--output-format", "json"),
+        ("sessions", f"redis://me:{HIDDEN}@127.0.0.1:1/0"),
+    ):
+        run = codelet(*words, env=SECRETS)
+        assert run.exit in (2, 3), run.err
+        assert leaks(run.out + run.err) == [] and HIDDEN not in run.out + run.err, words
