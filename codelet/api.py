@@ -74,7 +74,7 @@ async def open_session(
             raise UsageError(f"{name}: a session in Python is not saved by itself")
     named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, **settings}
     chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
-    for each in extensions:
+    for each in _listed("extensions", extensions):
         if not isinstance(each, Extension):
             raise UsageError(f"extensions: {_name_of(each)} is no Extension; give an object, not a class")
     brought = (_Extra(extra_tools), *extensions)
@@ -92,6 +92,8 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
 
     Raises UsageError for what is wrong in them; whatever else fails stands in the result.
     """
+    if not isinstance(prompt, str):
+        raise UsageError(f"the prompt must be a text, not {type(prompt).__name__}")
     if not prompt.strip():
         raise UsageError("the prompt is empty")
     turn = TurnProgress(time.monotonic())
@@ -136,7 +138,10 @@ def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os
 
 
 def _folder(workspace: str | os.PathLike[str]) -> Path:
-    folder = Path(workspace).resolve()
+    try:
+        folder = Path(workspace).resolve()
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"workspace: must be a path: {error}") from None
     if not folder.is_dir():
         raise UsageError(f"workspace: {folder} is no folder")
     return folder
@@ -146,9 +151,15 @@ class _Extra(Extension):
     """The tools that a caller gives by themselves."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
-        if wrong := next((each for each in tools if not isinstance(each, Tool)), None):
+        if wrong := next((each for each in _listed("extra_tools", tools) if not isinstance(each, Tool)), None):
             raise UsageError(f"extra_tools: {_name_of(wrong)} is no Tool; put @tool in front of it")
         self.tools = tools
+
+
+def _listed(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    if not isinstance(values, Sequence):
+        raise UsageError(f"{name}: must be a list, not {type(values).__name__}")
+    return values
 
 
 def _name_of(value: object) -> str:

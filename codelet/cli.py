@@ -287,6 +287,7 @@ def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
     from codelet.frontends.streams import say
+    from codelet.safety.secrets import mask
     from codelet.system.text import one_line
 
     if isinstance(error, CodeletError):
@@ -299,7 +300,7 @@ def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
             import traceback
 
             say("".join(traceback.format_exception(error)).rstrip())
-    say(f"codelet: {one_line(line, 2_000)}")
+    say(f"codelet: {one_line(mask(line, patterns=True), 2_000)}")
     return status
 
 
@@ -319,7 +320,8 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
     from codelet.usage import Usage
 
     took = time.monotonic() - ending.begun
-    failed = Outcome("", True, status, mask(message), Usage(), None, (), model=ending.model, duration=took)
+    told, model = mask(message, patterns=True), None if ending.model is None else mask(ending.model)
+    failed = Outcome("", True, status, told, Usage(), None, (), model=model, duration=took)
     try:
         write_failure(form, failed)
     except BrokenPipeError:

@@ -159,7 +159,7 @@ class TurnProgress:
             denied=dict(session.approvals.denied) if session else {},
             cut=cut,
             fallbacks=_masked(session) if session else (),
-            model=(session.provider.model or None) if session else model,
+            model=without_secrets((session.provider.model if session else model) or "") or None,
             turns=self._steps,
             duration=time.monotonic() - self._begun,
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,

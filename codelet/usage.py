@@ -40,6 +40,15 @@ class Usage(Record, kw_only=True):
         return self != Usage()
 
     @property
+    def consistent(self) -> Usage:
+        """The same, but where more is said to be of the cache than was read at all that was left out of the input.
+
+        Some gateways report so; a difference below nothing would make each request pay back what others cost.
+        """
+        cached = self.cache_read + self.cache_write
+        return self if cached <= self.total_input else self.replace(total_input=self.total_input + cached)
+
+    @property
     def cache_share(self) -> float | None:
         """The share of all input that was read from the cache, 0 to 1; None where no input was reported."""
         return round(self.cache_read / self.total_input, 3) if self.total_input else None

@@ -69,7 +69,8 @@ def redacted(value: Any, cover: Cover) -> Any:
         for key in _SIGNED:
             if key in changed:
                 del items[key]
-        return items if changed else value
+        named = {cover(key): item for key, item in items.items()}  # a tool that nobody has may be named like a secret
+        return named if changed or named.keys() != items.keys() else value
     if isinstance(value, list | tuple):
         entries = [redacted(item, cover) for item in value]
         return value if all(new is old for new, old in zip(entries, value, strict=True)) else entries

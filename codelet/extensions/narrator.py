@@ -9,6 +9,7 @@ from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension
 from codelet.messages import Message, text_of, user
 from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
@@ -41,7 +42,7 @@ class Narrator(Extension):
         self._ahead: tuple[list[Message], asyncio.Task[str]] | None = None
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
-        self._spend: Callable[[Usage], object]
+        self._spend: Callable[[Usage | None, int], object]
         self._may_spend: Callable[[], bool]
         self._affords: Callable[[], bool]
 
@@ -126,8 +127,8 @@ class Narrator(Extension):
                     elif isinstance(chunk, FinishChunk) and chunk.reason == "refused":
                         pieces.clear()
         finally:
-            if used is not None:
-                self._spend(used)
+            if used is not None or pieces:
+                self._spend(used, estimate_text("".join(pieces)))
         return "".join(pieces)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.context import CacheWatch, ContextWindow
@@ -11,6 +12,9 @@ from codelet.loop.conversation import Conversation
 from codelet.providers.facts import ModelFacts
 from codelet.record import Record
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.loop.reply import Reply
 
 SHORTEST_ANSWER = 16
 """Output tokens that a request must be able to ask for: some providers take no smaller limit."""
@@ -93,11 +97,11 @@ class Bill:
 class Meter:
     """Counts usage and cost in dollars against `limits`.
 
-    `spent` and `spent_cost` leave out what the session had used before it was taken up here: limits are about these.
-    `charged` is that cost with an estimate where a provider did not report what was used; `allowed` is what the last
-    request that was admitted may ask for. `timer` is the time limit of the turn that runs, if any. `requests` were
-    answered, in `waited` seconds altogether; `retries` were sent again. `taken` are seconds of the time limit that were
-    used before a turn could begin.
+    `spent` and `spent_cost` leave out what the session had used before it was taken up here. Limits are about `held`
+    and `charged`: the same tokens and dollars, with an estimate wherever a provider did not report what was used.
+    `allowed` is what the last request that was admitted may ask for. `timer` is the time limit of the turn that runs,
+    if any. `requests` were answered, in `waited` seconds altogether; `retries` were sent again. `taken` are seconds of
+    the time limit that were used before a turn could begin.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Meter:
         self.facts = facts
         self.usage = Usage()
         self.spent = Usage()
+        self.held = Usage()
         self.charged = 0.0
         self.timer: asyncio.Timeout | None = None
         self.requests = self.retries = 0
@@ -186,8 +191,8 @@ class Meter:
         reserve = self._window.budget.reserve if named else None
         own = reserve if most is None else most if reserve is None else min(most, reserve)
         limits, size = self.limits, asked.total_input or 0
-        room = limits.output_left(own, self.spent)
-        if room is not None and room < SHORTEST_ANSWER and self.spent.output and limits.max_tokens is not None:
+        room = limits.output_left(own, self.held)
+        if room is not None and room < SHORTEST_ANSWER and self.held.output and limits.max_tokens is not None:
             raise SpendingLimit(f"of the limit of {limits.max_tokens} output tokens {room} are left (--max-tokens)")
         held_by = "--max-tokens" if room != own else ""
         prices = self.facts.priced_at(size)
@@ -205,15 +210,15 @@ class Meter:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
         if (most := self.limits.max_turns) is not None and steps >= most:
             raise LimitReached(f"the limit of {most} {'turn' if most == 1 else 'turns'} is reached (--max-turns)")
-        if (passed := self.limits.passed(self.spent, self.charged)) is not None:
+        if (passed := self.limits.passed(self.held, self.charged)) is not None:
             raise LimitReached(passed)
 
-    def spend(self, usage: Usage, answered: int) -> list[events.Event]:
+    def spend(self, usage: Usage, answered: int, written: int = 0) -> list[events.Event]:
         """Take in a step's usage, and report it; its answer stands right before `answered` in the list.
 
-        The first report that cannot be right is followed by a note that says so.
+        The first report that cannot be right is followed by a note that says so. `written` is as in `count`.
         """
-        self.count(usage)
+        self.count(usage, written)
         doubt = self._window.measured(usage, self._conversation, answered)
         volatile = sum(map(self._window.estimate, self._conversation.tail))
         note = self._cache.observe(self._conversation.messages[: answered - 1], usage, volatile)
@@ -231,6 +236,7 @@ class Meter:
         """Count what was used and charged in a session beside this one."""
         self.usage += other.spent
         self.spent += other.spent
+        self.held += other.held
         for bill in (self._all, self._here):
             bill.join(other._here)
         self.charged += other.charged
@@ -240,13 +246,44 @@ class Meter:
         self.requests += 1
         self.waited += seconds
 
-    def count(self, usage: Usage | None) -> None:
-        """Add to what the session has used and cost; None is an answer whose usage nobody reported."""
+    def count(self, usage: Usage | None, written: int = 0) -> None:
+        """Add to what the session has used and cost; None is an answer whose usage nobody reported.
+
+        `written` is an estimate of its output, by which the limits hold where no output was reported.
+        """
+        usage = usage if usage is not None and usage.known else None
+        self._record(usage)
+        self.hold(usage, written)
+
+    def _record(self, usage: Usage | None) -> None:
+        """Add to what is told."""
         if usage is not None:
             self.usage += usage
             self.spent += usage
         cost = self.facts.cost(usage) if usage is not None else None
         for bill in (self._all, self._here):
             bill.add(cost, free=self.facts.free)
-        reported = usage or self._asked
-        self.charged += (self.facts.cost(reported) or 0.0) if reported is not None else 0.0
+
+    def broke_off(self, reply: Reply) -> Usage | None:
+        """Count what an answer that came to no end was reported to have used, which is returned: it was spent.
+
+        What came beyond the last report counts for the limits alone.
+        """
+        used, written, reply.usage = reply.usage, reply.newly_written(), None
+        if used is not None:
+            self._record(used)
+        if used is not None or written:
+            told = used or Usage()
+            self.hold(told.replace(output=max(told.output, written)))
+        return used
+
+    def hold(self, usage: Usage | None, written: int = 0) -> None:
+        """Count for the limits alone: what was reported, and by an estimate what was not."""
+        asked, told = self._asked or Usage(), usage or Usage()
+        if not told.total_input:
+            told = told.replace(
+                total_input=asked.total_input, cache_read=asked.cache_read, cache_write=asked.cache_write
+            )
+        told = told.replace(output=told.output or written)
+        self.held += told
+        self.charged += self.facts.cost(told) or 0.0

@@ -115,7 +115,7 @@ def _step(reply: Reply, reasoning: str) -> dict[str, Any]:
         calls.append(
             {
                 "id": call["id"],
-                "name": call["function"]["name"] or "unnamed",
+                "name": _masked(call["function"]["name"]) or "unnamed",
                 "arguments": parsed if isinstance(parsed, dict) else arguments,
             }
         )

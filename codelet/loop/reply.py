@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, Literal, NoReturn
 
 from codelet import events
+from codelet.context.tokens import estimate_text
 from codelet.messages import Message, ToolCall, tool_call
 from codelet.providers.protocol import (
     Chunk,
@@ -50,6 +51,7 @@ class Reply:
     def __init__(self) -> None:
         self.usage: Usage | None = None
         self._again = False
+        self._counted = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -64,6 +66,7 @@ class Reply:
         self._thinking: list[dict[str, Any]] = []
         self._calls: list[_OpenCall] = []
         self._at_index: dict[int, _OpenCall] = {}
+        self._counted = 0
         self._by_id: dict[tuple[str, int], _OpenCall] = {}
 
     def add(self, chunk: Chunk) -> events.Event | None:
@@ -107,6 +110,13 @@ class Reply:
     def text(self) -> str:
         """The text so far."""
         return "".join(self._text)
+
+    def newly_written(self) -> int:
+        """An estimate, in tokens, of what came of the answer since this was last asked."""
+        arguments = (piece for call in self._calls for piece in call.pieces)
+        written = estimate_text("".join((*self._text, *self._reasoning, *arguments)))
+        new, self._counted = written - self._counted, written
+        return new
 
     @property
     def has_begun(self) -> bool:

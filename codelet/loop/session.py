@@ -29,7 +29,7 @@ from codelet.context.entry import LONGEST_KEPT
 from codelet.context.reminders import Placement
 from codelet.context.reminders.sources import own_sources
 from codelet.context.tokens import estimate_text
-from codelet.errors import CodeletError, LimitReached
+from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
@@ -312,6 +312,8 @@ class Session:
 
     async def _turn(self, begin: Callable[[], None]) -> _Events:
         """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
+        if self._closed:
+            raise UsageError("the session is closed")
         begin()
         self.interruption = None
         meter, shown = self.meter, MaskedPieces(self._toolbox.masker)

@@ -66,11 +66,12 @@ def once_more(turn: TurnState, error: ProviderError) -> Iterator[events.Event]:
 
 def _spend(turn: TurnState, reply: Reply, answered: int) -> Iterator[events.Event]:
     """Count what the reply cost, where the provider says it; what is to be told of that."""
+    written = reply.newly_written()
     if reply.usage is None:
-        turn.meter.count(None)
+        turn.meter.count(None, written)
         return
     turn.usage += reply.usage
-    yield from turn.meter.spend(reply.usage, answered)
+    yield from turn.meter.spend(reply.usage, answered, written)
 
 
 def _take_in(turn: TurnState, reply: Reply) -> int:

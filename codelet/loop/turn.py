@@ -62,16 +62,15 @@ class TurnState:
         return self.reply
 
     def again(self) -> None:
-        """The request is sent once more."""
+        """The request is sent once more. Raises LimitReached where what it has used until now passes a limit."""
         self.meter.retries += 1
         self.spend_reported()
+        self.meter.check()
 
     def spend_reported(self) -> None:
-        """Count what an answer that broke off was reported to have used until then: it was spent."""
-        if self.reply is not None and self.reply.usage is not None:
-            self.usage += self.reply.usage
-            self.meter.count(self.reply.usage)
-            self.reply.usage = None
+        """Count what an answer that broke off has used until then: it was spent."""
+        if self.reply is not None:
+            self.usage += self.meter.broke_off(self.reply) or Usage()
 
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""

@@ -10,6 +10,7 @@ from codelet.errors import UsageError
 from codelet.providers.catalog import CUSTOM, Vendor, Wire, is_vendor, vendor_of
 from codelet.providers.facts import asked_wire, on_this_machine, real_name
 from codelet.record import Record
+from codelet.system.text.secret_shapes import without_login
 
 _AT_OPENAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)"
 OWN_KEY = "CODELET_API_KEY"
@@ -30,7 +31,7 @@ class Endpoint(Record, kw_only=True):
     @property
     def name(self) -> str:
         """The vendor's name for people, with the address where it is not the vendor's own."""
-        return self.vendor.name if self.base == self.vendor.base else self.base
+        return self.vendor.name if self.base == self.vendor.base else without_login(self.base)
 
     @property
     def check(self) -> str:
@@ -67,7 +68,8 @@ class Endpoint(Record, kw_only=True):
     def origin(self, model: str) -> str:
         """What marks the fields that only this server can read: its address, and the maker where it serves several."""
         maker = self.model_name(model).rpartition("/")[0]
-        return f"{self.base}#{maker}" if maker else self.base
+        address = without_login(self.base)
+        return f"{address}#{maker}" if maker else address
 
 
 def endpoint_for(

@@ -212,7 +212,7 @@ class Decoder:
             output=_count(reported, "completion_tokens"),
             reasoning=_count(written, "reasoning_tokens") if self._counts_reasoning else 0,
             cache_write_hour=min(_count(kept, "ephemeral_1h_input_tokens"), cache_write),
-        )
+        ).consistent
 
 
 def _count(holder: Any, name: str) -> int:

@@ -164,5 +164,5 @@ def usage_of(reported: Any) -> Usage:
     missing = as_count(reported.get("total_tokens")) - usage.total_input - usage.output
     cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice
     if usage.total_input and missing > 0 and usage.reasoning in (0, missing) and missing not in cached:
-        return usage.replace(output=usage.output + missing, reasoning=missing)
-    return usage
+        usage = usage.replace(output=usage.output + missing, reasoning=missing)
+    return usage.consistent

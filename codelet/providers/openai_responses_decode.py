@@ -171,4 +171,4 @@ def _usage(reported: Any) -> Usage:
         cache_write=as_count(read.get("cache_write_tokens")),
         output=as_count(reported.get("output_tokens")),
         reasoning=as_count(written.get("reasoning_tokens")),
-    )
+    ).consistent

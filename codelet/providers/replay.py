@@ -300,4 +300,4 @@ def _read_call(value: Any, place: _Place) -> RecordedCall:
 
 def _read_usage(value: Any, place: _Place) -> Usage:
     usage = place.object(value, _USAGE_KEYS)
-    return Usage(**{key: place.at(key).count(count) for key, count in usage.items()})
+    return Usage(**{key: place.at(key).count(count) for key, count in usage.items()}).consistent

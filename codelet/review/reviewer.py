@@ -55,7 +55,7 @@ class Spending:
         self.requests = 0
         self._limits = limits
         self._beside = beside
-        self._before = Usage() if beside is None else beside.spent
+        self._before = Usage() if beside is None else beside.held
         self._charged_before = 0.0 if beside is None else beside.charged
         self._sessions: list[Session] = []
 
@@ -77,7 +77,7 @@ class Spending:
 
     def check(self) -> None:
         """Raises LimitReached where a limit of the run is passed."""
-        if (passed := self._limits.passed(self._before + self.usage, self._charged)) is not None:
+        if (passed := self._limits.passed(self._held, self._charged)) is not None:
             raise LimitReached(passed)
 
     def bound(self, session: Session) -> None:
@@ -89,10 +89,10 @@ class Spending:
         if limits.max_cost is not None:
             meter.limits = meter.limits.replace(max_cost=limits.max_cost - self._charged + meter.charged)
         if limits.max_tokens is not None:
-            left = limits.max_tokens - (self._before + self.usage).output
+            left = limits.max_tokens - self._held.output
             if left < min(SHORTEST_ANSWER, limits.max_tokens):
                 raise LimitReached(f"of the limit of {limits.max_tokens} output tokens {left} are left (--max-tokens)")
-            meter.limits = meter.limits.replace(max_tokens=left + meter.spent.output)
+            meter.limits = meter.limits.replace(max_tokens=left + meter.held.output)
 
     def kept(self, reached: SpendingLimit) -> LimitReached:
         """The same of the whole run, of which a session knows what is left."""
@@ -108,6 +108,10 @@ class Spending:
         if self._beside is not None:
             for each in self._sessions:
                 self._beside.take_over(each.meter)
+
+    @property
+    def _held(self) -> Usage:
+        return sum((each.meter.held for each in self._sessions), self._before)
 
     @property
     def _charged(self) -> float:

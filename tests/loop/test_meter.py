@@ -9,8 +9,10 @@ import pytest
 from codelet import events
 from codelet.errors import LimitReached, SpendingLimit
 from codelet.loop.meter import Allowance, Limits, Meter
+from codelet.loop.reply import Reply
 from codelet.messages import assistant, user
 from codelet.providers.facts import facts_of, model_facts
+from codelet.providers.protocol import RetryChunk, TextChunk, UsageChunk
 from codelet.usage import Usage
 from tests.context.scripted import ScriptedProvider, session_of
 
@@ -109,12 +111,12 @@ def test_a_request_that_would_cost_too_much_is_not_admitted(tmp_path: Path) -> N
     meter = meter_of(tmp_path, model, max_cost=1.0)
     most = meter_of(tmp_path, model).admit()
     assert (meter.admit(), meter.allowed.held_by) == (most, "") == (4_000, ""), "$1 is enough for all of it"
-    meter.count(Usage(total_input=0, output=64_000))  # $0.96
+    meter.count(Usage(total_input=1, output=64_000))  # $0.96
     room = meter.admit()
     assert room is not None
     assert 2_000 < room < 2_667, "four cents are left for the input and the answer"
     assert meter.allowed.held_by == "--max-cost"
-    meter.count(Usage(total_input=0, output=2_660))
+    meter.count(Usage(total_input=1, output=2_660))
     with pytest.raises(SpendingLimit, match=r"about \$1\.0\d+: over the limit of 1 dollars \(--max-cost\)"):
         meter.admit()
     meter.check()
@@ -131,7 +133,45 @@ def test_what_nobody_reported_is_charged_by_estimate_and_shown_as_unknown(tmp_pa
     meter.admit()
     meter.count(None)
     assert meter.spent_cost is None
-    assert meter.charged > 0
+    asked = meter.charged
+    assert asked > 0
+    meter.count(None, 1_000)
+    assert meter.charged == pytest.approx(2 * asked + 0.015), "the answer is charged, too"
+    meter.count(Usage(output=1_000))
+    assert meter.charged == pytest.approx(3 * asked + 0.03), "as is the input that a report leaves out"
+    meter.count(Usage(), 1_000)
+    assert meter.charged == pytest.approx(4 * asked + 0.045), "a report of nothing is none"
+    assert (meter.spent, meter.spent_cost) == (Usage(output=1_000), None)
+
+
+def test_output_that_nobody_reported_counts_for_the_limit_by_estimate(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, max_tokens=100)
+    meter.count(None, 60)
+    assert (meter.usage, meter.spent) == (Usage(), Usage())
+    assert meter.admit() == 40
+    meter.count(Usage(total_input=1_000), 30)
+    with pytest.raises(SpendingLimit, match="10 are left"):
+        meter.admit()
+    other = meter_of(tmp_path, max_tokens=100)
+    other.count(None, 20)
+    meter.take_over(other)
+    with pytest.raises(LimitReached, match="output tokens"):
+        meter.check()
+
+
+def test_an_answer_that_broke_off_counts_once(tmp_path: Path) -> None:
+    meter = meter_of(tmp_path, "anthropic/claude-sonnet-4-5", max_tokens=100)
+    reply = Reply()
+    reply.add(TextChunk("word" * 30))
+    assert meter.broke_off(reply) is None
+    assert meter.broke_off(reply) is None
+    assert (meter.held.output, meter.spent, meter.spent_cost) == (30, Usage(), 0.0)
+    reply.add(RetryChunk(attempt=2, attempts=5, wait=0.1, reason="gone"))
+    reply.add(UsageChunk(used(0)))
+    assert meter.broke_off(reply) == used(0)
+    reply.add(TextChunk("word" * 10))
+    meter.count(None, reply.newly_written())
+    assert (meter.held.output, meter.spent) == (40, used(0))
 
 
 def test_a_free_request_adds_nothing_and_is_no_cost(tmp_path: Path) -> None:

@@ -234,6 +234,9 @@ def test_a_file_that_is_there_is_replaced_by_force_only(tmp_path: Path):
     [
         ({"request": 3}, "steps[0].request: is not of the form"),
         ({"request": {"messages": 3}}, "steps[0].request: is not of the form"),
+        ({"request": {"messages": [], "system": 3}}, "steps[0].request: is not of the form"),
+        ({"request": {"messages": [], "tools": [[]]}}, "steps[0].request: is not of the form"),
+        ({"request": {"messages": [{"reminder": []}]}}, "steps[0].request: is not of the form"),
         ({"error": {"message": 3}}, "steps[0].error.message: must be a string"),
         ({"error": {"message": "x", "status": "y"}}, "steps[0].error.status: must be a whole number"),
         ({"refusal": []}, "steps[0].refusal: must be a string"),

@@ -16,7 +16,7 @@ from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.messages import assistant, reminder_type, unpaired, user
 from codelet.providers import open_provider
-from codelet.providers.protocol import ProviderOptions
+from codelet.providers.protocol import ProviderOptions, Retries
 from codelet.safety import Policy
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of
@@ -354,6 +354,55 @@ async def test_the_limit_of_cost_where_prices_are_known(
     assert "limit of 0.4 dollars" in str(error)
     assert len(model_server.requests) == 2
     assert session.cost == pytest.approx(0.3)
+
+
+async def test_more_from_the_cache_than_was_read_at_all_is_no_money_back(
+    model_server: ModelServer, repo: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model_server.script = lambda request: Reply(
+        calls=[Call(f"r{request.number}", "read", {"path": "app.py"})],
+        usage=Tokens(10, cache_read=2_000_000, output=10),
+    )
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with Proxy(to=f"127.0.0.1:{model_server.port}") as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.address)
+        provider = open_provider("openai/gpt-4o-mini", ProviderOptions("http://models.example/v1", "k"))
+        session = Session(provider, workspace=repo, limits=Limits(max_cost=0.2, max_turns=9), bare=True)
+        _, error = await turn_until_error(session)
+        await provider.close()
+    assert "--max-cost" in str(error)
+    assert len(model_server.requests) <= 2
+    assert session.cost == pytest.approx(0.15 * len(model_server.requests), rel=0.01)
+
+
+@pytest.mark.parametrize("usage", [None, Tokens(0, output=0), Tokens(100, output=0)])
+async def test_the_limit_of_output_tokens_where_none_are_reported(
+    make_session: MakeSession, model_server: ModelServer, usage: Tokens | None
+):
+    model_server.script = lambda request: Reply(
+        "word" * 40, calls=[Call(f"r{request.number}", "read", {"path": "app.py"})], usage=usage
+    )
+    session = make_session(limits=Limits(max_tokens=100, max_turns=9))
+    _, error = await turn_until_error(session)
+    assert "--max-tokens" in str(error)
+    assert len(model_server.requests) == 2, "about 45 tokens each: 10 are too few for a third"
+    assert session.usage.output == 0, "what nobody reported is not told as used"
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@pytest.mark.parametrize("usage", [None, Tokens(100, output=1)])
+async def test_a_broken_answer_is_not_asked_for_again_past_a_limit(
+    make_session: MakeSession, model_server: ModelServer, wire: str, usage: Tokens | None
+):
+    model_server.script = lambda request: Reply(["word" * 60] * 3, usage=usage, fault=Stop("cut", after=5))
+    session = make_session(wire, limits=Limits(max_tokens=100))
+    base = model_server.anthropic if wire == "anthropic" else model_server.openai
+    session.switch(open_provider(f"{wire}/scripted", ProviderOptions(base, "k", retries=Retries(attempts=3))))
+    session.upkeep.unseen = True
+    _, error = await turn_until_error(session)
+    assert isinstance(error, LimitReached) and "--max-tokens" in str(error)
+    assert len(model_server.requests) == 1
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:{}/v1", "http://localhost:{}/v1", "http://127.1.2.3:{}/v1"])

@@ -295,6 +295,10 @@ async def test_every_shape_of_a_piece(fields: dict[str, Any], chunks: list[Chunk
             {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 5}},
             Usage(total_input=9, cache_read=1, cache_write=5),
         ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 5_000}},
+            Usage(total_input=5_009, cache_read=5_000, output=1),
+        ),
         ({"prompt_tokens": None, "prompt_tokens_details": None, "completion_tokens": "7"}, Usage()),
         ({"prompt_tokens": -5, "completion_tokens": 1e300, "total_tokens": True}, Usage()),
         ({"prompt_tokens": 12.0, "completion_tokens": 1}, Usage(total_input=12, output=1)),

@@ -48,10 +48,15 @@ def without_same(request: Plain, before: Plain | None) -> Plain:
 
 
 def whole(short: Plain, before: Plain | None) -> Plain:
-    """The reverse of `without_same`."""
+    """The reverse of `without_same`. Raises AttributeError, KeyError or TypeError for what is no request."""
     earlier = before or {"system": "", "tools": [], "messages": []}
     kept = earlier["messages"][: short.get("same", 0)]
-    return {**earlier, **short, "messages": [*kept, *short["messages"]]}
+    made = {**earlier, **short, "messages": [*kept, *short["messages"]]}
+    named = [each.get("reminder") for each in made["messages"]]
+    texts = [made["system"], *(name for name in named if name is not None)]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(tool, dict) for tool in made["tools"]):
+        raise TypeError("a text or a tool has another type")
+    return made
 
 
 def difference(recorded: Plain, now: Plain) -> str | None:
@@ -89,7 +94,7 @@ def _plain_message(message: Message, mask: Callable[[str], str]) -> Plain:
         plain["calls"] = [
             {
                 "id": call["id"],
-                "name": call["function"]["name"],
+                "name": mask(call["function"]["name"]),
                 "arguments": mask(call["function"]["arguments"]),
             }
             for call in calls

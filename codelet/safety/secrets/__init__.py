@@ -1,7 +1,7 @@
 """Keep keys out of what leaves the process: mask them in text, take them out of a child's environment.
 
 Two nets. The live one knows the values of this process's own secret variables and finds each of them, and any
-long piece of one, also reversed or in base64, hexadecimal or a URL. The pattern one knows how the tokens of
+long piece of one, also reversed or in base64, hexadecimal, JSON or a URL. The pattern one knows how the tokens of
 well-known services look; it is for sinks that others read (an export, a log, a page), not for what the model
 reads: a file that holds such text must stay editable.
 """
@@ -70,13 +70,26 @@ class Masker:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
         # A shorter one, such as a word of a stream, holds none; nearly every other one neither.
         if len(text) >= SHORTEST_SECRET and any(map(text.__contains__, self._probes)):
-            for form in self._forms:
-                text = _without(text, form)
+            text = _without(text, self._forms)
         return _without_patterns(text) if patterns else text
 
     def pieces(self) -> list[list[str]]:
         """For each spelling of a live secret its shortest pieces that are masked: a text without them holds none."""
         return [list(_shortest_pieces(form.text)) for form in self._forms]
+
+    @cached_property
+    def _spaced(self) -> list[_Form]:
+        return [form for form in self._forms if _last_blank(form.text) >= 0]
+
+    def with_blanks(self, text: str) -> list[tuple[int, int]]:
+        """Where `text` holds parts of secrets with blanks, the last first: its end, too, which may be one that goes on.
+
+        These stretches do not overlap.
+        """
+        if not self._spaced:
+            return []
+        ends = [(len(text) - _shared_end(text, form.text), len(text)) for form in self._spaced]
+        return _merged([*ends, *(span for form in self._spaced for span in _spans(text, form))])[::-1]
 
     def stream(self, *, patterns: bool = False) -> MaskStream:
         """A masker for text that arrives in chunks."""
@@ -84,7 +97,9 @@ class Masker:
 
 
 class MaskStream:
-    """Masks text that arrives in chunks. A word is held back until it is complete, so that no cut hides a secret."""
+    """Masks text that arrives in chunks. A word is held back until it is complete, so that no cut hides a secret, and
+    so are the words of which a secret that has blanks may be made.
+    """
 
     def __init__(self, masker: Masker, patterns: bool) -> None:
         self._masker = masker
@@ -94,7 +109,10 @@ class MaskStream:
     def feed(self, chunk: str) -> str:
         """Take a chunk; returns what can be shown by now, masked."""
         text = self._pending + chunk
-        cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t")) + 1
+        cut = _last_blank(text) + 1
+        for first, last in self._masker.with_blanks(text) if cut else ():
+            if first < cut <= last:
+                cut = _last_blank(text[:first]) + 1
         if len(text) - cut > _RUN_CAP:
             text = self._masker.mask(text, patterns=self._patterns)
             cut = len(text) - _RUN_CAP // 2
@@ -121,10 +139,14 @@ def mask(text: str, *, patterns: bool = False) -> str:
 def spellings(value: str) -> set[str]:
     """The forms in which a command could print the value."""
     import base64
+    import json
     from urllib.parse import quote
 
     data = value.encode("utf-8", "surrogateescape")
     forms = {value, value[::-1], data.hex(), data.hex().upper(), quote(value, safe="")}
+    for plain in (False, True):  # a call's arguments are JSON that stands in JSON: twice is usual
+        once = json.dumps(value, ensure_ascii=plain)[1:-1]
+        forms |= {once, json.dumps(once, ensure_ascii=plain)[1:-1]}
     for shift in range(3):
         # What stands before the value shifts its base64; the first and last letters depend on the neighbours.
         encoded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
@@ -145,8 +167,27 @@ def _shortest_pieces(secret: str) -> Iterator[str]:
         yield secret[start : start + shortest]
 
 
-def _without(text: str, form: _Form) -> str:
-    """`text` with the form, and every piece of it that is long enough, masked."""
+def _without(text: str, forms: Iterable[_Form]) -> str:
+    """`text` with the forms, and every piece of them that is long enough, masked.
+
+    All are found before one is masked: the forms of a secret share pieces, and of each something else stands beside
+    them.
+    """
+    found = sorted((*span, form.name) for form in forms for span in _spans(text, form))
+    merged: list[tuple[int, int, str]] = []
+    for first, last, name in found:
+        before = merged[-1] if merged else (0, -1, "")
+        if first < before[1] or (first == before[1] and name == before[2]):
+            merged[-1] = (before[0], max(last, before[1]), before[2])
+        else:
+            merged.append((first, last, name))
+    for first, last, name in reversed(merged):
+        text = f"{text[:first]}[masked {name}]{text[last:]}"
+    return text
+
+
+def _spans(text: str, form: _Form) -> list[tuple[int, int]]:
+    """Where `text` holds the form or a piece of it that is long enough."""
     found: list[tuple[int, int]] = []
     for start, probe in form.probes:
         at = text.find(probe)
@@ -155,11 +196,7 @@ def _without(text: str, form: _Form) -> str:
             if last - first >= form.shortest:
                 found.append((first, last))
             at = text.find(probe, at + 1)
-    if not found:
-        return text
-    for first, last in sorted(_merged(found), reverse=True):
-        text = f"{text[:first]}[masked {form.name}]{text[last:]}"
-    return text
+    return found
 
 
 def _common_start(secret: str) -> int:
@@ -176,6 +213,20 @@ def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple
     while last < len(text) and right < len(secret) and text[last] == secret[right]:
         last, right = last + 1, right + 1
     return first, last
+
+
+def _last_blank(text: str) -> int:
+    """Where the last blank stands; -1 without one."""
+    return max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"))
+
+
+def _shared_end(text: str, secret: str) -> int:
+    """How many characters at the end of `text` stand in `secret`, in a row."""
+    least, most = 0, min(len(text), len(secret))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if text[-middle:] in secret else (least, middle - 1)
+    return least
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -261,7 +312,7 @@ def without_secrets(value: Any, masker: Masker) -> Any:
         case tuple():
             return tuple(without_secrets(item, masker) for item in value)
         case dict():
-            return {key: without_secrets(item, masker) for key, item in value.items()}
+            return {without_secrets(key, masker): without_secrets(item, masker) for key, item in value.items()}
         case Record():
             hidden = {name: without_secrets(getattr(value, name), masker) for name in value.fields}
             changed = {name: each for name, each in hidden.items() if each != getattr(value, name)}

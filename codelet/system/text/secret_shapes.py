@@ -125,8 +125,10 @@ def live_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def without_login(address: str) -> str:
-    """An address as it may be shown: without what stands before its last `@`, which may hold a password."""
-    scheme, separator, rest = address.partition("://")
+    """An address as it may be shown: without what stands before its last `@`, which may hold a password, and without
+    its query, which may hold a key.
+    """
+    scheme, separator, rest = address.partition("?")[0].partition("://")
     if not separator:
         scheme, separator, rest = "", "", address
     return scheme + separator + rest.rpartition("@")[2]

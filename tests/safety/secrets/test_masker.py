@@ -72,6 +72,31 @@ def test_a_cut_between_chunks_hides_nothing(size: int) -> None:
     assert KEY not in "".join(long.feed(run[at : at + 4_000]) for at in range(0, len(run), 4_000)) + long.flush()
 
 
+@pytest.mark.parametrize("size", [1, 3, 7, 64])
+@pytest.mark.parametrize("secret", ["correct horse battery staple", "one of\nmore lines\tand a tab"])
+def test_a_secret_with_blanks_is_masked_whole_however_it_is_cut(secret: str, size: int) -> None:
+    masker = Masker({"THE_PASSPHRASE": secret})
+    text = f"it is {secret}, a {secret[:5]} one; {secret} {secret[:8]}"
+    stream = masker.stream()
+    shown = [stream.feed(text[at : at + size]) for at in range(0, len(text), size)]
+    assert "".join(shown) + stream.flush() == masker.mask(text)
+    assert masker.mask(text).count("[masked THE_PASSPHRASE]") == 2
+    words = masker.stream()
+    assert [words.feed("no word "), words.feed("of it "), words.flush()] == ["no ", "word of ", "it "]
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_a_secret_is_masked_in_json_and_in_json_that_stands_in_json(ascii_only: bool) -> None:
+    secret = '4"a\\s/ö\n"z\'7"q\\p"k\n9'
+    once = json.dumps({"password": secret}, ensure_ascii=ascii_only)
+    twice = json.dumps({"arguments": once}, ensure_ascii=ascii_only)
+    masker = Masker({"DB_PASSWORD": secret})
+    assert masker.mask(once) == '{"password": "[masked DB_PASSWORD]"}'
+    assert json.loads(masker.mask(twice)) == {"arguments": '{"password": "[masked DB_PASSWORD]"}'}
+    data = twice.encode()
+    assert SecretPrefilter(masker.pieces())(data) and SecretPrefilter(masker.pieces())(once.encode())
+
+
 def test_pieces_are_masked_from_twelve_characters_on() -> None:
     secret = "Zk4x9QweR7tY2uIoP5aS8dF1gH3j"
     masker = Masker({"SOME_KEY": secret})

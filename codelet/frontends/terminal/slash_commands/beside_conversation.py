@@ -15,8 +15,9 @@ from codelet.errors import CodeletError, LimitReached
 from codelet.events import Event, Note, Text
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.slash_commands.export_import import import_session, snapshot_of, take_up
+from codelet.loop.reply import Reply
 from codelet.messages import kind_of, text_of, user
-from codelet.providers.protocol import FinishChunk, TextChunk, ToolCallChunk, UsageChunk
+from codelet.providers.protocol import RetryChunk, TextChunk, ToolCallChunk
 from codelet.safety.rules import parse_rule
 from codelet.safety.secrets import masked
 from codelet.system.text import clean, one_line
@@ -72,23 +73,25 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
     asked = user(prompt.BY_THE_WAY.format(question=question))
     allowed = session.meter.beside()
     request = session.upkeep.request([*session.conversation.sent(), asked], max_output=allowed.output)
-    used, said, called, cut = None, False, False, False
+    reply, said, called = Reply(), False, False
     try:
         async with aclosing(session.provider.stream(request)) as chunks:
             async for chunk in chunks:
+                reply.add(chunk)
                 match chunk:
                     case TextChunk(text=text):
                         said = said or bool(text.strip())
                         yield Text(text)
                     case ToolCallChunk():
                         called = True
-                    case UsageChunk(usage=usage):
-                        used = usage
-                    case FinishChunk(reason="length"):
-                        cut = True
-    finally:
-        session.meter.count(used)
-    if cut:
+                    case RetryChunk():
+                        session.meter.broke_off(reply)
+                        session.meter.check()
+        session.meter.count(reply.usage, reply.newly_written())
+    except BaseException:
+        session.meter.broke_off(reply)
+        raise
+    if reply.finish == "length":
         raise LimitReached(allowed.why_cut)
     if called:
         yield Note("the model wanted to use a tool, which it cannot do here: ask it with a prompt")
