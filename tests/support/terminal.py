@@ -173,12 +173,19 @@ class Terminal:
         return True
 
     def type(self, text: str) -> None:
-        """Send characters as a person types them."""
+        """Send characters as a person types them: at a question once it is all there."""
+        self._see_question()
         self.child.send(text)
 
     def key(self, name: str) -> None:
         """Send one key by its name in KEYS."""
+        self._see_question()
         self.child.send(KEYS[name])
+
+    def _see_question(self) -> None:
+        """Wait until a question that stands there is drawn: a key that comes meanwhile answers nothing."""
+        if "enter takes" in self.text:
+            self.settle(0.05)
 
     def line(self, text: str) -> None:
         """Type a line and press enter."""
