@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,6 @@ def test_a_damaged_file_is_told_in_a_line(path: Path):
     raw = bytearray(path.read_bytes())
     raw[4096:] = os.urandom(len(raw) - 4096)
     path.write_bytes(raw)
-    with pytest.raises(CodeletError, match=path.name) as raised:
-        FactFile(path).find("words", 5)
+    with pytest.raises(CodeletError, match=path.name) as raised, closing(FactFile(path)) as damaged:
+        damaged.find("words", 5)
     assert "\n" not in str(raised.value)
