@@ -253,7 +253,7 @@ class Meter:
         """
         usage = usage if usage is not None and usage.known else None
         self._record(usage)
-        self.hold(usage, written)
+        self._hold(usage, written)
 
     def _record(self, usage: Usage | None) -> None:
         """Add to what is told."""
@@ -274,10 +274,10 @@ class Meter:
             self._record(used)
         if used is not None or written:
             told = used or Usage()
-            self.hold(told.replace(output=max(told.output, written)))
+            self._hold(told.replace(output=max(told.output, written)))
         return used
 
-    def hold(self, usage: Usage | None, written: int = 0) -> None:
+    def _hold(self, usage: Usage | None, written: int = 0) -> None:
         """Count for the limits alone: what was reported, and by an estimate what was not."""
         asked, told = self._asked or Usage(), usage or Usage()
         if not told.total_input:

@@ -26,7 +26,10 @@ MOST_STEPS = 12
 _ATTEMPTS = 2
 _FINAL = frozenset((400, 401, 402, 403, 404))
 """Statuses that the same question would meet again."""
-_TOO_LARGE = "the model's window is too small for this part of the change; --chunk-tokens N makes the parts smaller"
+_TOO_LARGE = (
+    "the model's window is too small for this part of the change; "
+    "codelet review --chunk-tokens N makes the parts smaller"
+)
 
 
 class Unanswered(Exception):

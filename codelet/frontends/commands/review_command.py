@@ -185,7 +185,6 @@ class _Review:
                 narrative="off",
                 system_prompt=self._system,
                 max_turns=min(MOST_STEPS, own.max_turns or MOST_STEPS),
-                max_tokens=own.max_tokens,
                 timeout=None,
                 mode="read-only",
                 export=None,
