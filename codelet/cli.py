@@ -299,7 +299,7 @@ def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
         if debug:
             import traceback
 
-            say("".join(traceback.format_exception(error)).rstrip())
+            say(mask("".join(traceback.format_exception(error)).rstrip(), patterns=True))
     say(f"codelet: {one_line(mask(line, patterns=True), 2_000)}")
     return status
 
