@@ -1,6 +1,6 @@
 """What is too long under codelet/ to be read at once, and what is too short to be worth a file: `scripts.house` asks.
 
-No module over 400 lines, no function over 50, no folder over 25 files, and no file under 40 lines whose docstring does
+No module over 500 lines, no function over 50, no folder over 25 files, and no file under 40 lines whose docstring does
 not say why it stands by itself (`because`, `so that`, `apart`, `by itself`, `of its own`).
 """
 
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-MODULE_LINES = 400
+MODULE_LINES = 500
 FUNCTION_LINES = 50
 FOLDER_FILES = 25
 SHORT_LINES = 40
