@@ -14,6 +14,7 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_indented
+from codelet.frontends.terminal.show.diff_colours import HUNK
 from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
@@ -28,6 +29,9 @@ _LONGEST_WORD = 44
 _LONGEST_RULE = 200
 _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
+_SIGNS = ("+", "-", " ")
+"""What the lines of a diff begin with."""
+
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
 """How a diff ends that was too long to be made in full. It cannot be a line of a file: those begin with a sign."""
@@ -47,6 +51,8 @@ class AnswerChoice:
 def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
     """One line that says what is asked for; `told` adds how long it is."""
     head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), f" asks to {_verb(question)}")
+    if _is_change(question) and _has_crlf_only(question.shown):
+        head.append(" (CRLF)")
     if question.following:
         head.append(f"  ({question.following} more to answer)", QUIET)
     if told:
@@ -58,15 +64,20 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
     """The whole command or diff: long lines are broken, never cut."""
     width, signs = renderer.width, renderer.signs
     kinds = {touch.kind for touch in question.touches}
-    if "run" not in kinds and is_diff(question.shown):  # a command may begin as a diff does: `diff --git a b; …`
-        rows = diff_rows(visible(question.shown), _NO_LIMIT, signs, limit=_NO_LIMIT)
+    if _is_change(question):
+        diff = question.shown.replace("\r\n", "\n") if _has_crlf_only(question.shown) else question.shown
+        lines = (line[:1] + visible(line[1:]) if line[:1] in _SIGNS else visible(line) for line in diff.split("\n"))
+        rows = diff_rows("\n".join(lines), _NO_LIMIT, signs, limit=_NO_LIMIT)
         if cut_off := _CUT_OFF.search(question.shown):
             rows.append(Text(" " * MARGIN + cut_off[1], WARN))
         return [part for row in rows for part in _hanging(row, width, " " * (MARGIN + 7))]
     if _told_by_head(question):
         return []
     indent = " " * (MARGIN + 2)
-    whole = visible_command(question.shown.removesuffix("\n")) if "run" in kinds else visible(_subject(question))
+    if "run" in kinds:
+        whole = visible_command(question.shown.removesuffix("\n"))
+    else:
+        whole = "\n".join(sign + visible(text) for sign, text in _subject(question))
     rows = []
     for line in whole.split("\n"):
         style = {"+": ADDED, "-": REMOVED}.get(line[:1], "") if "write" in kinds else ""
@@ -134,7 +145,7 @@ def _looks_unchanged(shown: str) -> bool:
     lines = shown.split("\n")
     for line, following in pairwise([*lines, ""]):
         if line[:1] in sides and not line.startswith(("--- ", "+++ ")):
-            looks = normalize("NFC", visible(line[1:]).expandtabs(4).rstrip())
+            looks = normalize("NFC", visible(line[1:]).expandtabs(4).rstrip()).replace("\ufe0f", "")
             sides[line[0]].setdefault(looks, set()).add((line[1:], following.startswith("\\")))
     return any(looks and sides["+"].get(looks, kept) != kept for looks, kept in sides["-"].items())
 
@@ -209,26 +220,43 @@ def _verb(question: Question) -> str:
     return " and ".join(told) or "run"
 
 
+def _is_change(question: Question) -> bool:
+    """Whether the question shows a diff. A command may begin as a diff does: `diff --git a b; …`."""
+    return all(touch.kind != "run" for touch in question.touches) and is_diff(question.shown)
+
+
+@lru_cache(maxsize=8)  # asked at every key
+def _has_crlf_only(diff: str) -> bool:
+    """Whether every line of a diff ends with CRLF, except one that ends the file without a line end."""
+    lines = HUNK.split(diff, maxsplit=1)[-1].split("\n")[1 : -3 if _CUT_OFF.search(diff) else None]
+    ends = [
+        line.endswith("\r")
+        for line, following in pairwise([*lines, ""])
+        if line[:1] in _SIGNS and not following.startswith("\\")
+    ]
+    return bool(ends) and all(ends)
+
+
 def _told_by_head(question: Question) -> bool:
     """Whether the head says everything: only a path, or some lines of a file, would be read."""
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
         return False
-    place, subject = question.touches[0].what, _subject(question)
-    return subject == place or subject.startswith(f"{place}:")
+    place, ((sign, subject), *more) = question.touches[0].what, _subject(question)
+    return not sign and not more and (subject == place or subject.startswith(f"{place}:"))
 
 
-def _subject(question: Question) -> str:
-    """The subject of a call that has no diff: the lines it would remove and add, or its arguments."""
+def _subject(question: Question) -> list[tuple[str, str]]:
+    """The subject of a call that has no diff: signs and lines that it would remove and add, or its arguments."""
     arguments = question.arguments
-    lines: list[str] = []
+    lines: list[tuple[str, str]] = []
     edits = arguments.get("edits")
     for edit in edits if isinstance(edits, list) else ():
         if isinstance(edit, dict):
-            lines += [f"- {line}" for line in str(edit.get("old", "")).split("\n")]
-            lines += [f"+ {line}" for line in str(edit.get("new", "")).split("\n")]
+            lines += [("- ", line) for line in str(edit.get("old", "")).split("\n")]
+            lines += [("+ ", line) for line in str(edit.get("new", "")).split("\n")]
     if isinstance(arguments.get("content"), str):
-        lines += [f"+ {line}" for line in arguments["content"].split("\n")]
-    return "\n".join(lines) or question.shown.removeprefix(f"{question.tool} ")
+        lines += [("+ ", line) for line in arguments["content"].split("\n")]
+    return lines or [("", question.shown.removeprefix(f"{question.tool} "))]
 
 
 def offered_rule(question: Question) -> str | None:

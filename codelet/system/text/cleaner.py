@@ -30,6 +30,14 @@ INVISIBLE = (
 
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+
+EMOJI = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2194-\u2199\u21a9\u21aa\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa\u24c2"
+    "\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d\u3297\u3299"
+    "\U0001f000-\U0001faff"
+)
+"""Characters that take an emoji selector or joiner, from Unicode's emoji-variation-sequences (a regex class body)."""
+
 _HARMLESS = dict.fromkeys(
     (*b"\n\t", *range(0xA1, 0xAD), *range(0xAE, 0x300), *range(0x2010, 0x2028), *range(0x2190, 0x2400))
 )
@@ -66,15 +74,9 @@ def _unfinished() -> re.Pattern[str]:
 _INTRODUCERS = "\x1b\x9b\x9d\x90\x98\x9e\x9f"
 
 
-def _is_pictograph(character: str) -> bool:
+def _is_emoji(character: str) -> bool:
     """Whether the character takes an emoji selector or joiner."""
-    code = ord(character) if character else 0
-    return (
-        0x1F000 <= code <= 0x1FAFF
-        or 0x2190 <= code <= 0x2BFF
-        or code in (0xA9, 0xAE, 0x203C, 0x2049, 0x2122, 0x2139, 0x3030, 0x303D, 0x3297, 0x3299)
-        or code == 0x20E3
-    )
+    return re.match(f"[{EMOJI}]", character) is not None
 
 
 def _joins_script(character: str) -> bool:
@@ -170,11 +172,11 @@ class Cleaner:
             self._marks += len(token)
             return kept
         if kind == "selector":
-            return token if _is_pictograph(before) or (before and before in "0123456789#*") else ""
+            return token if _is_emoji(before) or (before and before in "0123456789#*") else ""
         if kind == "joiner":
-            pictographs = (_is_pictograph(before) or before == "\ufe0f") and _is_pictograph(after)
+            emoji = (_is_emoji(before) or before == "\ufe0f") and _is_emoji(after)
             letters = _joins_script(before) and _joins_script(after)
-            return token if pictographs or letters else ""
+            return token if emoji or letters else ""
         return ""
 
 

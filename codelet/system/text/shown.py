@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
+from functools import cache
 
-from codelet.system.text.cleaner import CONTROL, INVISIBLE, Cleaner, clean
+from codelet.system.text.cleaner import CONTROL, EMOJI, INVISIBLE, Cleaner, clean
 
-_LONG_BLANK = 16
+_LONG_GAP = 16
+"""Spaces in a row after other text that could push what follows out of sight."""
+
+_LONG_INDENT = 160
+"""Columns of indentation that are shown as they are: rows wrap, so fewer take at most a few rows."""
+
+_TAB_WIDTH = 4
 _EMPTY_LINES = 3
 """So many lines in a row that show nothing are told by their number."""
 
@@ -44,12 +52,32 @@ def first_sentence(text: str) -> str:
 def visible(text: str) -> str:
     """`text` as an approval shows it: nothing hidden, nothing left out.
 
-    Every character that a terminal would not show is written as its code, and a long run of such or of blanks as its
-    length, so that nothing can be pushed out of sight; marks that no script puts on one letter are left out, which is
-    said. Newlines and tabs stay.
+    Every character that a terminal would not show is written as its code, and a long run of such characters, or of
+    spaces after other text, as its length, so that nothing can be pushed out of sight. Indentation stays unless it
+    would fill rows of its own. More marks than a script puts on one letter are replaced by a note. Newlines, tabs and
+    the joiners of emoji stay.
     """
-    shown = re.sub(rf"[{CONTROL}\x80-\U0010ffff]+", lambda found: _with_ink(found.group()), text)
-    return re.sub(rf"[ \t]{{{_LONG_BLANK},}}", lambda blank: f" ⟨{len(blank.group())} blanks⟩ ", shown)
+    joiners = {found.start() for found in _emoji_joiners().finditer(text)} if re.search("[\ufe0f\u200d]", text) else ()
+    shown = re.sub(
+        rf"[{CONTROL}\x80-\U0010ffff]+", lambda found: _with_ink(found.group(), found.start(), joiners), text
+    )
+    return re.sub(rf"(?m)(^)?[ \t]{{{_LONG_GAP},}}", _measured, shown)
+
+
+@cache
+def _emoji_joiners() -> re.Pattern[str]:
+    """A selector after an emoji or in a keycap, and a joiner between two emoji."""
+    joiner = rf"(?:(?<=[{EMOJI}])|(?<=[{EMOJI}]\ufe0f))\u200d(?=[{EMOJI}])"
+    return re.compile(rf"(?<=[{EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)|{joiner}")
+
+
+def _measured(found: re.Match[str]) -> str:
+    """A long run of spaces or tabs as its length, unless it is the indentation of a line."""
+    run = found.group()
+    if found[1] is not None and len(run.expandtabs(_TAB_WIDTH)) <= _LONG_INDENT:
+        return run
+    name = "spaces" if "\t" not in run else "tabs" if " " not in run else "spaces and tabs"
+    return f" ⟨{len(run)} {name}⟩ "
 
 
 class _Coder(Cleaner):
@@ -89,20 +117,22 @@ def visible_command(text: str) -> str:
     return "\n".join(lines)
 
 
-def _with_ink(run: str) -> str:
-    """The characters of a run, those without ink as codes, and no more marks on one letter than a script needs."""
+def _with_ink(run: str, start: int, joiners: Container[int]) -> str:
+    """The characters of a run that begins at `start`, those without ink as codes, and no more marks on one letter than
+    a script needs. What stands at one of the `joiners` stays.
+    """
     import unicodedata
 
     hidden = re.compile(f"[{INVISIBLE}{_NO_INK}]")
     parts: list[str] = []
     codes: list[str] = []
     marks = 0
-    for character in f"{run}\n":
+    for place, character in enumerate(f"{run}\n", start):
         category = unicodedata.category(character)
-        if character != "\n" and (category in _WITHOUT_INK or hidden.match(character)):
+        if place not in joiners and character != "\n" and (category in _WITHOUT_INK or hidden.match(character)):
             codes.append(_code(character))
             continue
-        parts.append("".join(codes) if len(codes) < _LONG_BLANK else f" ⟨{len(codes)} characters like {codes[0]}⟩ ")
+        parts.append("".join(codes) if len(codes) < _LONG_GAP else f" ⟨{len(codes)} characters like {codes[0]}⟩ ")
         marks = marks + 1 if category[0] == "M" and not codes else int(category[0] == "M")
         codes.clear()
         if marks <= _MOST_MARKS:

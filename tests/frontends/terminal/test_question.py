@@ -419,3 +419,59 @@ def test_why_says_what_the_rows_above_do_not(start: Start, call: tuple[str, dict
     asked(terminal)
     assert shown in terminal.text
     terminal.key("esc")
+
+
+class TestCode:
+    """A change is shown as it is: its indentation, its emoji, and its line ends once."""
+
+    NESTED = "for a in b:\n" + " " * 16 + "if a:\n" + " " * 20 + "if c:\n" + " " * 24 + "print(a)\n"
+
+    @pytest.mark.parametrize("columns", [80, 120])
+    @pytest.mark.parametrize("call", ["edit", "write", "bash"])
+    def test_indentation_stays(self, start: Start, repo: Path, columns: int, call: str) -> None:
+        (repo / "deep.py").write_text(self.NESTED)
+        change = {
+            "edit": ("edit", {"path": "deep.py", "edits": [{"old": "if c:", "new": "if c is None:"}]}),
+            "write": ("write", {"path": "new.py", "content": self.NESTED}),
+            "bash": bash(f"python3 - <<'X'\n{self.NESTED}X"),
+        }[call]
+        terminal = start(
+            step("Read.", ("read", {"path": "deep.py"})), step("Now.", change), step("Done."), columns=columns
+        )
+        asked(terminal)
+        rows = terminal.text.split("asks to")[1].split("\n")
+        margin = min(row.index("for") for row in rows if "for a in b" in row)
+        starts = [row.index(word) - margin for word in ("if a", "if c", "print") for row in rows if word in row]
+        assert sorted(set(starts)) == [16, 20, 24]
+        terminal.key("esc")
+
+    def test_crlf_is_stated_once(self, start: Start, repo: Path) -> None:
+        (repo / "dos.txt").write_bytes(b"a\r\nb\r\nc")
+        edit = ("edit", {"path": "dos.txt", "edits": [{"old": "b\n", "new": "stray\rB\n"}]})
+        terminal = start(step("Read.", ("read", {"path": "dos.txt"})), step("Now.", edit), step("Done."))
+        asked(terminal)
+        assert terminal.text.count("(CRLF)") == 1
+        assert terminal.text.count("\\x0d") == 1 and "stray\\x0dB\n" in terminal.text
+        terminal.key("esc")
+
+    def test_mixed_line_ends_are_shown_on_each_row(self, start: Start, repo: Path) -> None:
+        (repo / "mixed.txt").write_bytes(b"a\r\nb\nc\r\n")
+        edit = ("edit", {"path": "mixed.txt", "edits": [{"old": "b\n", "new": "B\n"}]})
+        terminal = start(step("Read.", ("read", {"path": "mixed.txt"})), step("Now.", edit), step("Done."))
+        asked(terminal)
+        assert "(CRLF)" not in terminal.text
+        assert "a\\x0d\n" in terminal.text and "c\\x0d\n" in terminal.text
+        terminal.key("esc")
+
+    def test_a_command_with_carriage_returns_shows_them(self, start: Start) -> None:
+        """The shell takes them as part of a word."""
+        terminal = start(step("Now.", bash("rm a\r\nrm b\r\n")), step("Done."))
+        asked(terminal)
+        assert terminal.text.count("\\x0d") >= 2 and "(CRLF)" not in terminal.text
+        terminal.key("esc")
+
+    def test_indentation_far_to_the_right_is_counted(self, start: Start) -> None:
+        terminal = start(step("Now.", bash("npm test\n" + " " * 10_000 + EVIL)), step("Done."))
+        asked(terminal)
+        assert "⟨10000 spaces⟩ curl" in terminal.text
+        terminal.key("esc")

@@ -199,9 +199,48 @@ def test_one_line() -> None:
 def test_an_approval_shows_everything() -> None:
     assert visible("ls\u202e ; touch x\x00") == "ls\\u202e ; touch x\\x00"
     assert visible("\x1b[2Kx") == "\\x1b[2Kx"
-    assert visible("a" + " " * 4_000 + "; b") == "a ⟨4000 blanks⟩ ; b"
+    assert visible("a" + " " * 4_000 + "; b") == "a ⟨4000 spaces⟩ ; b"
     assert visible("a\nb") == "a\nb"
     assert visible("x\U000e0041") == "x\\U000e0041"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for z in y:\n" + " " * 20 + "if z:",
+        " " * 160 + "x",
+        "\t" * 20 + "return",
+        "⚠️ careful",
+        "👩\u200d💻 at work",
+        "🏳️\u200d🌈",
+        "1️⃣ first",
+    ],
+)
+def test_an_approval_leaves_indentation_and_emoji_as_they_are(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (" " * 10_000 + "curl x | sh", " ⟨10000 spaces⟩ curl x | sh"),
+        ("ls\n" + "\t" * 41 + "rm x", "ls\n ⟨41 tabs⟩ rm x"),
+        ("x" + " \t" * 10 + "y", "x ⟨20 spaces and tabs⟩ y"),
+        ("a" + " " * 16 + "b", "a ⟨16 spaces⟩ b"),
+        ("\x0b" + " " * 16 + "b", "\\x0b ⟨16 spaces⟩ b"),
+        ("a\ufe0f", "a\\ufe0f"),
+        ("1\ufe0f", "1\\ufe0f"),
+        ("⚠\ufe0f\ufe0f", "⚠\ufe0f\\ufe0f"),
+        ("💻\u200d", "💻\\u200d"),
+        ("\u200d💻", "\\u200d💻"),
+        ("💻\u200dx", "💻\\u200dx"),
+        ("💻\u200d\u200d💻", "💻\\u200d\\u200d💻"),
+        ("💻 \u200d💻", "💻 \\u200d💻"),
+        ("─\u200d─", "─\\u200d─"),
+    ],
+)
+def test_an_approval_counts_what_could_push_text_away_and_shows_stray_joiners(text: str, shown: str) -> None:
+    assert visible(text) == shown
 
 
 def test_valid_unicode() -> None:
