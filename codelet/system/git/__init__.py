@@ -36,6 +36,8 @@ _MARKS = (b"filter", b"include", b"worktree", b"gpg")
 """A configuration in which none of these words stands, names nothing that the table does not cover already."""
 _LISTING_CAP = 1 << 20
 
+_TRUST = "git config --global --add safe.directory"
+
 STATUS = ("--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
 """What `git status` is asked with."""
 _FRESH = 1.0
@@ -59,9 +61,20 @@ class GitAnswer(Record):
             return "git took too long"
         return f"git was ended by signal {-self.exit_code}" if self.exit_code < 0 and self.complete else ""
 
+    @property
+    def foreign_owner(self) -> str | None:
+        """What to do if git refused a repository that belongs to another user (git's "dubious ownership"), or None."""
+        # git translates its message, but not the command that it proposes.
+        command = next((line for line in self.stderr.splitlines() if _TRUST in line), None)
+        if command is None:
+            return None
+        return (
+            f"git does not read a repository of another owner (dubious ownership). If you trust it: {command.strip()}"
+        )
+
 
 class _UnsafeError(Exception):
-    """The repository's configuration cannot be made harmless, or it leads to another repository."""
+    """The repository's configuration cannot be made harmless, or it leads to another repository: the reason."""
 
 
 async def run_git(
@@ -82,6 +95,26 @@ async def run_git(
     stderr = done.stderr.decode("utf-8", "replace").strip()
     complete = not done.cut and not done.timed_out
     return GitAnswer(done.exit_code, done.stdout, stderr, complete, done.timed_out)
+
+
+async def why_not_read(folder: Path) -> str | None:
+    """Return why git does not read the repository around `folder`, in one line that may say what to do.
+
+    None if git reads it, and if there is no repository.
+    """
+    root = os.path.realpath(folder)
+    if find_repository(root) is None:
+        return None
+    try:
+        await _environment(folder)
+    except StartError as error:
+        return str(error)
+    except _UnsafeError as unsafe:
+        return str(unsafe)
+    answer = await run_git(folder, "rev-parse", "--git-dir")
+    if answer is None:
+        return "there is no git outside the workspace to run"
+    return answer.broken_off or (answer.foreign_owner if answer.exit_code else None)
 
 
 def begin_status(folder: Path) -> None:
@@ -153,13 +186,13 @@ async def _environment(folder: Path) -> dict[str, str]:
     repository = find_repository(root)
     if repository is None or _has_plain_configuration(repository, root):
         return environment
-    if unreadable(repository) is not None:
-        raise _UnsafeError
+    if why := unreadable(repository):
+        raise _UnsafeError(why)
     from codelet.system.git.configuration import redirected
 
     configuration = await _listed(repository, root, environment)
-    if redirected(configuration, repository, root):
-        raise _UnsafeError
+    if why := redirected(configuration, repository, root):
+        raise _UnsafeError(why)
     blanks = configuration.blanks()
     return environment | settings_environment(blanks, environment) if blanks else environment
 
@@ -171,7 +204,7 @@ async def _listed(repository: Repository, root: str, environment: Mapping[str, s
     folder = Path(repository.folder)
     listed = await capture(argv, cwd=folder, environment=environment, timeout=10.0, limit=_LISTING_CAP)
     if listed.cut or listed.timed_out or listed.exit_code != 0:
-        raise _UnsafeError
+        raise _UnsafeError("git cannot read the repository's configuration")
     return parse_listing(listed.stdout, repository, root)
 
 
