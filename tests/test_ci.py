@@ -153,6 +153,31 @@ def test_the_actions_script_annotates_and_sums_up(work: Path, variables: dict[st
     assert "**not reviewed** (status 2)" in files["GITHUB_STEP_SUMMARY"].read_text()
 
 
+@pytest.mark.parametrize("base", ["", " ", None])
+def test_no_script_takes_no_base_for_an_empty_change(
+    work: Path, variables: dict[str, str], tmp_path: Path, base: str | None
+) -> None:
+    """As on a push, where the event has no pull request, on a branch that has been pushed."""
+    repo.git(tmp_path, "clone", "-q", "--bare", str(work), "remote.git")
+    repo.git(work, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    repo.commit(work, {"shop.py": FAULTY})
+    repo.git(work, "push", "-q", "-u", "origin", "HEAD:main")
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    place = {"GITHUB_ACTION_PATH": str(CI / "github"), "RUNNER_TEMP": str(tmp_path), "REVIEW_DIR": "out"}
+    env = variables | files | place | {"REVIEW_FAIL_ON": "high"} | ({} if base is None else {"REVIEW_BASE": base})
+    done = shell(str(CI / "github" / "run.sh"), cwd=work, env=env)
+    assert (done.returncode, (tmp_path / "GITHUB_OUTPUT").read_text()) == (2, "status=2\n")
+    assert "::error" in done.stdout and "not reviewed" in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
+    assert shell(str(CI / "review.sh"), "--base", base or "", cwd=work, env=env).returncode == 2
+    part = loaded(CI / "gitlab" / "sharded.yml")["codelet-review-part"]["script"][0]
+    named = env | {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base or "", "CI_NODE_INDEX": "1", "CI_NODE_TOTAL": "2"}
+    assert shell("sh", "-c", part.replace("codelet review", "$CODELET review", 1), cwd=work, env=named).returncode
+    alone = loaded(CI / "gitlab" / "review.yml")["codelet-review"]["script"][0]
+    assert alone.startswith("codelet-review ")
+    script = alone.replace("codelet-review", str(CI / "review.sh"), 1)
+    assert shell("sh", "-c", script, cwd=work, env=named).returncode == 2
+
+
 def test_the_hook_holds_back_what_has_findings(
     work: Path, variables: dict[str, str], server: ModelServer, tmp_path: Path
 ) -> None:

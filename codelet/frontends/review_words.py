@@ -11,12 +11,23 @@ if TYPE_CHECKING:
     from codelet.review.reviewed_change import Wanted
 
 
+_NAMING = {
+    "base": "name a branch or a commit, such as origin/main",
+    "diff": "name a file, or - for stdin",
+    "rules": "name a file",
+    "baseline": "name a file",
+    "shard": "write I/N, such as 2/8",
+}
+"""The options that name what is reviewed or read, with what an empty one needs."""
+
+
 async def wanted_of(options: argparse.Namespace) -> Wanted:
     """What is to be reviewed. Raises UsageError for words that are neither commits nor paths."""
     from codelet.review.reviewed_change import Wanted
     from codelet.settings import current_folder
 
     words = list(options.what)
+    check_not_empty(options)
     if options.staged or options.uncommitted:
         _check_paths(words)
         return Wanted(kind="staged" if options.staged else "uncommitted", paths=tuple(words))
@@ -36,6 +47,16 @@ async def wanted_of(options: argparse.Namespace) -> Wanted:
             return Wanted(kind="commits", name=words[0], paths=tuple(words[1:]))
     _check_paths(words)
     return Wanted(kind="branch", paths=tuple(words))
+
+
+def check_not_empty(options: argparse.Namespace) -> None:
+    """Raise UsageError for an empty text where a commit or a file is named: a variable of a script was not set."""
+    for name in _NAMING:
+        text = getattr(options, name, None)
+        if text is not None and not text.strip():
+            raise UsageError(f"--{name} is empty: {_NAMING[name]}, or leave the option out")
+    if any(not word.strip() for word in options.what):
+        raise UsageError("an argument is empty: name commits or paths, or leave it out")
 
 
 def _check_paths(words: list[str]) -> None:

@@ -104,9 +104,11 @@ class ReportFile(Record):
 
 def output_named(text: str) -> ReportFile:
     """What `--output` says: `FORMAT=FILE`, or `FORMAT` or `FORMAT=-` for stdout. Raises UsageError."""
-    name, _, file = text.partition("=")
+    name, named, file = text.partition("=")
     if name not in FORMATS:
         raise UsageError(f"--output {text}: there is no format {name!r}, only {', '.join(FORMATS)}")
+    if named and not file.strip():
+        raise UsageError(f"--output {text}: the file's name is empty; {name}=- is stdout")
     if file in ("", "-"):
         return ReportFile(name, None)
     path = Path(file)

@@ -78,13 +78,22 @@ def _changed_rules(files: Iterable[FileDiff]) -> tuple[str, ...]:
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     """The change that git has. Raises UsageError where a name is none, or there is no repository to read."""
+    from codelet.system.git.revisions import (
+        EMPTY_TREE,
+        check_repository,
+        default_base,
+        pair_of,
+        short_name,
+        since_branch,
+    )
+
+    await check_repository(folder)
     if wanted.kind in ("staged", "uncommitted"):
         return await _of_work_tree(wanted, folder)
-    from codelet.system.git.revisions import EMPTY_TREE, pair_of, since_branch
-
     if wanted.kind == "branch":
-        pair = await since_branch(folder, wanted.name)
-        subject = f"HEAD since {wanted.name}" if wanted.name else "HEAD since the branch that it follows"
+        branch = await default_base(folder) if wanted.name is None else wanted.name
+        pair = await since_branch(folder, branch)
+        subject = f"HEAD since {branch if wanted.name is not None else short_name(branch)}"
     else:
         pair = await pair_of(folder, wanted.name or "HEAD")
         subject = f"the commits {wanted.name}" if ".." in (wanted.name or "") else f"the commit {wanted.name}"
@@ -150,7 +159,7 @@ async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _
     words = (*_DIFF, _SUBMODULES, *what, "--", *paths)
     answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=limit)
     if answer is None:
-        raise UsageError("there is no git repository here that may be read; --diff FILE reviews a diff without one")
+        raise UsageError("git made no diff: it was not run")
     if answer.exit_code != 0 or not answer.complete:
         why = answer.broken_off or (answer.stderr.splitlines()[-1] if answer.stderr else "it is too large")
         raise UsageError(f"git made no diff: {why}")

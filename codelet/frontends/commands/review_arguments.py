@@ -9,7 +9,7 @@ from codelet.system.text import one_line
 from codelet.system.text.typed import whole_number
 
 _ABOUT_WHAT = (
-    "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to the branch that it follows);"
+    "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to its upstream or the default branch);"
     " or merge and the JSON reports of all shards, to join them"
 )
 

@@ -11,6 +11,7 @@ from codelet.errors import UsageError
 from codelet.frontends.commands.review_arguments import gate_of
 from codelet.frontends.commands.review_known import save_baseline
 from codelet.frontends.commands.review_outputs import write_reports
+from codelet.frontends.review_words import check_not_empty
 from codelet.review.findings import Gate, Report
 from codelet.review.repeats import Repeats
 from codelet.review.report_formats import ReportFile
@@ -25,8 +26,15 @@ def run_merge(options: argparse.Namespace, outputs: Sequence[ReportFile]) -> int
     """Join the reports that the options name; the exit status. Raises UsageError: what is missing makes no report."""
     if gate_of(options) != _DEFAULT_GATE:
         raise UsageError("merge takes the thresholds of the reports: give them to each shard")
-    if options.shard is not None or options.staged or options.uncommitted or options.base or options.diff:
+    if (
+        options.shard is not None
+        or options.staged
+        or options.uncommitted
+        or options.base is not None
+        or options.diff is not None
+    ):
         raise UsageError("merge takes reports only: codelet review merge FILE…")
+    check_not_empty(options)
     parts = [(name, _read(Path(name))) for name in options.what[1:]]
     baseline = Path(options.baseline) if options.baseline is not None else None
     hunks = [hunk for _, report in parts for hunk in report.hunks]

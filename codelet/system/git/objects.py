@@ -1,4 +1,4 @@
-"""What stands in a repository's objects: where HEAD points, and for `revisions` the repository itself.
+"""Where HEAD points, read with GitPython.
 
 GitPython reads the objects, through git processes with the hardened environment; they end before a function here
 returns. Not on the way to the first request: the import takes a fifth of a second. It opens references and the

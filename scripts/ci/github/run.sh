@@ -2,6 +2,14 @@
 # What the action runs: installs codelet from the action's own checkout, reviews, and fills in the summary of the job.
 # Nothing of the repository under review is run, and Python does not look for modules in it.
 set -u
+base=${REVIEW_BASE:-}
+if [ -z "${base//[[:space:]]/}" ]; then
+  # Only events of a pull request name one: for push, merge_group or workflow_dispatch it has to be given.
+  echo "::error title=codelet review::there is no base to compare with: set the input base of the action"
+  echo "The change was **not reviewed**: no base was given." >>"$GITHUB_STEP_SUMMARY"
+  echo "status=2" >>"$GITHUB_OUTPUT"
+  exit 2
+fi
 root=$(cd "$GITHUB_ACTION_PATH/../../.." && pwd)
 if [ -z "${CODELET:-}" ]; then
   tools=$RUNNER_TEMP/codelet
@@ -14,7 +22,7 @@ if [ -z "${CODELET:-}" ]; then
 fi
 
 read -r -a more <<<"${REVIEW_ARGUMENTS:-}"
-REVIEW_LOG=github "$root/scripts/ci/review.sh" --base "$REVIEW_BASE" --fail-on "$REVIEW_FAIL_ON" "${more[@]}"
+REVIEW_LOG=github "$root/scripts/ci/review.sh" --base "$base" --fail-on "$REVIEW_FAIL_ON" "${more[@]}"
 status=$?
 
 echo "status=$status" >>"$GITHUB_OUTPUT"
