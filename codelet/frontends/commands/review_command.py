@@ -114,7 +114,10 @@ class _Review:
                 loop.remove_signal_handler(number)
 
     async def _run(self) -> int:
+        from codelet.system.git.variables import honour_variables
+
         folder = current_folder()
+        honour_variables(folder)
         change = await self._change(folder)
         options = self._options
         plan = planned(change.files, most=options.chunk_tokens or self._chunk_tokens(), generated=options.generated)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,21 @@ class GitAnswer(Record):
         )
 
 
+class GitVariables(Record, kw_only=True):
+    """Variables for git with absolute paths, and the repository that they name if it is not the one of the folder."""
+
+    repository: Repository | None
+    values: Mapping[str, str]
+
+
+_variables: ContextVar[GitVariables | None] = ContextVar("git_variables", default=None)
+
+
+def use_variables(variables: GitVariables | None) -> None:
+    """Run git with these variables, which are checked, in this task and in those that it starts."""
+    _variables.set(variables)
+
+
 class _UnsafeError(Exception):
     """The repository's configuration cannot be made harmless, or it leads to another repository: the reason."""
 
@@ -102,8 +118,8 @@ async def why_not_read(folder: Path) -> str | None:
 
     None if git reads it, and if there is no repository.
     """
-    root = os.path.realpath(folder)
-    if find_repository(root) is None:
+    variables = _variables.get()
+    if find_repository(os.path.realpath(folder)) is None and (variables is None or variables.repository is None):
         return None
     try:
         await _environment(folder)
@@ -181,9 +197,11 @@ def look_environment(folder: Path) -> dict[str, str]:
 
 async def _environment(folder: Path) -> dict[str, str]:
     """The child's environment, with the filters of the repository's own configuration blanked."""
-    environment = look_environment(folder)
     root = os.path.realpath(folder)
-    repository = find_repository(root)
+    environment, repository = look_environment(folder), find_repository(root)
+    if (variables := _variables.get()) is not None:
+        environment |= variables.values
+        repository = variables.repository or repository
     if repository is None or _has_plain_configuration(repository, root):
         return environment
     if why := unreadable(repository):
@@ -213,6 +231,8 @@ def _has_plain_configuration(repository: Repository, root: str) -> bool:
     every start. The words are looked for as bytes, wherever they stand: git spells the names of settings one way only.
     """
     directory = f"{repository.folder}/.git"
+    if repository.named:
+        return False
     if os.path.islink(directory) or repository.git_folder != directory or repository.common != directory:
         return False
     if os.path.lexists(f"{directory}/config.worktree") or stray(repository, root) is not None:

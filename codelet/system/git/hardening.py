@@ -98,11 +98,15 @@ def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class Repository(Record):
-    """The folder with the work tree, git's folder, and the one with its objects and references; links resolved."""
+    """The folder with the work tree, git's folder, and the one with its objects and references; links resolved.
+
+    `named` is set if the user's GIT_DIR names it: it is the user's choice that git's folder lies elsewhere.
+    """
 
     folder: str
     git_folder: str
     common: str
+    named: bool = False
 
     @property
     def configurations(self) -> tuple[str, ...]:
@@ -121,9 +125,18 @@ def find_repository(folder: str) -> Repository | None:
     if Path(git_folder).is_file():
         pointer = _line(git_folder).removeprefix("gitdir: ")
         git_folder = os.path.join(folder, pointer)
+    return Repository(folder, os.path.realpath(git_folder), _common(git_folder))
+
+
+def repository_at(folder: str, git_folder: str) -> Repository:
+    """The repository with this git folder and the work tree in `folder`, both resolved, as GIT_DIR names it."""
+    return Repository(folder, git_folder, _common(git_folder), named=True)
+
+
+def _common(git_folder: str) -> str:
+    """The folder with the objects and references of a git folder."""
     common = _line(f"{git_folder}/commondir")
-    shared = os.path.join(git_folder, common) if common else git_folder
-    return Repository(folder, os.path.realpath(git_folder), os.path.realpath(shared))
+    return os.path.realpath(os.path.join(git_folder, common) if common else git_folder)
 
 
 def unreadable(repository: Repository) -> str | None:
@@ -140,7 +153,8 @@ def unreadable(repository: Repository) -> str | None:
     folders = (f"{repository.common}/objects", f"{repository.common}/refs")
     whole = all(os.path.isdir(place) and os.access(place, os.X_OK) for place in folders)
     if not whole or not _is_head(f"{repository.git_folder}/HEAD"):
-        return f"{repository.folder}/.git is no whole repository: git may take one further up"
+        named = repository.git_folder if repository.named else f"{repository.folder}/.git"
+        return f"{named} is no whole repository: git may take one further up"
     return None
 
 
@@ -162,12 +176,12 @@ def stray(repository: Repository, root: str, worktree: str | None = None) -> str
     """
     if why := unreadable(repository):
         return why
-    homes: tuple[str, ...] = (repository.folder, root)
-    if not _below(repository.git_folder, homes):
+    homes: tuple[str, ...] = (repository.folder, root, *((repository.git_folder,) if repository.named else ()))
+    if not is_below(repository.git_folder, homes):
         if not _points_back(repository, worktree):
             return f"{repository.folder}/.git leads to {repository.git_folder}, which does not point back"
         homes = (*homes, repository.common)
-    elif not _below(repository.common, homes):
+    elif not is_below(repository.common, homes):
         return f"{repository.git_folder} shares the repository in {repository.common}"
     own = tuple(dict.fromkeys((repository.git_folder, repository.common)))
     for place in own:
@@ -191,7 +205,7 @@ def _borrows(objects: str, homes: tuple[str, ...], depth: int = 0) -> bool:
         if not line or line.startswith("#"):
             continue
         place = os.path.realpath(os.path.join(objects, line))
-        if line.startswith('"') or not _below(place, homes) or _borrows(place, homes, depth + 1):
+        if line.startswith('"') or not is_below(place, homes) or _borrows(place, homes, depth + 1):
             return True
     return False
 
@@ -217,7 +231,7 @@ def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
             if folder == place and entry.name in _NOT_READ:
                 continue
             if entry.is_symlink():
-                if not _below(os.path.realpath(entry.path), own):
+                if not is_below(os.path.realpath(entry.path), own):
                     return f"{entry.path} is a link that leads out of git's folder"
             # Objects are found by their content's number: it is the folders that may be elsewhere.
             elif entry.is_dir():
@@ -238,7 +252,8 @@ def _points_back(repository: Repository, worktree: str | None) -> bool:
     return os.path.realpath(os.path.join(repository.git_folder, worktree)) == repository.folder
 
 
-def _below(place: str, homes: tuple[str, ...]) -> bool:
+def is_below(place: str, homes: tuple[str, ...]) -> bool:
+    """Return whether a resolved path is one of these folders or lies in one."""
     return any(place == home or place.startswith(home.rstrip("/") + "/") for home in homes)
 
 

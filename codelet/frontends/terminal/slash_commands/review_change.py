@@ -187,8 +187,10 @@ async def _change(argument: str) -> ReviewedChange:
     from codelet.frontends.review_words import wanted_of
     from codelet.review.reviewed_change import Wanted, change_from_git
     from codelet.settings import current_folder
+    from codelet.system.git.variables import check_no_variables
 
     folder = current_folder()
+    check_no_variables(folder)
     if not argument:
         change = await change_from_git(Wanted(kind="uncommitted"), folder)
         return change if change.files else await change_from_git(Wanted(kind="branch"), folder)
