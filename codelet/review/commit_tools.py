@@ -6,6 +6,7 @@ secrets are not shown.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from pathlib import Path
 
@@ -24,6 +25,8 @@ _LONGEST_LINE = 500
 _MOST_HITS = 100
 _LONGEST_PATTERN = 1_000
 _BINARY_IN = 8_000
+_MOST_SECRETS = 1 << 19
+"""Bytes of the names that git is told to leave out: they are words of a command line."""
 
 
 def tools_at(folder: Path, commit: str, *, is_head: bool) -> tuple[Tool, Tool]:
@@ -47,11 +50,14 @@ def tools_at(folder: Path, commit: str, *, is_head: bool) -> tuple[Tool, Tool]:
             raise ToolError(review_prompt.GREP_FAILED.format(why="the pattern is empty or too long"))
         words = ["-n", "-I", "-E", "--full-name", "-z", *(["-i"] if ignore_case else []), "-e", pattern, commit]
         within = f":(top,glob){path}" if path.strip("./") else ":(top)"
-        found = await _git(folder, "grep", *words, "--", within, limit=_LARGEST_HITS)
+        left_out = await _secrets_of(folder, commit)
+        kept_out = (f":(top,exclude,literal){name}" for name in left_out)
+        found = await _git(folder, "grep", *words, "--", within, *kept_out, limit=_LARGEST_HITS)
         if found.exit_code not in (0, 1) and found.complete:
             why = (found.stderr.splitlines() or ["it failed"])[-1]
             raise ToolError(review_prompt.GREP_FAILED.format(why=why))
-        return ToolOutput(_hits(found, commit) or review_prompt.NO_HIT)
+        note = "\n" + review_prompt.NOT_SEARCHED.format(count=len(left_out)) if left_out else ""
+        return ToolOutput((_hits(found, commit) or review_prompt.NO_HIT) + note)
 
     where = review_prompt.AT_HEAD if is_head else review_prompt.BEFORE
     read.__doc__ = review_prompt.READ.format(where=where)
@@ -93,6 +99,15 @@ async def _git(folder: Path, command: str, *words: str, limit: int = _LARGEST_FI
     if answer.broken_off:
         raise ToolError(review_prompt.GREP_FAILED.format(why=answer.broken_off))
     return answer
+
+
+async def _secrets_of(folder: Path, commit: str) -> tuple[str, ...]:
+    """The files of the commit that no search may open: a pattern could ask for what they hold, bit by bit."""
+    listed = await _git(folder, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    found = tuple(name for name in os.fsdecode(listed.stdout).split("\0") if name and why_unread(name))
+    if not listed.complete or sum(len(os.fsencode(name)) for name in found) > _MOST_SECRETS:
+        raise ToolError(review_prompt.GREP_FAILED.format(why="the commit has too many files"))
+    return found
 
 
 def _entries(listed: bytes) -> list[str]:

@@ -6,10 +6,12 @@ Both give the same: regular files in the order of their names folder by folder, 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,9 @@ from codelet.tools.confirm import FoundLine, confirmed
 from codelet.tools.tool import ToolContext
 
 _MOST_BYTES = 4 << 20
+_MOST_NAMES = 64 << 20
+_MOST_SKIPPED = 1 << 19
+"""Bytes of the names that a search is told to skip: they are words of a command line."""
 _LINE_COLUMNS = 2000
 _COMMON = (
     *("--no-config", "--color=never", "--sort=path", "--null", "--hidden", "--no-require-git"),
@@ -49,8 +54,9 @@ class Query(Record):
     """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
-    the search may take. A file below the root for whose path `left_out` is true is no hit. `shown` is how many
-    hits are shown at most; the rest is for counting only.
+    the search may take. A file below the root for whose path `left_out` is true is not searched. `shown` is how many
+    hits are shown at most; the rest is for counting only. `skipped` are the files that are not opened, relative to
+    the root.
     """
 
     root: Path
@@ -63,13 +69,14 @@ class Query(Record):
     shown: int = 1000
     seconds: float = 20.0
     left_out: Callable[[str], object] | None = None
+    skipped: tuple[str, ...] = ()
 
 
 class SearchResult(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
     `literal` says that the pattern is no valid expression and was searched as it stands; `left_out` is how many
-    files had lines that were left out.
+    files were not searched, whatever the pattern.
     """
 
     hits: list[FoundLine]
@@ -130,7 +137,14 @@ def _ripgrep_argv(query: Query, program: str) -> list[str]:
         argv += [*_LINES, f"--context={query.around}", f"--regexp={query.pattern}"]
         argv += ["--ignore-case"] if query.ignore_case else []
         argv += ["--fixed-strings"] if query.literal else []
+        argv += [f"--glob=!/{_glob_of(name)}" for name in query.skipped]
     return [*argv, "--", str(query.root)]
+
+
+def _glob_of(name: str) -> str:
+    """The glob that matches this path alone: ripgrep reads UTF-8, and drops blanks at the end."""
+    glob = re.sub(r"[*?\[\]{}!\\]", r"\\\g<0>", name)
+    return re.sub("[\ud800-\udfff]", "?", re.sub(r"\s", r"[\g<0>]", glob))
 
 
 def _builtin_argv(query: Query) -> list[str]:
@@ -144,40 +158,59 @@ def _builtin_argv(query: Query) -> list[str]:
         "literal": query.literal,
         "most": query.most,
     }
-    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("file_search_child.py")), json.dumps(request)]
+    return [
+        *(sys.executable, "-I", "-S", str(Path(__file__).with_name("file_search_child.py"))),
+        json.dumps(request),
+        *query.skipped,
+    ]
 
 
 async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> SearchResult:
+    """Search what may be read. What may not is left out by its name, before anything is opened: neither the hits nor
+    the notes nor the time depend on what it holds.
+    """
+    if query.pattern is None or query.left_out is None or not query.root.is_dir():
+        return await _matching(query, argv_for)
+    began = time.monotonic()
+    listed = await _matching(query.replace(pattern=None, most=sys.maxsize), argv_for, limit=_MOST_NAMES)
+    if listed.stopped:  # nothing was searched: without all names it is not known what may be
+        raise ToolError(f"listing the files was stopped because {listed.stopped}; narrow the path or the glob")
+    left_out, start = query.left_out, len(str(query.root).rstrip("/")) + 1
+    skipped = await asyncio.to_thread(lambda: tuple(hit.path[start:] for hit in listed.hits if left_out(hit.path)))
+    if sum(len(os.fsencode(name)) for name in skipped) > _MOST_SKIPPED:
+        raise ToolError(f"{len(skipped)} files there have the names of secrets; narrow the path or the glob")
+    found = await _matching(query.replace(skipped=skipped), argv_for, spent=time.monotonic() - began)
+    # A file that came in between was not listed: it was searched, but nothing of it is shown.
+    return found.replace(hits=[hit for hit in found.hits if not left_out(hit.path)], left_out=len(skipped))
+
+
+async def _matching(
+    query: Query, argv_for: Callable[[Query], list[str]], *, limit: int = _MOST_BYTES, spent: float = 0.0
+) -> SearchResult:
     cwd = query.root if query.root.is_dir() else query.root.parent
+    left = max(query.seconds - spent, 0.1)
     try:
-        done = await capture(argv_for(query), cwd=cwd, timeout=query.seconds, limit=_MOST_BYTES)
+        done = await capture(argv_for(query), cwd=cwd, timeout=left, limit=limit)
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
     if done.exit_code == 2 and re.search(_NO_REGEX, done.stderr) and not query.literal:
-        found = await _search(query.replace(literal=True), argv_for)
+        found = await _matching(query.replace(literal=True), argv_for, spent=spent)
         return found.replace(literal=True)
     if done.exit_code > 1 and not done.stdout:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         if reason:
             raise ToolError(f"the search failed: {reason[0][:300]}")
     stopped = "it found very much" if done.cut else f"it took {query.seconds:g} s" if done.timed_out else ""
-    left_out: set[str] = set()
-    hits = list(_hits(done.stdout, query, left_out))
-    return SearchResult(hits, stopped, left_out=len(left_out))
+    return SearchResult(list(_hits(done.stdout, query)), stopped)
 
 
-def _hits(output: bytes, query: Query, left_out: set[str]) -> Iterator[FoundLine]:
+def _hits(output: bytes, query: Query) -> Iterator[FoundLine]:
     wanted = re.compile(globs.to_regex(query.glob)) if query.glob and not query.root.is_file() else None
     start = len(str(query.root).rstrip("/")) + 1
 
     @cache
     def is_wanted(path: str) -> bool:
-        if wanted is not None and wanted.match(path[start:]) is None:
-            return False
-        if query.left_out is None or not path[start:] or not query.left_out(path):
-            return True
-        left_out.add(path)
-        return False
+        return wanted is None or wanted.match(path[start:]) is not None
 
     if query.pattern is None:
         # What follows the last NUL is a name that was cut off.

@@ -1,9 +1,10 @@
 """The built-in search, run as a program of its own so that it can be stopped at any moment.
 
 An expression that backtracks without end cannot be interrupted inside a process, nor can a walk through a
-huge tree. The one argument is a JSON object; the output is that of ripgrep with `--null` and `--byte-offset`,
-which is 0 here: with a pattern `path NUL line : 0 : text` (`-` for a line of context), without one `path NUL` for each
-file. Every folder and file is opened from the folder that holds it, so no link is followed, whenever it was put there.
+huge tree. The first argument is a JSON object, the others are paths below the root that are skipped. The output is
+that of ripgrep with `--null` and `--byte-offset`, which is 0 here: with a pattern `path NUL line : 0 : text` (`-` for
+a line of context), without one `path NUL` for each file. Every folder and file is opened from the folder that holds
+it, so no link is followed, whenever it was put there.
 """
 
 from __future__ import annotations
@@ -209,8 +210,8 @@ def _lines(place: FoundFile) -> Iterator[tuple[int, str]]:
         return
 
 
-def main(request: dict[str, Any]) -> None:
-    """Do what the request asks for; stop after its number of hits."""
+def main(request: dict[str, Any], skipped: frozenset[str]) -> None:
+    """Do what the request asks for without opening the files `skipped`; stop after its number of hits."""
     with contextlib.suppress(ValueError, OSError):  # a folder stays open while what is in it is searched
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_OPEN if most < 0 else min(most, _MOST_OPEN), most))
@@ -226,8 +227,9 @@ def main(request: dict[str, Any]) -> None:
     except OSError:
         return
     whole = stat.S_ISDIR(os.fstat(top).st_mode)
+    start = len(root.rstrip("/")) + 1
     for place in walk(root, top) if whole else [FoundFile(root, None, root)]:
-        if include and whole and not include.match(place.path[len(root.rstrip("/")) + 1 :]):
+        if whole and (place.path[start:] in skipped or (include and not include.match(place.path[start:]))):
             continue
         if pattern is None:
             output.write(os.fsencode(place.path) + b"\0")
@@ -243,7 +245,7 @@ if __name__ == "__main__":
     _request = json.loads(sys.argv[1])
     sys.path[:] = _request["sys_path"]
     try:
-        main(_request)
+        main(_request, frozenset(sys.argv[2:]))
     except re.error as _error:
         sys.stderr.write(f"regex parse error: {_error}\n")
         sys.exit(2)

@@ -15,7 +15,7 @@ _PLAIN_PATTERN = "[the pattern is no valid regular expression; it was searched a
 _MORE_MATCHES = "[more matches follow; narrow the pattern, the path or the glob]"
 _MORE_FILES = "[{count} more files; narrow the pattern or the path]"
 _SEARCH_STOPPED = "[the search was stopped because {why}; there may be more {what}]"
-_SECRETS_LEFT_OUT = "[matches in {count} files with the names of secrets are not shown]"
+_SECRETS_LEFT_OUT = "[not searched: {count} file{s} with the name of a secret]"
 
 
 _MOST_CHARACTERS = 30_000
@@ -50,7 +50,7 @@ def lines_found(context: ToolContext, result: SearchResult, most: int, around: i
     elif result.stopped:
         notes.append(_SEARCH_STOPPED.format(why=result.stopped, what="matches"))
     if result.left_out:
-        notes.append(_SECRETS_LEFT_OUT.format(count=result.left_out))
+        notes.append(_SECRETS_LEFT_OUT.format(count=result.left_out, s="s" * (result.left_out != 1)))
     return "\n".join([*(lines or [_NO_MATCHES]), *notes])
 
 

@@ -140,6 +140,24 @@ async def test_reviews_read_none_of_it(workspace: Path) -> None:
             assert CANARY not in await _said(tool, name), (tool.name, name)
 
 
+async def test_no_search_tells_whether_a_secret_matches(workspace: Path) -> None:
+    """The answers of `grep`, here and in a review, are the same for a pattern that a secret matches and for another."""
+    commit(workspace, dict.fromkeys(KEPT_BACK, f"{CANARY}\n" * 40_000))
+    box = toolbox(workspace, Policy(workspace, "read-only"))
+    for more in ({}, {"glob": ".env"}, {"glob": "**/id_*"}, {"path": "deploy"}, {"around": 3}):
+        hit, miss = [await call(box, "grep", pattern=one, **more) for one in (CANARY, "CANARY-no")]
+        assert hit == miss, more
+        assert hit[0] == "done"
+    _, grep = tools_at(workspace, git(workspace, "rev-parse", "HEAD"), is_head=True)
+    for path in ("", "*.env", "deploy/*"):
+        hit, miss = [
+            (await grep.run(ToolContext(Path("/")), lambda _: None, pattern=one, path=path)).text
+            for one in (CANARY, "CANARY-no")
+        ]
+        assert hit == miss, path
+        assert str(len(KEPT_BACK) + 1) in hit
+
+
 async def _said(tool: Tool, name: str) -> str:
     given = {"path": name} if tool.name == "read" else {"pattern": CANARY[:6]}
     try:

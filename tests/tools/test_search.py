@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codelet.safety.paths import why_unread
 from codelet.system.process import find_program
 from codelet.tools import file_search as searching
 from codelet.tools.confirm import FoundLine, confirmed
@@ -360,3 +361,30 @@ async def test_the_tools(tree: Path, call: Call, refused: Refused) -> None:
     assert "surrogate" in await refused("grep", pattern="\ud800")
     assert "surrogate" in await refused("find", pattern="\ud800")
     assert "too many alternatives" in await refused("find", pattern="{a,b}" * 9)
+
+
+SECRET_NAMES = (
+    *(".env", "a[1].pem", "b{c}.key", "d!.key", "e\\.key", ".env.blank ", ".env.\t", ".env.\n", "sub/.env"),
+    *("sub/é.pem", "*.key", "?.pem", "\udcff.pem", ".ssh/anything.txt", "-rf.key"),
+)
+
+
+async def test_the_answer_does_not_depend_on_what_secrets_hold(
+    workspace: Path, context: ToolContext, engine: Engine
+) -> None:
+    """Files with the names of secrets are left out before the search: else a pattern could ask for them bit by bit."""
+    write(workspace, {"plain.txt": "KEY=public\n", "d1.key.txt": "KEY=x\n", "sub/b.txt": "KEY=y\n"})
+    write(workspace, dict.fromkeys(SECRET_NAMES, "KEY=canary\n" * 30_000))
+
+    async def answer(pattern: str, **more: object) -> SearchResult:
+        return await engine(Query(workspace, pattern=pattern, left_out=why_unread, **more))
+
+    for more in ({"glob": "**/*.{pem,key}"}, {"glob": ".env"}, {"literal": True}, {"around": 2}, {}):
+        hit, miss = await answer("KEY=canary", **more), await answer("KEY=other", **more)
+        assert hit == miss, more
+        assert hit.hits == [] and hit.left_out > 0 and not hit.stopped
+    assert hit.left_out == len(SECRET_NAMES)
+    found = await answer("KEY=")
+    assert [Path(each.path).name for each in found.hits] == ["d1.key.txt", "plain.txt", "b.txt"]
+    text = lines_found(context, await answer("nothing"), 10, 0)
+    assert str(len(SECRET_NAMES)) in text, text

@@ -1,6 +1,6 @@
-"""Which files a git command would print: read from its words and asked of git itself.
+"""Which files a git command would print or search: read from its words and asked of git itself.
 
-What has a secret's name is not printed unasked.
+What has a secret's name is neither printed nor searched unasked.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ _FORMS = frozenset(
      "--expand-tabs", "--count", "--ext-diff", "--textconv", "-R", "--abbrev-commit", "--relative-date")
 )  # fmt: skip
 """Options that only say how it looks: left out when git is asked for names alone."""
+_SEARCHES = frozenset(("-S", "-G"))
+"""Options that search what stands in files: which commits are listed says whether it matches."""
+_VERBS = {"prints": "print", "searches": "search"}
+_OF_A_SEARCH = _SEARCHES | {"--pickaxe-all", "--pickaxe-regex", "-NUM", "-n", "--max-count", "--skip"}
+"""Left out where a search is asked about: it goes through all files, however few of the matches it lists."""
 _LISTED = (_PATCH - {"-c", "--cc", "-m"}) | _SUMMARIES | _FORMS
 
 _NOTHING_TO_PRINT = re.compile(
@@ -96,7 +101,7 @@ def refuse_printed_secrets(
     *,
     unusual: Sequence[str],
 ) -> None:
-    """Raise RefusedError where the command would print a file with a secret's name, or where git cannot say so.
+    """Raise RefusedError where the command would print or search a file with a secret's name, or git cannot say so.
 
     `words` are those behind `git NAME`, `unusual` those in front; `settings` blank the repository's own filters.
     """
@@ -104,10 +109,12 @@ def refuse_printed_secrets(
         _refuse_shown_content(words, parsed, place)
     if name == "range-diff":
         _refuse_secrets_of_ranges(words, parsed, place, settings)
-    if name not in ("diff", "show", "log", "reflog", "stash") or not prints_content(name, parsed):
+    prints = name in ("diff", "show", "log", "reflog", "stash") and prints_content(name, parsed)
+    if not prints and not parsed.has(*_SEARCHES):
         return
+    does = "prints" if prints else "searches"
     if other := sorted(set(unusual) - set(OPTIONS)):
-        raise RefusedError(f"git {other[-1]} with a command that prints what stands in files")
+        raise RefusedError(f"git {other[-1]} with a command that {does} what stands in files")
     before, behind = _operands(name, words, parsed)
     subcommand = before[:1] if name == "stash" or (name == "reflog" and before[:1] == ["show"]) else []
     before = before[len(subcommand) :]
@@ -122,23 +129,25 @@ def refuse_printed_secrets(
     # To `git stash show`, `-u` is no `-p`: it adds the files that were not tracked.
     untracked = ["-u"] if subcommand == ["show"] and parsed.has("-u") and name == "stash" else []
     asked = [name, *subcommand, *_kept(parsed), *untracked, *plain, "--name-status", "-z", *before, *behind]
-    _refuse_listed(name, asked, place, settings)
+    _refuse_listed(name, asked, place, settings, does)
 
 
-def _refuse_listed(name: str, asked: Sequence[str], place: Location, settings: Mapping[str, str]) -> None:
+def _refuse_listed(
+    name: str, asked: Sequence[str], place: Location, settings: Mapping[str, str], does: str = "prints"
+) -> None:
     """Raise RefusedError where git, asked for the files of `git NAME`, names a secret one, or cannot say."""
     done = ask_git(place.cwd, asked, settings, _NAMES_CAP)
-    _refuse_secret_names(name, done.stdout)
+    _refuse_secret_names(name, done.stdout, does)
     said = done.stderr.decode("utf-8", "replace")
     if done.exit_code != 0 and not any(_NOTHING_TO_PRINT.match(line) for line in said.split("\n")):
-        raise RefusedError(f"git cannot say which files git {name} would print")
+        raise RefusedError(f"git cannot say which files git {name} would {_VERBS[does]}")
 
 
-def _refuse_secret_names(name: str, listed: bytes) -> None:
+def _refuse_secret_names(name: str, listed: bytes, does: str = "prints") -> None:
     """Raise RefusedError where one of the paths that git listed, as it does with `-z`, has a secret's name."""
     for path in listed.decode("utf-8", "surrogateescape").split("\0"):
         if why := why_unread(path.lstrip("\n")):
-            raise RefusedError(f"git {name} prints {path.lstrip()}, which {why}")
+            raise RefusedError(f"git {name} {does} {path.lstrip()}, which {why}")
 
 
 _RANGE = re.compile(r"[\w/@~^{}+-][\w/.@~^{}+-]*?\.\.\.?[\w/@~^{}+-][\w/.@~^{}+-]*", re.ASCII)
@@ -214,8 +223,9 @@ def _operands(name: str, words: Sequence[str], parsed: ParsedArguments) -> tuple
 
 def _kept(parsed: ParsedArguments) -> Iterator[str]:
     """The options that decide which files there are, without those that decide how it looks."""
+    dropped = _LISTED | _OF_A_SEARCH if parsed.has(*_SEARCHES) else _LISTED
     for option, value in parsed.options:
-        if option in _LISTED:
+        if option in dropped:
             continue
         if option == "-NUM":
             yield f"-{value}"

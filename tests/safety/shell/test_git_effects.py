@@ -152,6 +152,48 @@ def test_the_reason_names_the_file() -> None:
             assert policy.judge("bash", [Touch("run", command)]).action == "allow", command
 
 
+SEARCHES = (
+    "git log -G {0} --oneline",
+    "git log --oneline -S{0}",
+    "git log -S {0} -1 --format=%h",
+    "git log --skip=1 -G {0} --name-only",
+    "git log -3 --pickaxe-all -S {0} --stat -- . ':!src'",
+    "git log -p -S {0}",
+    "git log -n1 -G {0} -- deploy",
+    "git show -s -G {0} HEAD~1",
+    "git show --stat -S {0} HEAD~1",
+    "git diff --name-only -G {0} HEAD~2 HEAD",
+    "git diff --quiet --pickaxe-regex -S {0} HEAD~2",
+    "git stash show --stat -G {0}",
+    "git stash list -G {0}",
+    "git whatchanged -G {0}",
+    "git reflog -G {0}",
+    "git shortlog -S {0} HEAD",
+    "git rev-list -G {0} HEAD",
+    "git grep -c {0}",
+    "git grep -q {0} HEAD~1",
+)
+
+
+@pytest.mark.parametrize("command", SEARCHES)
+def test_a_search_that_reaches_a_secret_asks_whether_it_matches_or_not(command: str) -> None:
+    with workspace_of_cases() as (workspace, outside):
+        change = "echo SECRET=other > .env; git stash -q"
+        setup = f"git add -f .env deploy; git commit -qm two; echo 9 > b.txt; git commit -qam three; {change}"
+        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        policy = Policy(workspace, "read-only")
+        for pattern in ("SECRET=p", "nowhere-at-all"):
+            assert policy.judge("bash", [Touch("run", command.format(pattern))]).action == "ask", pattern
+
+
+@pytest.mark.parametrize("command", [*SEARCHES[:5], "git log -S {0} -- src a.txt", "git diff -G {0} -- a.txt"])
+def test_a_search_that_reaches_no_secret_runs(command: str) -> None:
+    with workspace_of_cases() as (workspace, outside):
+        set_up(Case("c", "shell", "", setup="echo 3 >> b.txt; git commit -qam two"), workspace, outside, REPOSITORY)
+        verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", command.format("one"))])
+        assert verdict.action == "allow", verdict.reason
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
