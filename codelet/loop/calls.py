@@ -20,9 +20,9 @@ from typing import Any, Literal, Protocol
 from codelet import events, prompt
 from codelet.errors import ToolError
 from codelet.extensions.base import GuardedCall
-from codelet.loop.reply import parsed_arguments
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Picture, ToolCall
+from codelet.tools.call_forms import arguments_in
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
@@ -172,7 +172,7 @@ class CallRunner:
             return
         item.prepared = True
         tool = self._toolbox.tool_named(item.name)
-        arguments = parsed_arguments(item.asked)
+        arguments = arguments_in(item.asked["function"]["arguments"])
         name = item.name if tool is None else tool.name  # rules and guards know it by this one
         item.call = item.call.replace(name=name, tool=tool, arguments=arguments if isinstance(arguments, dict) else {})
         if tool is None:
@@ -183,8 +183,10 @@ class CallRunner:
             bad = prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem)
             item.problem = prompt.CUT_ARGUMENTS if self._cut else bad
         else:
+            item.call = item.call.replace(arguments=tool.understood(arguments))
             try:
-                item.call = item.call.replace(arguments=await self._toolbox.guards.rewritten(item.call))
+                rewritten = await self._toolbox.guards.rewritten(item.call)
+                item.call = item.call.replace(arguments=tool.understood(rewritten))
             except ToolError as error:
                 item.refusal = str(error)
             return
@@ -213,16 +215,10 @@ class CallRunner:
 
     def _shown(self, item: _Pending) -> events.ToolCallStarted:
         """The call as people see it: with the arguments that it is to run with, or those that could not be read."""
-        tool, arguments = item.call.tool, item.call.arguments
-        if tool is not None and tool.check is not None:
-            from codelet.tools.call_arguments import with_known_names
-
-            arguments = with_known_names(arguments, tool.parameters.get("properties", ()))
-        parsed = parsed_arguments(item.asked)
-        if not isinstance(parsed, dict):
-            return events.ToolCallStarted(id=item.id, name=item.name, arguments=item.asked["function"]["arguments"])
-        title = item.call.replace(arguments=arguments).title
-        return events.ToolCallStarted(id=item.id, name=item.name, arguments=arguments, title=title)
+        written = item.asked["function"]["arguments"]
+        if not isinstance(arguments_in(written), dict):
+            return events.ToolCallStarted(id=item.id, name=item.name, arguments=written)
+        return events.ToolCallStarted(id=item.id, name=item.name, arguments=item.call.arguments, title=item.call.title)
 
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
         """The call's result. An error that nobody expected is ours, but the model may go on."""

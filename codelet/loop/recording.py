@@ -13,10 +13,11 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError, UsageError
-from codelet.loop.reply import Reply, parsed_arguments
+from codelet.loop.reply import Reply
 from codelet.providers.content.recorded_request import plain_request, without_same
 from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request, RetryChunk
 from codelet.safety.secrets import mask
+from codelet.tools.call_forms import strict_object
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts
@@ -111,12 +112,12 @@ def _step(reply: Reply, reasoning: str) -> dict[str, Any]:
     calls = []
     for call in reply.calls(set()):
         arguments = _masked(call["function"]["arguments"])
-        parsed = parsed_arguments({**call, "function": {"name": "", "arguments": arguments}})
+        parsed = strict_object(arguments)
         calls.append(
             {
                 "id": call["id"],
                 "name": _masked(call["function"]["name"]) or "unnamed",
-                "arguments": parsed if isinstance(parsed, dict) else arguments,
+                "arguments": arguments if parsed is None else parsed,
             }
         )
     usage = reply.usage

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import count
-from math import isfinite
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from codelet import events
 from codelet.context.tokens import estimate_text
@@ -25,6 +24,7 @@ from codelet.providers.protocol import (
     UsageChunk,
 )
 from codelet.system.text import is_blank
+from codelet.tools.call_forms import arguments_in, plain_name, strict_object
 from codelet.usage import Usage
 
 _PLAIN = {"role", "content", "tool_calls"}
@@ -145,7 +145,8 @@ class Reply:
         return finished
 
     def message(self, calls: list[ToolCall], origin: str) -> Message:
-        """The assistant message. Arguments that are no JSON object become `{}`, names are made legal ones.
+        """The assistant message. Arguments that cannot be read become `{}`, those that are almost JSON become JSON, and
+        names are made legal ones.
 
         A history with invalid arguments or names would make every later request fail at some providers.
         """
@@ -211,43 +212,24 @@ class Reply:
         return self._by_id.get((chunk.id, chunk.index))
 
 
-def parsed_arguments(call: ToolCall) -> object:
-    """The arguments as JSON, or their raw text where they do not parse.
-
-    What JSON itself does not know (NaN, numbers too large for a double) counts as not parsing.
-    """
-    text = call["function"]["arguments"]
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is too large")
-    return number
-
-
 def _is_whole(text: str) -> bool:
     try:
-        json.loads(text)
+        json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return False
     return True
 
 
 def _legal(call: ToolCall) -> ToolCall:
-    """The call as every provider takes it back."""
-    name = call["function"]["name"]
-    legal = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
-    arguments = call["function"]["arguments"] if isinstance(parsed_arguments(call), dict) else "{}"
-    if (legal, arguments) == (name, call["function"]["arguments"]):
+    """The call as every provider takes it back: unchanged if it can be."""
+    name, written = call["function"]["name"], call["function"]["arguments"]
+    legal, arguments = name, written
+    if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) is None:
+        legal = re.sub(r"[^a-zA-Z0-9_-]", "_", plain_name(name))[:64] or "unnamed"
+    if strict_object(written) is None:
+        meant = arguments_in(written)
+        arguments = json.dumps(meant, ensure_ascii=False) if isinstance(meant, dict) else "{}"
+    if (legal, arguments) == (name, written):
         return call
     return {**call, "function": {"name": legal, "arguments": arguments}}
 

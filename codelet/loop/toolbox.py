@@ -71,9 +71,10 @@ class Toolbox:
         """The tool of this name, or what a model means that learnt on other tools: `Bash`, `str_replace`."""
         if name in self.tools:
             return self.tools[name]
-        from codelet.tools.call_arguments import OTHER_TOOLS
+        from codelet.tools.call_forms import OTHER_TOOLS, plain_name
 
-        return self.tools.get(OTHER_TOOLS.get(name.lower(), name.lower()))
+        plain = plain_name(name)
+        return self.tools.get(plain) or self.tools.get(OTHER_TOOLS.get(plain.lower(), plain.lower()))
 
     async def ready(self, touches: Sequence[Touch]) -> ToolContext:
         """What a call that touches these is judged with. Raises ToolError where a sandbox is due and none works."""

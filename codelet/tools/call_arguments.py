@@ -2,86 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from codelet.errors import ToolError
 
 _LONGEST_PROBLEM = 300
-
-
-OTHER_TOOLS = {
-    "shell": "bash",
-    "run_shell_command": "bash",
-    "run_command": "bash",
-    "execute_command": "bash",
-    "read_file": "read",
-    "view": "read",
-    "cat": "read",
-    "ls": "read",
-    "list_directory": "read",
-    "write_file": "write",
-    "create_file": "write",
-    "str_replace": "edit",
-    "edit_file": "edit",
-    "replace": "edit",
-    "multiedit": "edit",
-    "search": "grep",
-    "search_files": "grep",
-    "grep_search": "grep",
-    "glob": "find",
-    "find_files": "find",
-}
-"""What tools are called elsewhere, in small letters; nothing here where the meaning of the arguments differs."""
-
-_OTHER_NAMES = {
-    "file_path": "path",
-    "filePath": "path",
-    "filepath": "path",
-    "absolute_path": "path",
-    "target_file": "path",
-    "cmd": "command",
-    "script": "command",
-    "run_in_background": "background",
-    "contents": "content",
-    "regex": "pattern",
-    "include": "glob",
-    "-i": "ignore_case",
-    "head_limit": "limit",
-}
-_OTHER_PARTS = {
-    "old_string": "old",
-    "new_string": "new",
-    "old_str": "old",
-    "new_str": "new",
-    "old_text": "old",
-    "new_text": "new",
-    "replace_all": "all",
-}
-
-
-def with_known_names(arguments: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The arguments under the names that the tool has for them: some models send those of tools that they learnt on."""
-    known = set(known)
-    others = {other: name for other, name in _OTHER_NAMES.items() if other not in known and name in known}
-    renamed = {others.get(name, name): value for name, value in arguments.items()}
-    if len(renamed) != len(arguments):
-        return arguments  # both names were given: one too many
-    if "edits" not in known:
-        return renamed
-    if "edits" not in renamed and not renamed.keys().isdisjoint((*_OTHER_PARTS, "old")):
-        parts = {name: renamed.pop(name) for name in (*_OTHER_PARTS, "old", "new", "all") if name in renamed}
-        renamed["edits"] = [parts]
-    edits = _as_meant(renamed.get("edits"), "array")
-    if isinstance(edits, dict):
-        edits = [edits]
-    if isinstance(edits, list):
-        renamed["edits"] = [_with_known_parts(edit) if isinstance(edit, dict) else edit for edit in edits]
-    return renamed
-
-
-def _with_known_parts(edit: dict[str, Any]) -> dict[str, Any]:
-    return {_OTHER_PARTS.get(name, name): value for name, value in edit.items()}
 
 
 def check_own(name: str, parameters: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +17,6 @@ def check_own(name: str, parameters: dict[str, Any], arguments: dict[str, Any]) 
     """
     known = parameters["properties"]
     required = parameters.get("required", ())
-    arguments = with_known_names(arguments, known)
     unknown = [key for key in arguments if key not in known]
     if unknown:
         raise ToolError(f"{name}: unknown argument {unknown[0]!r}; it takes {', '.join(known)}")
@@ -113,23 +37,8 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _as_meant(value: Any, kind: str) -> Any:
-    """What several models send in place of a number or an array: `10.0`, `"10"`, the array as JSON text."""
-    if kind == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if kind in ("integer", "number", "array") and isinstance(value, str):
-        import json
-
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
 def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> Any:
     kind = schema["type"]
-    value = _as_meant(value, kind)
     right = isinstance(value, _PYTHON_TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
     if not right:
         raise ToolError(f"{tool_name}: {where} must be of type {kind}, not {type(value).__name__}")
@@ -138,13 +47,16 @@ def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> 
     if kind == "array":
         return [_checked(tool_name, f"{where}[{i}]", item, schema["items"]) for i, item in enumerate(value)]
     if kind == "object":
-        missing = [name for name in schema["required"] if name not in value]
+        required, parts = schema["required"], schema["properties"]
+        missing = [name for name in required if name not in value]
         if missing:
             raise ToolError(f"{tool_name}: {where} lacks {missing[0]!r}")
+        if unknown := [name for name in value if name not in parts]:
+            raise ToolError(f"{tool_name}: {where}: unknown argument {unknown[0]!r}; it takes {', '.join(parts)}")
         return {
             name: _checked(tool_name, f"{where}.{name}", value[name], part)
-            for name, part in schema["properties"].items()
-            if name in value
+            for name, part in parts.items()
+            if name in value and (value[name] is not None or name in required)
         }
     return value
 

@@ -181,11 +181,18 @@ class Tool(Record):
         """The arguments as `run` can take them; raises ToolError that tells the model what is wrong."""
         if not isinstance(arguments, dict):
             raise ToolError(f"{self.name}: the arguments must be a JSON object")
+        arguments = self.understood(arguments)
         if self.check is not None:
             return copied(self.check(copied(arguments)))
         from codelet.tools.call_arguments import check_foreign
 
         return check_foreign(self.name, self.parameters, arguments)
+
+    def understood(self, arguments: Arguments) -> Arguments:
+        """The arguments under the tool's own names and in its types, unchecked. See `call_forms`."""
+        from codelet.tools.call_forms import understood
+
+        return understood(self.name, self.parameters, arguments, own=self.check is not None)
 
     def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
         """What a call touches; None where nobody knows: no `touches`, or arguments that it cannot take."""

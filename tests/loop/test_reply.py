@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codelet import events
-from codelet.loop.reply import Reply, parsed_arguments
+from codelet.loop.reply import Reply
 from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
@@ -21,6 +21,7 @@ from codelet.providers.protocol import (
     ToolCallChunk,
     UsageChunk,
 )
+from codelet.tools.call_forms import arguments_in
 from codelet.usage import Usage
 
 
@@ -157,13 +158,14 @@ def test_arguments_that_are_no_json_object_stand_in_the_list_as_an_empty_one(tex
     reply.add(piece(0, text, call_id="a", name="read"))
     calls = reply.calls(set())
     assert calls[0]["function"]["arguments"] == text
-    assert not isinstance(parsed_arguments(calls[0]), dict)
+    assert not isinstance(arguments_in(calls[0]["function"]["arguments"]), dict)
     message = reply.message(calls, "here")
     assert message["tool_calls"] == [{"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
 
 
 @pytest.mark.parametrize(
-    ("name", "legal"), [("read", "read"), ("functions.read", "functions_read"), ("", "unnamed"), ("é" * 99, "_" * 64)]
+    ("name", "legal"),
+    [("read", "read"), ("functions.read", "read"), ("my.tool", "my_tool"), ("", "unnamed"), ("é" * 99, "_" * 64)],
 )
 def test_names_that_providers_refuse_stand_in_the_list_as_legal_ones(name: str, legal: str):
     reply = Reply()
@@ -310,10 +312,10 @@ def test_what_json_does_not_know_is_no_argument():
     for text in ('{"n": NaN}', '{"n": -Infinity}', '{"n": 1e999}'):
         reply = Reply()
         reply.add(piece(0, text, "a", "read"))
-        assert parsed_arguments(reply.calls(set())[0]) == text
+        assert arguments_in(reply.calls(set())[0]["function"]["arguments"]) == text
     reply = Reply()
     reply.add(piece(0, '{"n": 1.5e3}', "a", "read"))
-    assert parsed_arguments(reply.calls(set())[0]) == {"n": 1500.0}
+    assert arguments_in(reply.calls(set())[0]["function"]["arguments"]) == {"n": 1500.0}
 
 
 @pytest.mark.parametrize(
