@@ -102,7 +102,7 @@ async def session_from(
     folder = workspace or current_folder()
     resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
     settings, profile = _with_profile(settings, folder, resumed)
-    provider = await _provider(settings, resumed, profile, needs_model=needs_model)
+    provider, refusal = await _provider(settings, resumed, profile, needs_model=needs_model)
     if settings.record is not None:
         from codelet.loop.recording import begin_recording
 
@@ -110,8 +110,7 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
-        if (doubts := _doubts(provider, settings)) is not None:
-            more = (SaidOnce(doubts), *more)
+        more = (*(SaidOnce(each) for each in (refusal, _doubts(provider, settings)) if each is not None), *more)
         standing_by = _fallbacks(settings, provider) if settings.fallback_model and provider.model else []
         system = _system_prompt(settings, required)
         session = _new_session(settings, [provider, *standing_by], folder, safeguards, ask, more, system=system)
@@ -268,8 +267,9 @@ def _profile(settings: Settings, folder: Path, resumed: Resumed | None) -> Profi
 
 async def _provider(
     settings: Settings, resumed: Resumed | None, profile: Profile | None, *, needs_model: bool
-) -> Provider:
-    """The provider of the model that was named, else of the session that is resumed, else what is there.
+) -> tuple[Provider, str | None]:
+    """The provider of the model that was named, else of the session that is resumed, else what is there; and a sentence
+    for the user if the model of the resumed session may not be used.
 
     A profile's model comes before that of the settings, and where the profile was named, before the saved one too.
     """
@@ -278,22 +278,37 @@ async def _provider(
     if wanted is not None and (model is None or settings.profile is not None):
         model = wanted
     if model is None or "model" in settings.given:
-        model = settings.model
-        if model is None:
-            from codelet.providers.choice.choose import NoModel, choose_model
-
-            try:
-                model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
-            except UsageError as error:
-                if needs_model:
-                    raise
-                return NoModel(error)
-        return provider_named(model, settings)
+        return await _own_provider(settings, needs_model=needs_model), None
+    whose = "the profile names" if model == wanted else "the session was saved with"
+    refusal = None if model == settings.model else settings.refused_model(model)
+    if refusal is not None and model == wanted:
+        raise UsageError(f"the model of the profile is not used: {refusal}; --model names another")
+    if refusal is not None:
+        refusal = f"the saved session's model is not used: {refusal}"
+        try:
+            provider = await _own_provider(settings, needs_model=needs_model)
+        except UsageError as error:
+            raise UsageError(f"{refusal}. {error}") from None
+        return provider, f"{refusal}; {provider.model or 'no model'} answers instead (--model names another)"
     try:
-        return provider_named(model, settings)
+        return provider_named(model, settings), None
     except UsageError as error:
-        whose = "the profile names" if model == wanted else "the session was saved with"
         raise UsageError(f"{error}; {whose} this model, --model names another") from None
+
+
+async def _own_provider(settings: Settings, *, needs_model: bool) -> Provider:
+    """The provider of the model that the settings name, else of what is there."""
+    if settings.model is not None:
+        return provider_named(settings.model, settings)
+    from codelet.providers.choice.choose import NoModel, choose_model
+
+    try:
+        model = await choose_model(settings.api_base, settings.api_key, own=settings.vendors)
+    except UsageError as error:
+        if needs_model:
+            raise
+        return NoModel(error)
+    return provider_named(model, settings)
 
 
 def _new_session(

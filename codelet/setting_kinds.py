@@ -264,20 +264,22 @@ class Setting:
 class ChosenValues:
     """The `values` that several places give to the rows of a table, by name; a later place wins over an earlier one.
 
-    What a place says wrong raises UsageError naming it.
+    `sources` has the kind of place that each value came from. A wrong value raises UsageError, which names its place.
     """
 
     def __init__(self, table: Mapping[str, Setting]) -> None:
         self.values: dict[str, Any] = {}
+        self.sources: dict[str, str] = {}
         self._table = table
 
-    def take(self, name: str, value: Any, place: str) -> None:
-        """Take in one value; `place` is where it stands, as an error names it."""
+    def take(self, name: str, value: Any, place: str, source: str = FLAG) -> None:
+        """Take in one value; `place` is where it stands, as an error names it, `source` which kind of place that is."""
         setting = self._known(name)
         try:
             parsed = setting.parse(value)
         except ValueError as error:
             raise UsageError(f"{place}: {error}") from None
+        self.sources[name] = source
         self.values[name] = (*self.values.get(name, ()), *parsed) if setting.adds_up else parsed
 
     def take_flags(self, given: Mapping[str, Any]) -> None:
@@ -311,7 +313,7 @@ class ChosenValues:
             if source not in setting.by:
                 raise UsageError(f"{path}: {name!r} may not be set in this file")
             users = self.values.get(name)
-            self.take(name, value, str(path) if setting.is_table else f"{path}: {name}")
+            self.take(name, value, str(path) if setting.is_table else f"{path}: {name}", source)
             if source == PROJECT_FILE and setting.bound and users is not None:
                 self.values[name] = min(users, self.values[name])
 
@@ -324,7 +326,7 @@ class ChosenValues:
             if text := environment.get(setting.variable):
                 if VARIABLE not in setting.by:
                     raise UsageError(f"{setting.variable}: this may not come from a variable; {setting.elsewhere}")
-                self.take(setting.name, text, setting.variable)
+                self.take(setting.name, text, setting.variable, VARIABLE)
         unknown = []
         for variable in environment:
             if not variable.startswith("CODELET_") or variable in others:

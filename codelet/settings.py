@@ -312,6 +312,16 @@ class Settings(Record):
 
         return full_name(model, own, self.api_base)
 
+    def refused_model(self, model: str) -> str | None:
+        """Why a model that only a file names may not be used, be it an export's, a project's or a profile's. None if
+        the user could have picked it: from the lists, from the user's own settings, or at the user's own `api_base`.
+        """
+        from codelet.providers.choice.accepted import refused_from_file  # only if a file names one
+
+        aliases = dict(self.aliases)
+        users = (*aliases, *aliases.values(), *self.fallback_model)
+        return None if model in users else refused_from_file(model, self.api_base, self.vendors)
+
     @property
     def brought(self) -> list[str]:
         """The extensions that it turns on, as their rows name them."""
@@ -374,7 +384,12 @@ def load_settings(
         own_folder=None if user_file is None else user_file.parent,
         trusted=trust,
     )
-    return spelled_out(settings)
+    settings = spelled_out(settings)
+    if chosen.sources.get("model") == PROJECT_FILE and (refusal := settings.refused_model(settings.model or "")):
+        from codelet.errors import UsageError
+
+        raise UsageError(f"{project_file}: model: {refusal}; name it with --model")
+    return settings
 
 
 def spelled_out(settings: Settings) -> Settings:

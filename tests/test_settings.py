@@ -56,8 +56,8 @@ def test_without_anything_there_are_the_defaults(places):
 def test_flags_win_over_variables_over_the_project_over_the_user(places):
     write_user(places, 'model = "user"\nmax_turns = 1\ntimeout = 1.5\nwindow = 1\nmode = "read-only"\n')
     assert (load(places).model, load(places).mode) == ("user", "read-only")
-    write_project(places, 'model = "project"\nmax_turns = 2\nwindow = 2\n')
-    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("project", 1, 1.5)
+    write_project(places, 'model = "openai/project"\nmax_turns = 2\nwindow = 2\n')
+    assert (load(places).model, load(places).max_turns, load(places).timeout) == ("openai/project", 1, 1.5)
     places[2].update(CODELET_MODEL="variable", CODELET_MAX_TURNS="3")
     assert (load(places).model, load(places).max_turns, load(places).window) == ("variable", 3, 2)
     settings = load(places, model="flag", max_turns=None)
@@ -75,9 +75,9 @@ def test_rules_add_up(places):
 
 
 def test_the_project_is_read_only_when_trusted(places):
-    write_project(places, 'model = "project"\n')
+    write_project(places, 'model = "openai/project"\n')
     assert load(places, trust=False).model is None
-    assert load(places, trust=True).model == "project"
+    assert load(places, trust=True).model == "openai/project"
 
 
 def test_the_project_may_say_little(places):

@@ -6,6 +6,7 @@ error (tests/providers/test_conformance.py).
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from codelet.errors import UsageError
@@ -17,6 +18,8 @@ from codelet.providers.protocol import Provider, ProviderOptions
 Transport = Literal["auto", "native", "litellm"]
 
 REPLAY_PREFIX = "replay:"
+_PLAIN = re.compile(r"[A-Za-z0-9._@-]+(?:/[A-Za-z0-9._@-]+)*")
+"""Names that cannot be an address in any spelling."""
 
 
 def open_provider(model: str, options: ProviderOptions, transport: Transport = "auto") -> Provider:
@@ -28,6 +31,10 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         from codelet.providers.replay import open_replay
 
         return open_replay(model.removeprefix(REPLAY_PREFIX), strict=options.strict)
+    if not _PLAIN.fullmatch(model):
+        from codelet.providers.choice.accepted import check_form  # for unusual names only
+
+        check_form(model)
     if options.strict:
         raise UsageError(f"--strict holds a recording to its requests: {model!r} is none (--model replay:FILE)")
     vendor = vendor_of(model, options.vendors)
@@ -54,13 +61,20 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
         return OpenAIChatProvider(model, endpoint, options)
     if transport == "native":
         raise UsageError(f"no native wire for {model!r}; use --transport auto, or give --api-base")
-    reachable = options.api_base is not None or vendor is not None
-    prefix, slash, _ = model.partition("/")
-    listed = is_listed(model) or is_listed(prefix) or (slash and is_provider(prefix))
-    if not reachable and not listed:
-        from codelet.providers.choice.known import refused_name  # for mistakes only
+    return _by_litellm(model, options, vendor is not None)
 
-        raise UsageError(refused_name(model, options))
+
+def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provider:
+    """Litellm's provider for a model of a vendor that codelet (`is_known`) or litellm knows. Raises UsageError."""
+    if options.api_base is None:
+        prefix, slash, _ = model.partition("/")
+        if not (is_known or is_listed(model) or is_listed(prefix) or (slash and is_provider(prefix))):
+            from codelet.providers.choice.known import refused_name  # for mistakes only
+
+            raise UsageError(refused_name(model, options))
+        from codelet.providers.choice.accepted import check_for_litellm  # litellm takes longer to load by far
+
+        check_for_litellm(model)
     from codelet.providers.litellm_bridge import LiteLLMProvider
 
     return LiteLLMProvider(model, options)

@@ -166,6 +166,17 @@ def is_listed(text: str) -> bool:
     return text in _places([text]) or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
 
 
+def names_entry(model: str) -> bool:
+    """Whether the map lists this model: by its whole name, or by its name at the provider that its prefix names."""
+    provider, slash, rest = model.partition("/")
+    places = _places([model, rest] if slash else [model])
+    if model in places:
+        return True
+    entry = _entry(places[rest]) if rest in places else None
+    listed_for = "" if entry is None else str(entry.get("litellm_provider"))
+    return listed_for == provider or listed_for.startswith((f"{provider}_", f"{provider}-"))  # such as bedrock_converse
+
+
 def map_text() -> bytes | None:
     """The whole map as it stands, for who lists it; None without one."""
     path = _map_path()

@@ -124,7 +124,7 @@ def test_the_resumed_model_is_used_unless_another_is_named(codelet: Codelet):
     assert [request.json["model"] for request in codelet.server.requests] == ["scripted", "scripted", "other"]
 
 
-def test_a_session_with_a_recording_goes_on_with_it_while_its_file_is_there(codelet: Codelet):
+def test_a_session_with_a_recording_plays_it_again_only_if_the_user_names_it(codelet: Codelet):
     recording = codelet.cwd / "recording.json"
     recording.write_text(json.dumps({"version": 1, "model": "demo", "steps": [{"text": "Recorded."}]}))
 
@@ -134,15 +134,18 @@ def test_a_session_with_a_recording_goes_on_with_it_while_its_file_is_there(code
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
         )  # fmt: skip
 
-    first, second = go_on("--model", "replay:recording.json"), go_on()
+    named = ("--model", "replay:recording.json")
+    first, second = go_on(*named), go_on(*named)
     assert (first.returncode, second.returncode, second.stdout) == (0, 0, "Recorded.\n"), second.stderr
     assert saved(codelet.cwd / "work.json")["model"] == "replay:recording.json"
+    codelet.server.script = [Reply(text="Live.")]
+    third = go_on("--api-base", codelet.server.openai)
+    assert (third.returncode, third.stdout) == (0, "Live.\n"), third.stderr
+    assert "replay:recording.json" in third.stderr
     recording.unlink()
-    third = go_on()
-    assert (third.returncode, third.stdout) == (2, "")
-    assert third.stderr.count("\n") == 1
-    assert "recording.json: no such recording" in third.stderr
-    assert "--model names another" in third.stderr
+    fourth = go_on(*named)
+    assert (fourth.returncode, fourth.stdout) == (2, "")
+    assert "recording.json: no such recording" in fourth.stderr
 
 
 def _environment(codelet: Codelet) -> dict[str, str]:

@@ -1,0 +1,62 @@
+"""Which names are accepted as a model's: a name is never an address, and a file may name only what the user could pick.
+
+litellm takes an address as the name for some providers (`oobabooga/https://…`), and puts names into the paths, and the
+region of an ARN into the host, of the addresses that it makes. codelet's own wires send a name in the body only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from codelet.errors import UsageError
+from codelet.providers.catalog import Vendor, vendor_of
+from codelet.providers.facts import names_entry
+from codelet.system.text import one_line
+
+_ADDRESS = re.compile(r"://|(?:^|/)https?:", re.IGNORECASE)
+_REGION = re.compile(r"arn:[^:]*:[^:]*:(?![a-z0-9-]*(?:[:/]|$))", re.IGNORECASE)
+_SEGMENT = re.compile(r"[A-Za-z0-9@][A-Za-z0-9._:@+-]*")
+_HOST = re.compile(
+    r"(?:[^@]*@)?(?:localhost(?::\d+)?|\d+(?:\.\d+){3}(?::\d+)?|[a-z0-9-]+(?:\.[a-z0-9-]+)*:\d{2,5})", re.IGNORECASE
+)
+
+
+def check_form(model: str) -> None:
+    """Raise UsageError if the name could be an address, however that is written, or has characters that no name has."""
+    if model != model.strip() or not model.isprintable():
+        shown = one_line(model.strip(), 60)
+        raise UsageError(f"not a model's name: {shown!r} has blanks at an end or control characters")
+    plain = model
+    for _ in range(3):
+        plain = unquote(plain)
+    plain = re.sub(r"\s", "", plain.replace("\\", "/"))
+    if _ADDRESS.search(plain) or _REGION.search(plain):
+        shown = one_line(model, 60)
+        raise UsageError(f"not a model's name but an address: {shown!r}; --api-base URL names a server")
+
+
+def check_for_litellm(model: str) -> None:
+    """Raise UsageError if litellm could make another address of the name than that of its provider."""
+    segments = model.split("/")
+    if not all(map(_SEGMENT.fullmatch, segments)) or any(map(_HOST.fullmatch, segments[1:])):
+        shown = one_line(model, 60)
+        raise UsageError(f"not a model's name that litellm can be given: {shown!r}; --api-base URL names a server")
+
+
+def refused_from_file(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> str | None:
+    """Why a name that only a file brings may not be used; None if it may.
+
+    It has to be a known vendor's, one of the user's `own` vendors', or in litellm's map; at the user's own `api_base`
+    any name may be asked for. A recording is a file, so that only the user may name one.
+    """
+    if model.startswith("replay:"):
+        return f"{one_line(model, 60)} is a recording, which only you can name"
+    try:
+        check_form(model)
+    except UsageError as error:
+        return str(error)
+    if api_base is not None or vendor_of(model, own) is not None or names_entry(model):
+        return None
+    return f"{one_line(model, 60)} is no model that codelet lists"
