@@ -74,7 +74,8 @@ class ToolProgress(Event):
 class ToolResult(Event, kw_only=True):
     """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other.
 
-    `counted` is what each line of `text` stands for, such as `file`, where a person is told their number.
+    `counted` is what each line of `text` stands for, such as `file`, where a person is told their number. `caveat` says
+    in a few words why a call that is done may not have succeeded: `exit 1 | 0`.
     """
 
     type: ClassVar[str] = "tool_result"
@@ -85,6 +86,7 @@ class ToolResult(Event, kw_only=True):
     display: str | None = None
     seconds: float = 0.0
     counted: str = ""
+    caveat: str = ""
 
 
 class UsageReport(Event, kw_only=True):
@@ -158,12 +160,18 @@ class Compaction(Event, kw_only=True):
 
 
 class Interrupted(Event, kw_only=True):
-    """The user stopped the turn. Each tuple holds the tool call ids of the step in hand."""
+    """The user stopped the turn. Each tuple holds tool call ids of the step in hand.
+
+    `half_done` are calls that were stopped while they ran; `not_done` were refused, or did not start; `refused` are the
+    former among them.
+    """
 
     type: ClassVar[str] = "interrupted"
     done: tuple[str, ...]
     half_done: tuple[str, ...]
     not_done: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 class Steering(Event):

@@ -267,8 +267,10 @@ class Interruption(TypedDict):
     """A turn that was stopped: call ids by what became of them, and the list before it, if it is kept."""
 
     done: IdsForm
+    failed: NotRequired[IdsForm]
     half_done: IdsForm
     not_done: IdsForm
+    refused: NotRequired[IdsForm]
     messages: MessagesForm | None
 
 

@@ -24,7 +24,7 @@ from codelet.export.document import (
     TokenUsage,
     ToolStats,
 )
-from codelet.export.session_context import ExtensionKeys, restore_context
+from codelet.export.session_context import ExtensionKeys, interruption_of, receipt_of, restore_context
 from codelet.export.snapshot import Snapshot, no_stats
 from codelet.loop.conversation import Conversation
 from codelet.loop.session import Session
@@ -110,10 +110,9 @@ class Recorder:
         if stopped is None:
             return None
         carried = self._carried.interruption
-        ids = {"done": list(stopped.done), "half_done": list(stopped.half_done), "not_done": list(stopped.not_done)}
-        if carried is not None and all(carried[name] == ids[name] for name in ("done", "half_done", "not_done")):
+        if carried is not None and receipt_of(carried) == stopped:
             return carried
-        return {"done": ids["done"], "half_done": ids["half_done"], "not_done": ids["not_done"], "messages": None}
+        return interruption_of(stopped)
 
     def _step(self, event: events.UsageReport) -> StepMark:
         usage = event.usage
@@ -178,9 +177,7 @@ def restore(session: Session, snapshot: Snapshot) -> None:
     session.turns = usage["turns"]
     session.interruption = None
     if stopped is not None:
-        session.interruption = events.Interrupted(
-            done=tuple(stopped["done"]), half_done=tuple(stopped["half_done"]), not_done=tuple(stopped["not_done"])
-        )
+        session.interruption = receipt_of(stopped)
 
 
 def _model(session: Session) -> str | None:

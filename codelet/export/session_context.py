@@ -8,6 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 from codelet.errors import ExportError
+from codelet.events import Interrupted
 from codelet.export.document import FILE_NAMES, Anchor, ArchiveEntry, Interruption, check_free
 from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import UNSAID, ExportPart
@@ -148,12 +149,30 @@ def _interruption(session: Session, carried: Snapshot | None) -> Interruption | 
     known = carried.interruption if carried is not None and unchanged else None
     if stopped is None or known is not None:
         return None
+    return interruption_of(stopped, before.parts.sent() if before is not None else None)
+
+
+def interruption_of(stopped: Interrupted, messages: list[Message] | None = None) -> Interruption:
+    """The receipt of a stopped turn as a document holds it."""
     return {
         "done": list(stopped.done),
+        "failed": list(stopped.failed),
         "half_done": list(stopped.half_done),
         "not_done": list(stopped.not_done),
-        "messages": before.parts.sent() if before is not None else None,
+        "refused": list(stopped.refused),
+        "messages": messages,
     }
+
+
+def receipt_of(stored: Interruption) -> Interrupted:
+    """The receipt that a document holds."""
+    return Interrupted(
+        done=tuple(stored["done"]),
+        failed=tuple(stored.get("failed", ())),
+        half_done=tuple(stored["half_done"]),
+        not_done=tuple(stored["not_done"]),
+        refused=tuple(stored.get("refused", ())),
+    )
 
 
 def _entry(kept: Archived, known: dict[str, ArchiveEntry]) -> ArchiveEntry:

@@ -78,7 +78,8 @@ class EventLog(Extension, Guard):
             case events.TurnEnd():
                 self._see_end(event)
             case events.Interrupted():
-                self._write("warning", "interrupted", half_done=len(event.half_done), not_done=len(event.not_done))
+                counts = {name: len(getattr(event, name)) for name in ("failed", "half_done", "not_done")}
+                self._write("warning", "interrupted", **counts)
             case _ if not isinstance(event, _QUIET):
                 told = {name: value for name in event.fields if isinstance(value := getattr(event, name), str | int)}
                 self._write("debug", event.type, **told)

@@ -136,22 +136,24 @@ class CallRunner:
 
     def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
         """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
-        done: list[str] = []
-        half: list[str] = []
-        not_done: list[str] = []
+        ended: dict[State, list[str]] = {"done": [], "failed": [], "refused": [], "running": [], "waiting": []}
         for item in self._pending:
-            if item.result is not None:  # answered; a refused call was not done, though
-                (not_done if item.result.status == "refused" else done).append(item.id)
-            elif item.state == "running":
-                half.append(item.id)
+            ended[item.state].append(item.id)
+            if item.result is None and item.state == "running":
                 self._record_end(item, "interrupted")
                 recent = self._toolbox.masker.mask(item.recent)
                 output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
                 self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, failed=True)
-            else:
-                not_done.append(item.id)
+            elif item.result is None:
                 self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
-        return events.Interrupted(done=tuple(done), half_done=tuple(half), not_done=tuple(not_done))
+        not_done = [item.id for item in self._pending if item.id in (*ended["refused"], *ended["waiting"])]
+        return events.Interrupted(
+            done=tuple(ended["done"]),
+            failed=tuple(ended["failed"]),
+            half_done=tuple(ended["running"]),
+            not_done=tuple(not_done),
+            refused=tuple(ended["refused"]),
+        )
 
     async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
         """Take the calls that are next from the end of `waiting`: one, or all in a row that may run at once."""
@@ -301,6 +303,7 @@ class CallRunner:
             display=output.display,
             seconds=seconds,
             counted=output.counted,
+            caveat=output.caveat,
         )
         self._answer(item.id, text, failed=status != "done", images=output.images)
 

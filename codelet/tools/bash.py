@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from codelet.errors import ToolError
@@ -20,7 +18,10 @@ if TYPE_CHECKING:
 _EXIT_CODE = "[exit code {code}]"
 _ENDED_BY_SIGNAL = "[ended by signal {number}]"
 _TIMED_OUT = "[timed out after {seconds:g} s; it and all its processes were ended]"
-_PIPELINE_FAILED = "[the parts of the last pipeline ended with {statuses} (PIPESTATUS)]"
+PIPELINE_FAILED = "[pipeline exit codes: {codes}]"
+PIPELINE_UNKNOWN = "[pipeline exit codes: unknown]"
+"""Its own EXIT trap took the place of codelet's, for example."""
+
 _RESOURCE_LIMITS = {
     "memory": "[a process may have {most} MiB of data (setting command_memory)]",
     "processes": "[the user may have {most} processes and threads at once (setting command_processes)]",
@@ -87,7 +88,7 @@ async def bash(
     `unconfined` asks the user.
     """
     from codelet.system.process import StartError, run_child
-    from codelet.system.process.shell_start import PREFIX, start_variables
+    from codelet.system.process.shell_start import PREFIX, PipelineReport, has_pipe, is_bash, start_variables
 
     seconds = min(max(timeout, 0.1), _LONGEST)
     began = time.time_ns()
@@ -100,16 +101,17 @@ async def bash(
     argv, own, shell = _prepared(context, command, lasting=background)
     if tasks is not None and background:
         return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
-    with _told() as (heard, told), _ScreenWatch(progress) as watch:
+    reports = has_pipe(command) and is_bash(shell)
+    with PipelineReport() as report, _ScreenWatch(progress) as watch:
         try:
             done = await run_child(
                 argv,
                 cwd=context.workspace,
-                environment={**own, **start_variables(context.resources, shell, told if "|" in command else None)},
+                environment={**own, **start_variables(context.resources, shell, report if reports else None)},
                 timeout=seconds,
                 output_limit=_KEPT,
                 on_output=lambda piece: watch.see(piece.replace(PREFIX, "")),
-                keep=(told,),
+                keep=(report.descriptor,) if reports else (),
             )
         except asyncio.CancelledError:
             if not watch.ends_it():
@@ -117,12 +119,13 @@ async def bash(
             return ToolOutput(f"{printed(watch.seen)}\n{_FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
-        statuses = _heard(heard)
+        codes = report.codes() if reports else ()
     failed = done.timed_out or done.exit_code != 0
-    text = "\n".join((_text(done, seconds), *_notes(done, context.resources, shell, statuses)))
+    caveat, line = _pipeline(() if failed else codes)
+    text = "\n".join(filter(None, (_text(done, seconds), line, *_notes(done, context.resources, shell))))
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
-    return ToolOutput(shown, failed=failed, most=_SHOWN)
+    return ToolOutput(shown, failed=failed, most=_SHOWN, caveat=caveat)
 
 
 TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)
@@ -195,32 +198,21 @@ class _ScreenWatch:
         return self._cancelled and self._task is not None and self._task.uncancel() == 0
 
 
-@contextmanager
-def _told() -> Iterator[tuple[int, int]]:
-    """A pipe in which a shell says something beside what the command prints."""
-    ends = os.pipe()
-    try:
-        os.set_blocking(ends[0], False)
-        yield ends
-    finally:
-        for end in ends:
-            os.close(end)
+def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, str]:
+    """A few words for the user and a line for the model, if the last pipeline's parts may not all have succeeded."""
+    from codelet.system.process.shell_start import has_failed_part
+
+    if codes is None:
+        return "exit codes unknown", PIPELINE_UNKNOWN
+    if not has_failed_part(codes):
+        return "", ""
+    return f"exit {' | '.join(map(str, codes))}", PIPELINE_FAILED.format(codes=" ".join(map(str, codes)))
 
 
-def _heard(end: int) -> str:
-    """What lies in the pipe; a command may hold it open, or write to it itself."""
-    try:
-        return os.read(end, 4096).decode("ascii", "replace")
-    except BlockingIOError:
-        return ""
+def _notes(done: Finished, limits: ResourceLimits, shell: str) -> Iterator[str]:
+    """The resource limits that a failed command speaks of, in lines."""
+    from codelet.system.process.shell_start import limits_hit
 
-
-def _notes(done: Finished, limits: ResourceLimits, shell: str, statuses: str) -> Iterator[str]:
-    """What is worth knowing of how the command ended, beside its exit code, in lines."""
-    from codelet.system.process.shell_start import failed_parts, limits_hit
-
-    if done.exit_code == 0 and not done.timed_out and (parts := failed_parts(statuses)):
-        yield _PIPELINE_FAILED.format(statuses=parts)
     for name in limits_hit(limits, shell, done.exit_code, done.output):
         yield _RESOURCE_LIMITS[name].format(most=limits[name])
 

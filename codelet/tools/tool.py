@@ -52,7 +52,7 @@ class ToolOutput(Record):
     of a file that `text` shows: they count as shown once the text has reached the model as it is. Of a text of more
     than `most` characters head and tail enter the list; the rest can be recalled. `counted` is what each line of `text`
     stands for, such as `file`: a person is told how many there are in place of the text. `images` are pictures that the
-    model is shown beside it.
+    model is shown beside it. `caveat` says in a few words why a call that is done may not have succeeded.
     """
 
     text: str
@@ -62,6 +62,7 @@ class ToolOutput(Record):
     most: int | None = None
     counted: str = ""
     images: Sequence[Picture] = ()
+    caveat: str = ""
 
 
 class BackgroundTasks(Protocol):

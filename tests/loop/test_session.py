@@ -227,7 +227,31 @@ async def test_a_refused_call_is_not_told_as_done(make_session: MakeSession, mod
     model_server.script = [Reply(calls=calls)]
     session = make_session(policy=Policy(repo, deny=["write"], yes=True))
     await until(session, events.ToolProgress)
-    assert session.interruption == events.Interrupted(done=(), half_done=("b",), not_done=("w",))
+    assert session.interruption == events.Interrupted(done=(), half_done=("b",), not_done=("w",), refused=("w",))
+
+
+async def test_a_failed_call_is_not_told_as_done(make_session: MakeSession, model_server: ModelServer, repo: Path):
+    (repo / "unread.txt").write_text("kept\n")
+    calls = [
+        READ,
+        Call("w", "write", {"path": "unread.txt", "content": "lost\n"}),
+        Call("e", "bash", {"command": "exit 128"}),
+        Call("u", "no_such_tool", {}),
+        Call("b", "bash", {"command": "echo begun; sleep 60"}),
+        Call("l", "write", {"path": "later.txt", "content": ""}),
+    ]
+    model_server.script = [Reply(calls=calls), Reply("on")]
+    session = make_session()
+    await until(session, events.ToolProgress)
+    stopped = session.interruption
+    assert stopped is not None
+    assert (stopped.done, stopped.failed) == (("r",), ("w", "e", "u"))
+    assert (stopped.half_done, stopped.not_done, stopped.refused) == (("b",), ("l",), ())
+    await turn(session, None)
+    sent = {m["tool_call_id"]: m["content"] for m in messages_of(model_server.requests[1]) if m["role"] == "tool"}
+    assert "exit code 128" in sent["e"] and "begun" in sent["b"]
+    failed = [message["tool_call_id"] for message in session.messages if message.get("failed")]
+    assert failed == ["w", "e", "u", "b", "l"], "the list says the same as the receipt"
 
 
 async def test_the_connection_is_opened_while_the_reminders_are_gathered(

@@ -1,6 +1,6 @@
-"""What a shell does before a command of the model: it sets limits, and then tells how the parts of a pipeline ended.
+"""What a shell does before and after a command of the model: it sets limits, and reports how a pipeline's parts ended.
 
-The text stands in a variable, and `PREFIX` in front of the command, on its first line: no line of the command moves.
+The text is in a variable, and `PREFIX` is in front of the command, on its first line: no line of the command moves.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 from collections.abc import Mapping
+from typing import Self
 
 ResourceLimits = Mapping[str, int]
 """What a command may use; what is 0 or absent has no limit.
@@ -29,20 +31,83 @@ _NO_MEMORY = ("Cannot allocate memory", "MemoryError", "out of memory", "Out of 
 _NO_PROCESS = ("fork: Resource temporarily unavailable", "fork: retry", "Cannot fork", "can't start new thread")
 
 
-def start_variables(limits: ResourceLimits, shell: str, told: int | None) -> Mapping[str, str]:
-    """The variables that a shell of this path needs for `PREFIX`.
+class PipelineReport:
+    """The exit codes of the parts of a command's last pipeline, which bash alone knows and reports when it exits.
 
-    `told` is the descriptor for the statuses of the last pipeline, which bash alone can tell.
+    Only one report with the right token counts. Every process of the command can write to the descriptor, but what it
+    adds makes the codes unknown, never different. The descriptor is a socket: no path below /proc opens it again, and
+    no process can take a report out of it. A command whose own text takes the EXIT trap apart to find the token can
+    lie, as it can by ending with `; true`.
     """
-    bash = os.path.basename(shell) == "bash"
+
+    def __init__(self) -> None:
+        self._token = os.urandom(8).hex()
+
+    def __enter__(self) -> Self:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)  # a shell must not wait for room that another process has used up
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+    @property
+    def descriptor(self) -> int:
+        """What the shell writes to."""
+        return self._theirs.fileno()
+
+    @property
+    def script(self) -> str:
+        """What the shell has to run first.
+
+        No function or alias of the command's can replace the builtins: in POSIX mode, bash takes its own `unset` first.
+        """
+        codes = 'CODELET_PARTS=("${PIPESTATUS[@]}") POSIXLY_CORRECT=1 IFS=" "'
+        write = f'\\builtin printf "%s\\n" "{self._token} ${{CODELET_PARTS[*]}}" 2>/dev/null >&{self.descriptor}'
+        return f"trap '{codes}; \\unset -f builtin printf; {write}' EXIT"
+
+    def codes(self) -> tuple[int, ...] | None:
+        """The exit codes once the shell has ended; None if they are unknown."""
+        try:
+            report = self._ours.recv(4096)
+        except BlockingIOError:
+            return None
+        found = re.fullmatch(rf"{self._token}((?: \d{{1,3}})+)\n".encode(), report)
+        return None if found is None else tuple(map(int, found[1].split()))
+
+
+def has_pipe(command: str) -> bool:
+    """Whether the command may have a pipeline of several parts."""
+    return re.search(r"(?<!\|)\|(?!\|)", command) is not None
+
+
+def has_failed_part(codes: tuple[int, ...]) -> bool:
+    """Whether a part of a pipeline failed although the last one did not.
+
+    That a part could not write all its output to a reader that had enough is no failure.
+    """
+    *parts, last = codes or (0,)
+    return last == 0 and any(part not in (0, _PIPE_CLOSED) for part in parts)
+
+
+def is_bash(shell: str) -> bool:
+    """Whether a shell of this path is bash, which knows the exit codes of a pipeline's parts."""
+    return os.path.basename(shell) == "bash"
+
+
+def start_variables(limits: ResourceLimits, shell: str, report: PipelineReport | None) -> Mapping[str, str]:
+    """The variables that a shell of this path needs for `PREFIX`; with `report`, it reports its last pipeline there."""
+    bash = is_bash(shell)
     wanted = {
         "d": limits.get("memory", 0) * _MIB,
         "u": limits.get("processes", 0) if bash else 0,  # other shells name it otherwise
         "f": limits.get("file_size", 0) * _MIB * (1 if bash else 2),
     }
     lines = [f"ulimit -{name} {value} 2>/dev/null" for name, value in wanted.items() if value]
-    if bash and told is not None:
-        lines.append(f'trap \'printf "%s " "${{PIPESTATUS[@]}}" >&{told}\' EXIT')
+    if report is not None:
+        lines.append(report.script)
     return {_VARIABLE: "; ".join([*lines, f"unset {_VARIABLE}"])}
 
 
@@ -51,19 +116,7 @@ def limits_hit(limits: ResourceLimits, shell: str, exit_code: int, output: str) 
     stopped = exit_code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)
     signs = {
         "memory": any(sign in output for sign in _NO_MEMORY),
-        "processes": os.path.basename(shell) == "bash" and any(sign in output for sign in _NO_PROCESS),
+        "processes": is_bash(shell) and any(sign in output for sign in _NO_PROCESS),
         "file_size": stopped or any(sign in output for sign in _TOO_LARGE),
     }
     return tuple(name for name, seen in signs.items() if seen and limits.get(name)) if exit_code else ()
-
-
-def failed_parts(statuses: str) -> str | None:
-    """The statuses of a pipeline where a part failed although the last one did not, None where that is not so.
-
-    That a part could not write all that it had to a reader that had enough is no failure.
-    """
-    if not re.fullmatch(r"(?:\d{1,3} )+", statuses):
-        return None
-    *parts, last = map(int, statuses.split())
-    failed = last == 0 and any(part not in (0, _PIPE_CLOSED) for part in parts)
-    return statuses.strip() if failed else None

@@ -79,7 +79,7 @@ def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs, k
     shown = result.display if result.display is not None else result.text
     if result.name == USER_COMMAND:
         return _user_command_rows(result, shown, signs)
-    sign, style = _MARKS[result.status]
+    sign, style = ("caution", WARN) if result.caveat and result.status == "done" else _MARKS[result.status]
     facts = _facts(result, shown)
     tail = f" {signs.dot} ".join(facts)
     head = Text(f"{getattr(signs, sign)} ", style)
@@ -102,6 +102,8 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
         code = reported_exit_code(result.text)
         if code:
             facts.append(how_it_ended(code))
+        elif result.caveat:
+            facts.append(one_line(result.caveat, 40))
     elif result.status == "failed":
         facts.append("failed")
     elif is_diff(shown):
@@ -125,6 +127,7 @@ def _number(result: ToolResult) -> str:
 
 
 _EXIT_LINE = re.compile(r"(?m)^\[(?:exit code (\d{1,9})|ended by signal (\d{1,9}))\]$")
+_PIPELINE_LINE = re.compile(r"(?m)^\[pipeline exit codes: [\d a-z]*\]\Z")
 
 
 def reported_exit_code(text: str) -> int | None:
@@ -161,7 +164,8 @@ def _details(result: ToolResult, shown: str, width: int, signs: Signs, hint: str
     if result.status == "done" and result.display is not None:
         return _shown_rows(shown, width, signs, hint)
     if result.name == "bash":
-        shown = shown[:-300] + _EXIT_LINE.sub("", shown[-300:])
+        end = _EXIT_LINE.sub("", shown[-300:])
+        shown = shown[:-300] + (_PIPELINE_LINE.sub("", end) if result.caveat else end)
     limit = _LINES_WHEN_DONE if result.status == "done" else _LINES_WHEN_FAILED
     return _last_lines(shown, width, signs, limit, hint)
 
@@ -184,7 +188,13 @@ def _beside_mark(line: str, width: int) -> list[Text]:
 
 def _last_lines(text: str, width: int, signs: Signs, limit: int, hint: str) -> list[Text]:
     """The last `limit` lines of an output, quiet, with the number of those above."""
-    lines = [line for line in clean(text[-limit * 2000 :]).rstrip("\n").split("\n") if line.strip()]
-    hidden = _lines(text) - len(lines[-limit:])
+    end = text[-limit * 2000 :]
+    lines = clean(end).rstrip("\n").split("\n")
+    places = [place for place, line in enumerate(lines) if line.strip()]
+    first = (places[-limit:] or [len(lines)])[0]
+    is_all = len(places) <= limit and (len(end) == len(text) or not text[: -len(end)].strip())
+    hidden = 0 if is_all else _lines(text) - len(lines) + first
     rows = [Text(f"{' ' * MARGIN}{signs.more} {plural(hidden, 'line')} above{hint}", QUIET)] if hidden > 0 else []
-    return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, signs.more) for line in lines[-limit:]]
+    return rows + [
+        truncate(Text(" " * MARGIN + line, QUIET), width, signs.more) for line in lines[first:] if line.strip()
+    ]

@@ -139,19 +139,21 @@ def _what_stays(event: Compaction) -> str:
 
 
 def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
-    """What was done, half done and not done when the user stopped the turn, and what `continue` would do."""
+    """What became of each call when the user stopped the turn, and what `continue` would do."""
     groups = (
         ("done", event.done, ""),
-        ("half done", event.half_done, "what it did so far stays"),
-        ("not done", event.not_done, ""),
+        ("failed", event.failed, ""),
+        ("interrupted", event.half_done, "partial effects remain"),
+        ("refused", event.refused, ""),
+        ("not started", [each for each in event.not_done if each not in event.refused], ""),
     )
     rows = [Text(f"{signs.stopped} stopped", WARN)]
     for word, ids, remark in groups:
         for call_id in ids:
             tail = f" {signs.dot} {remark}" if remark else ""
-            room = max(width - MARGIN - 11 - len(tail), 20)
+            room = max(width - MARGIN - 13 - len(tail), 20)
             row = Text(" " * MARGIN)
-            row.append(f"{word:<11}", "" if word == "done" else WARN)
+            row.append(f"{word:<13}", "" if word == "done" else WARN)
             row.append(one_line(titles.get(call_id, call_id), room))
             row.append(tail, QUIET)
             rows.append(truncate(row, width, signs.more))

@@ -35,6 +35,7 @@ class Signs(Record, kw_only=True):
 
     done: str = "✓"
     failed: str = "✗"
+    caution: str = "!"
     refused: str = "⊘"
     stopped: str = "■"
     retry: str = "↻"
@@ -56,6 +57,7 @@ class Signs(Record, kw_only=True):
 ASCII = Signs(
     done="+",
     failed="x",
+    caution="!",
     refused="-",
     stopped="!",
     retry="~",

@@ -201,21 +201,54 @@ def test_results_say_what_matters() -> None:
     ]
 
 
+def test_a_pipeline_with_a_failed_part_is_no_success() -> None:
+    shown = [
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "false | tail -3"}),
+        result("bash", "[exit code 0]\n[pipeline exit codes: 1 0]", caveat="exit 1 | 0", seconds=0.1),
+    ]
+    assert plain(*shown).rstrip() == "! bash false | tail -3 · exit 1 | 0 · 0.1 s"
+    screen = Screen()
+    screen.show(*shown)
+    assert "\x1b[33m! " in screen.file.getvalue() and "✓" not in screen.text
+
+
+@pytest.mark.parametrize(
+    ("output", "rows"),
+    [
+        ("", []),
+        ("\n\n", []),
+        ("one\n\ntwo\n", ["one", "two"]),
+        ("\n\none\n", ["one"]),
+        ("a\n\nb\nc\nd\n\n", ["… 2 lines above", "b", "c", "d"]),
+        ("a\nb\n\nc\nd\n", ["… 1 line above", "b", "c", "d"]),
+    ],
+)
+def test_only_lines_above_are_counted(output: str, rows: list[str]) -> None:
+    out = plain(
+        events.ToolCallStarted(id="1", name="bash", arguments={"command": "make"}),
+        result("bash", f"{output}[exit code 0]"),
+    )
+    assert [line.strip() for line in out.rstrip().split("\n")] == ["✓ bash make", *rows]
+
+
 def test_the_receipt_names_calls_and_continue() -> None:
     out = plain(
         events.ToolCallStarted(id="a", name="read", arguments={"path": "x.py"}),
         events.ToolCallStarted(id="b", name="bash", arguments={"command": "make test"}),
         events.ToolCallStarted(id="c", name="edit", arguments={"path": "y.py"}),
-        events.Interrupted(done=("a",), half_done=("b",), not_done=("c",)),
+        events.ToolCallStarted(id="d", name="write", arguments={"path": "z.py"}),
+        events.ToolCallStarted(id="e", name="bash", arguments={"command": "rm x"}),
+        events.Interrupted(done=("a",), half_done=("b",), not_done=("c", "e"), failed=("d",), refused=("e",)),
     )
     lines = out.rstrip().split("\n")
     assert lines[0] == "■ stopped"
     assert lines[1].split(maxsplit=1) == ["done", "read x.py"]
-    assert "half done" in lines[2]
-    assert "bash make test" in lines[2]
-    assert "not done" in lines[3]
-    assert "edit y.py" in lines[3]
-    assert "continue" in lines[4]
+    assert lines[2].split(maxsplit=1) == ["failed", "write z.py"]
+    assert lines[3].split(" · ")[0].split(maxsplit=1) == ["interrupted", "bash make test"]
+    assert lines[4].split(maxsplit=1) == ["refused", "bash rm x"]
+    assert lines[5].split() == ["not", "started", "edit", "y.py"]
+    assert "continue" in lines[6]
+    assert len(lines) == 7
 
 
 def test_what_continue_does_is_told_whole_on_a_narrow_screen() -> None:
