@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from codelet import __version__, events
 from codelet.errors import CodeletError, UsageError
 from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
+from codelet.safety.opener import open_named
 from codelet.usage import Usage
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -25,6 +26,8 @@ Level = Literal["debug", "info", "warning", "error"]
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _LONGEST = 2_000
 _LEVEL_OF_END: Mapping[str, Level] = {"done": "info", "interrupted": "warning", "limit": "warning", "failed": "error"}
+_BEGINS = b'{"time": "'
+_DEVICES = ("/dev", "/dev/fd", "/proc/self/fd")
 _QUIET = (events.Text, events.Reasoning, events.ToolProgress, events.TurnStart)
 
 
@@ -152,15 +155,30 @@ class EventLog(Extension, Guard):
 
 
 def _opened(path: Path) -> int:
-    """The file, to be written at its end. A pipe or a device may stand there, but nothing is waited for."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    """The file, to be written at its end: a new one, an earlier log, a pipe or a device. Raises UsageError."""
     try:
-        file = os.open(path, flags, 0o600)
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        if str(path.parent) in _DEVICES:  # `/dev/stderr` is a link
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        else:
+            file = open_named(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        state = os.fstat(file)
+        if not stat.S_ISREG(state.st_mode):
             os.set_blocking(file, True)
+        elif state.st_size > 0 and str(path.parent) not in _DEVICES and not _is_log(path, state):
+            os.close(file)
+            raise UsageError(f"cannot write the log {path}: it is another file; name a new one, or an earlier log")
     except OSError as error:
         raise UsageError(f"cannot write the log {path}: {error.strerror}") from None
     return file
+
+
+def _is_log(path: Path, state: os.stat_result) -> bool:
+    """Whether the file, which has that state, begins as a log does. Raises OSError."""
+    reader = open_named(path, os.O_RDONLY)
+    try:
+        return os.path.samestat(state, os.fstat(reader)) and os.read(reader, len(_BEGINS)) == _BEGINS
+    finally:
+        os.close(reader)
 
 
 def _numbers(usage: Usage) -> dict[str, object]:

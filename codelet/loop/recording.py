@@ -16,6 +16,7 @@ from codelet.errors import ProviderError, UsageError
 from codelet.loop.reply import Reply
 from codelet.providers.content.recorded_request import plain_request, without_same
 from codelet.providers.protocol import Chunk, Provider, ReasoningChunk, Request, RetryChunk
+from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 from codelet.tools.call_forms import strict_object
 
@@ -31,9 +32,9 @@ def begin_recording(path: str, model: str, *, force: bool) -> None:
     """Make the file, without an answer yet. Raises UsageError where there is one, unless `force` replaces it."""
     head = {"version": _VERSION, "model": model}
     data = json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "steps": [' + _END
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if force else os.O_EXCL)
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
     try:
-        with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        with os.fdopen(open_named(path, flags), "wb") as file:
             file.write(data)
     except FileExistsError:
         raise UsageError(f"--record {path}: there is such a file already; --force replaces it") from None
@@ -90,7 +91,7 @@ class RecordingProvider:
         """Add an answer to the file. Raises ProviderError where it cannot be written: none is left out in silence."""
         asked = plain_request(request)
         try:
-            with open(self._path, "r+b") as file:
+            with os.fdopen(open_named(self._path, os.O_RDWR), "r+b") as file:
                 file.seek(-len(_END), os.SEEK_END)
                 start = file.tell()
                 before = self._before if start == self._end else None  # another model's answer may stand last

@@ -6,6 +6,7 @@ descriptor without following links. Whoever puts a link in place in between gets
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -35,6 +36,20 @@ def open_file(place: Path, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def open_named(path: Path | str, flags: int) -> int:
+    """A descriptor of the file that an option names; with O_CREAT it is made for the user alone. Raises OSError.
+
+    A link there is not followed: it may come with the repository. A pipe that no one reads is not waited for.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, "it is a link; name the file that it leads to") from None
+        raise
 
 
 def status_of(place: Path) -> os.stat_result:

@@ -73,6 +73,47 @@ def test_a_log_that_cannot_be_written_is_told(codelet: Codelet, tmp_path: Path) 
     assert not codelet.server.requests[1:]
 
 
+@pytest.mark.parametrize("option", ["--log", "--audit", "--record", "--facts", "--export"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_file_that_an_option_names_is_reached_through_a_link(
+    codelet: Codelet, tmp_path: Path, option: str, exists: bool
+) -> None:
+    outside, link = tmp_path / "outside", codelet.cwd / "kept"
+    if exists:
+        outside.touch()
+    link.symlink_to(outside)
+    codelet.server.script = lambda request: Reply("the answer")
+    done = codelet("-p", "go", option, "kept")
+    assert (done.exit, done.out) == (2, ""), done.err
+    assert len(done.complaints) == 1 and "link" in done.err or option in ("--record", "--export")
+    assert outside.exists() is exists and (not exists or outside.read_bytes() == b"")
+
+
+def test_the_log_goes_into_no_other_file(codelet: Codelet, tmp_path: Path) -> None:
+    codelet.server.script = lambda request: Reply("the answer")
+    other = codelet.cwd / "app.py"
+    for text in (other.read_text(), "alias ls=true\n", '{"time": 1}\n'):
+        other.write_text(text)
+        done = codelet("-p", "go", "--log", "app.py")
+        assert (done.exit, other.read_text()) == (2, text), done.err
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert codelet("-p", "go", "--log", str(empty)).exit == 0 and logged(empty)
+    with (tmp_path / "errors").open("wb") as stream:
+        done = codelet("-p", "go", "--log", "/dev/stdout", stdout=stream.fileno())
+    assert done.exit == 0 and '"event": "session_start"' in (tmp_path / "errors").read_text()
+
+
+def test_a_recording_that_becomes_a_link_meanwhile_is_not_followed(codelet: Codelet, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(before := b'{"steps": [\n]}\n')
+    command = Call("c1", "bash", {"command": f"rm tape.json && ln -s {outside} tape.json"})
+    codelet.server.script = [Reply(calls=[command]), Reply("done")]
+    done = codelet("-p", "go", "--record", "tape.json", "--yes", "--sandbox", "off")
+    assert done.exit == 3, done.err
+    assert outside.read_bytes() == before
+
+
 def test_no_tool_writes_the_log(codelet: Codelet) -> None:
     write = Call("c1", "write", {"path": "run.jsonl", "content": "forged\n"})
     codelet.server.script = [Reply(calls=[write]), Reply("done")]

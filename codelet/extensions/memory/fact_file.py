@@ -334,6 +334,8 @@ def _checked(path: Path) -> None:
     except OSError as error:
         raise UsageError(f"{path}: a facts file cannot be made there: {error.strerror or error}") from None
     try:
+        if path.is_symlink():
+            raise UsageError(f"{path}: is a link; name the file that it leads to")
         state = path.stat()
         if not stat.S_ISREG(state.st_mode):
             raise UsageError(f"{path}: is no regular file")

@@ -11,6 +11,7 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from codelet.errors import UsageError
+from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 
 _MOST_READ = 2 << 20
@@ -55,8 +56,7 @@ class HistoryFile(History):
             told(f"what you type is not kept: {self._path}: {error.strerror or error}")
 
     def _open(self) -> int:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        return os.open(self._path, flags, 0o600)
+        return open_named(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
 
     def _read(self) -> list[str]:
         try:

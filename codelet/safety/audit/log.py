@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet.errors import EXIT_INCOMPLETE, CodeletError, UsageError
+from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 
 FIRST = "0" * 64
@@ -62,9 +63,8 @@ class AuditLog:
     """
 
     def __init__(self, path: Path, *, patience: float = _LOCK_SECONDS) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            self._file = os.open(path, flags, 0o600)
+            self._file = open_named(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         except OSError as error:
             raise UsageError(f"cannot write the audit file {path}: {error.strerror}") from error
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
