@@ -101,17 +101,16 @@ async def bash(
     argv, own, shell = _prepared(context, command, lasting=background)
     if tasks is not None and background:
         return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
-    reports = has_pipe(command) and is_bash(shell)
-    with PipelineReport() as report, _ScreenWatch(progress) as watch:
+    with PipelineReport(is_bash(shell) and has_pipe(command)) as report, _ScreenWatch(progress) as watch:
         try:
             done = await run_child(
                 argv,
                 cwd=context.workspace,
-                environment={**own, **start_variables(context.resources, shell, report if reports else None)},
+                environment={**own, **start_variables(context.resources, shell, report)},
                 timeout=seconds,
                 output_limit=_KEPT,
                 on_output=lambda piece: watch.see(piece.replace(PREFIX, "")),
-                keep=(report.descriptor,) if reports else (),
+                keep=report.descriptors,
             )
         except asyncio.CancelledError:
             if not watch.ends_it():
@@ -119,10 +118,10 @@ async def bash(
             return ToolOutput(f"{printed(watch.seen)}\n{_FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
-        codes = report.codes() if reports else ()
+        codes = report.codes()
     failed = done.timed_out or done.exit_code != 0
-    caveat, line = _pipeline(() if failed else codes)
-    text = "\n".join(filter(None, (_text(done, seconds), line, *_notes(done, context.resources, shell))))
+    caveat, *line = _pipeline(() if failed else codes)
+    text = "\n".join((_text(done, seconds), *line, *_notes(done, context.resources, shell)))
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
     return ToolOutput(shown, failed=failed, most=_SHOWN, caveat=caveat)
@@ -198,14 +197,14 @@ class _ScreenWatch:
         return self._cancelled and self._task is not None and self._task.uncancel() == 0
 
 
-def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, str]:
-    """A few words for the user and a line for the model, if the last pipeline's parts may not all have succeeded."""
+def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, ...]:
+    """A few words for the user, or none, and a line for the model if a part may have failed."""
     from codelet.system.process.shell_start import has_failed_part
 
     if codes is None:
         return "exit codes unknown", PIPELINE_UNKNOWN
     if not has_failed_part(codes):
-        return "", ""
+        return ("",)
     return f"exit {' | '.join(map(str, codes))}", PIPELINE_FAILED.format(codes=" ".join(map(str, codes)))
 
 

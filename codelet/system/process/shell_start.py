@@ -40,7 +40,8 @@ class PipelineReport:
     lie, as it can by ending with `; true`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
         self._token = os.urandom(8).hex()
 
     def __enter__(self) -> Self:
@@ -54,9 +55,9 @@ class PipelineReport:
         self._theirs.close()
 
     @property
-    def descriptor(self) -> int:
-        """What the shell writes to."""
-        return self._theirs.fileno()
+    def descriptors(self) -> tuple[int, ...]:
+        """What the shell writes to, if a report is wanted."""
+        return (self._theirs.fileno(),) if self.wanted else ()
 
     @property
     def script(self) -> str:
@@ -65,11 +66,13 @@ class PipelineReport:
         No function or alias of the command's can replace the builtins: in POSIX mode, bash takes its own `unset` first.
         """
         codes = 'CODELET_PARTS=("${PIPESTATUS[@]}") POSIXLY_CORRECT=1 IFS=" "'
-        write = f'\\builtin printf "%s\\n" "{self._token} ${{CODELET_PARTS[*]}}" 2>/dev/null >&{self.descriptor}'
+        write = f'\\builtin printf "%s\\n" "{self._token} ${{CODELET_PARTS[*]}}" 2>/dev/null >&{self._theirs.fileno()}'
         return f"trap '{codes}; \\unset -f builtin printf; {write}' EXIT"
 
     def codes(self) -> tuple[int, ...] | None:
-        """The exit codes once the shell has ended; None if they are unknown."""
+        """The exit codes once the shell has ended; None if they are unknown, and none if no report was wanted."""
+        if not self.wanted:
+            return ()
         try:
             report = self._ours.recv(4096)
         except BlockingIOError:
@@ -106,7 +109,7 @@ def start_variables(limits: ResourceLimits, shell: str, report: PipelineReport |
         "f": limits.get("file_size", 0) * _MIB * (1 if bash else 2),
     }
     lines = [f"ulimit -{name} {value} 2>/dev/null" for name, value in wanted.items() if value]
-    if report is not None:
+    if report is not None and report.wanted:
         lines.append(report.script)
     return {_VARIABLE: "; ".join([*lines, f"unset {_VARIABLE}"])}
 
