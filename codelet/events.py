@@ -75,7 +75,7 @@ class ToolResult(Event, kw_only=True):
     """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other.
 
     `counted` is what each line of `text` stands for, such as `file`, where a person is told their number. `caveat` says
-    in a few words why a call that is done may not have succeeded: `exit 1 | 0`.
+    in a few words what to be careful about after a call that is done: `exit 1 | 0`, or that an encoding is a guess.
     """
 
     type: ClassVar[str] = "tool_result"
@@ -156,7 +156,6 @@ class Compaction(Event, kw_only=True):
     reduced: int = 0
     lost: tuple[str, ...] = ()
     pays_after: int = 0
-    note: str = ""
 
 
 class Interrupted(Event, kw_only=True):

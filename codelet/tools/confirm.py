@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codelet.safety.opener import open_file, status_of
+from codelet.tools import encoding
 
 # Of a line at most 300 characters are shown, which are no more bytes than this.
 _COMPARED = 1_200
@@ -25,7 +26,8 @@ _MOST_DECODED = 32 << 20
 class FoundLine(NamedTuple):
     """A line that a search found: a match, or with `match` False one of context. A file that was found has line 0.
 
-    `offset` is where the line begins in the file, in bytes behind its byte order mark.
+    `offset` is where the line begins in the file, in bytes behind its byte order mark. `decoded` says that the file is
+    not UTF-8, and `text` is what its line is shown as.
     """
 
     path: str
@@ -33,6 +35,7 @@ class FoundLine(NamedTuple):
     match: bool = True
     text: bytes = b""
     offset: int = 0
+    decoded: bool = False
 
 
 def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
@@ -45,9 +48,9 @@ def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
             if unseen:
                 yield hit
                 continue
-            if hit.path != file.path:
+            if (hit.path, hit.decoded) != (file.path, file.shown):
                 file.close()
-                file = _File(hit.path)
+                file = _File(hit.path, hit.decoded)
             if file.holds(hit):
                 shown -= hit.match
                 yield hit
@@ -58,8 +61,9 @@ def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
 class _File:
     """One file that was found, opened at its first line. An empty path names none."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, shown: bool = False) -> None:
         self.path = path
+        self.shown = shown
         self._descriptor: int | None = None
         self._failed = False
         self._start = 0
@@ -95,6 +99,9 @@ class _File:
             if sample.startswith(mark):
                 text = os.pread(self._descriptor, _MOST_DECODED, len(mark)).decode(codec, "replace")
                 self._decoded = text.encode("utf-8", "replace").split(b"\n")
+        if self.shown and self._decoded is None:
+            data = os.pread(self._descriptor, _MOST_DECODED, 0)
+            self._decoded = [encoding.decode_part(line).encode("utf-8", "replace") for line in data.split(b"\n")]
 
     def _has_line(self, hit: FoundLine) -> bool:
         wanted = hit.text[:_COMPARED]

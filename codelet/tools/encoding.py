@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections.abc import Callable
 
 from codelet.errors import ToolError
 from codelet.record import Record
@@ -31,17 +33,49 @@ _KINDS = (
 )
 
 
+_FOREIGN = "binary data, or text that is not UTF-8 (iconv in bash converts it)"
+_RUN = re.compile(r"[^\0-\x7f]+")
+_UNHELD = (
+    "the file is written in {codec}, which has no {character!r} (U+{code:04X}): "
+    "leave that character out, or convert the file to UTF-8 first"
+)
+_GUESSED = (
+    "the file is not UTF-8, and {codec} is only a guess: new text may have ASCII characters and what old has, but not "
+    "{character!r} (U+{code:04X}). Leave that character out, or convert the file to UTF-8 first (iconv in bash)"
+)
+
+
 class Format(Record):
-    """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in."""
+    """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in.
+
+    `guessed` says that neither the bytes nor a mark name the codec: it turns each byte into some character and back.
+    """
 
     codec: str = "utf-8"
     errors: str = "strict"
     bom: bytes = b""
+    guessed: bool = False
+
+
+def _undefined_byte(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Take the five bytes that Windows-1252 does not define as the characters of the same number, as Latin-1 does."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.object[error.start : error.end].decode("latin-1"), error.end
+    if isinstance(error, UnicodeEncodeError) and 0x80 <= ord(error.object[error.start]) <= 0x9F:
+        return bytes([ord(error.object[error.start])]), error.start + 1
+    raise error
+
+
+_UNDEFINED = "codelet-undefined-byte"
+codecs.register_error(_UNDEFINED, _undefined_byte)
+_LEGACY = Format("cp1252", _UNDEFINED, guessed=True)
+"""What shows any bytes as text: Windows-1252 as browsers read it, which is Latin-1 but for the bytes 0x80 to 0x9f."""
 
 
 def binary_kind(data: bytes) -> str:
     """What a binary file is, in words, by its first bytes."""
-    return next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
+    known = next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
+    return known if known != "binary data" or _has_controls(data[:SAMPLE]) else _FOREIGN
 
 
 def with_bom(data: bytes) -> Format | None:
@@ -57,18 +91,18 @@ def is_binary(data: bytes) -> bool:
     sample = data[:SAMPLE]
     if with_bom(sample):
         return False
-    if b"\0" in sample:
-        return True
+    return _has_controls(sample) or 2 * _invalid(sample) > len(sample)
+
+
+def _has_controls(sample: bytes) -> bool:
     controls = len(sample) - len(sample.translate(None, _CONTROLS))
-    if controls > 1 + len(sample) // 20:
-        return True
-    return 2 * _invalid(sample) > len(sample)
+    return b"\0" in sample or controls > 1 + len(sample) // 20
 
 
 def decode_text(data: bytes) -> tuple[str, Format] | None:
     """The text, and the format that turns it into the same bytes again; None for binary data.
 
-    UTF-8, what a byte order mark says, UTF-8 with a few stray bytes, else Latin-1.
+    UTF-8, what a byte order mark says, UTF-8 with a few stray bytes, else Windows-1252 as a guess.
     """
     if is_binary(data):
         return None
@@ -90,10 +124,20 @@ def encode_text(text: str, form: Format) -> bytes:
         return form.bom + text.encode(form.codec, form.errors)
     except UnicodeEncodeError as error:
         character = text[error.start]
-        raise ToolError(
-            f"the file is written in {form.codec}, which has no {character!r} (U+{ord(character):04X}): "
-            "leave that character out, or convert the file to UTF-8 first"
-        ) from error
+        raise ToolError(_UNHELD.format(codec=form.codec, character=character, code=ord(character))) from error
+
+
+def must_be_safe(new: str, old: str, form: Format) -> None:
+    """Raises ToolError for new text whose bytes would depend on a guess.
+
+    ASCII has the same bytes in what a file may be written in, and what stands in `old` gets the bytes that it has.
+    """
+    if not form.guessed or new.isascii():
+        return
+    known = set(_RUN.findall(old))
+    for run in _RUN.findall(new):
+        if run not in known:
+            raise ToolError(_GUESSED.format(codec=form.codec, character=run[0], code=ord(run[0])))
 
 
 def must_be_text(text: str, what: str) -> None:
@@ -114,7 +158,12 @@ def decode_part(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return data.decode(_guess(data).codec, "replace")
+        return part_decoder(_guess(data))(data)
+
+
+def part_decoder(form: Format) -> Callable[[bytes], str]:
+    """What decodes parts of a file in that format, for reading only."""
+    return lambda data: data.decode(form.codec, form.errors if form.guessed else "replace")
 
 
 def _invalid(data: bytes) -> int:
@@ -123,6 +172,6 @@ def _invalid(data: bytes) -> int:
 
 
 def _guess(data: bytes) -> Format:
-    """For what is not UTF-8 throughout: mostly UTF-8 with stray bytes, or Latin-1."""
+    """For what is not UTF-8 throughout: mostly UTF-8 with stray bytes, or some other encoding."""
     whole = len(data.decode("utf-8", "ignore")) - len(data.translate(None, _HIGH))
-    return Format("utf-8", "surrogateescape") if whole > _invalid(data) else Format("latin-1")
+    return Format("utf-8", "surrogateescape") if whole > _invalid(data) else _LEGACY

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +46,14 @@ _LINES = (
     ),
     f"--max-columns={_LINE_COLUMNS}",
 )
+_NOT_UTF8 = (
+    r"(?-u)[\xc0\xc1\xf5-\xff]|(?:^|[\x00-\x7f])[\x80-\xbf]|[\xc2-\xf4](?:[^\x80-\xbf]|$)"
+    r"|[\xc2-\xdf][\x80-\xbf]{2}|[\xe0-\xef][\x80-\xbf]([^\x80-\xbf]|$|[\x80-\xbf]{2})"
+    r"|[\xf0-\xf4][\x80-\xbf]{1,2}([^\x80-\xbf]|$)|[\xf0-\xf4][\x80-\xbf]{4}"
+)
+"""A line that has bytes which are not UTF-8, as an expression of ripgrep's."""
+_BEYOND_ASCII = r"[.]|\[\^|\\[wWsSDBpPxuUX]"
+_MOST_LISTED = 100_000
 _NO_REGEX = rb"regex parse error|regex could not be compiled|error compiling pattern"
 _HIT = rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)"
 
@@ -56,7 +64,7 @@ class Query(Record):
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
     the search may take. A file below the root for whose path `left_out` is true is not searched. `shown` is how many
     hits are shown at most; the rest is for counting only. `skipped` are the files that are not opened, relative to
-    the root.
+    the root. `legacy` are the only files to search, read as Windows-1252.
     """
 
     root: Path
@@ -70,6 +78,7 @@ class Query(Record):
     seconds: float = 20.0
     left_out: Callable[[str], object] | None = None
     skipped: tuple[str, ...] = ()
+    legacy: tuple[str, ...] = ()
 
 
 class SearchResult(Record):
@@ -116,16 +125,62 @@ async def search(query: Query, workspace: Path) -> SearchResult:
 
 async def search_with_ripgrep(query: Query, program: str) -> SearchResult:
     """Search with ripgrep; what is to be shown of its hits is confirmed."""
-    found = await _search(query, lambda asked: _ripgrep_argv(asked, program))
-    return found.replace(hits=list(confirmed(found.hits, query.shown)))
+
+    def argv_for(asked: Query) -> list[str]:
+        return _ripgrep_argv(asked, program)
+
+    query = await _without_secrets(query, argv_for)
+    found, (legacy, stopped) = await asyncio.gather(_matching(query, argv_for), _not_utf8(query, program))
+    hits = list(confirmed(found.hits, query.shown))
+    if legacy:
+        more = await _matching(query.replace(literal=query.literal or found.literal, legacy=legacy), argv_for)
+        decoded = confirmed((hit._replace(decoded=True) for hit in more.hits), query.shown)
+        hits, stopped = _joined(hits, decoded), more.stopped or stopped
+    return _answer(query, found.replace(hits=hits, stopped=found.stopped or stopped))
 
 
 async def search_builtin(query: Query) -> SearchResult:
     """Search with our own program."""
-    return await _search(query, _builtin_argv)
+    query = await _without_secrets(query, _builtin_argv)
+    return _answer(query, await _matching(query, _builtin_argv))
 
 
-def _ripgrep_argv(query: Query, program: str) -> list[str]:
+def _needs_decoding(query: Query) -> bool:
+    """Whether the pattern can match other characters than ASCII, which lines that are not UTF-8 have in other bytes."""
+    pattern = query.pattern
+    if pattern is None or not pattern.isascii():
+        return pattern is not None
+    return not query.literal and re.search(_BEYOND_ASCII, re.sub(r"\\[^\w]", "", pattern)) is not None
+
+
+async def _not_utf8(query: Query, program: str) -> tuple[tuple[str, ...], str]:
+    """Which files to search have a line that is not UTF-8, if that matters to the pattern; why these are not all."""
+    if not _needs_decoding(query):
+        return (), ""
+    argv = _ripgrep_argv(query.replace(pattern=_NOT_UTF8, ignore_case=False, literal=False), program, listed=True)
+    try:
+        done = await capture(argv, cwd=_folder_of(query.root), timeout=query.seconds, limit=_MOST_LISTED)
+    except StartError as error:
+        raise ToolError(f"the search could not start: {error}") from error
+    names = tuple(os.fsdecode(name) for name in done.stdout.split(b"\0")[:-1])
+    return names, "many files are not UTF-8" if done.cut or done.timed_out else ""
+
+
+def _joined(hits: list[FoundLine], decoded: Iterable[FoundLine]) -> list[FoundLine]:
+    """The hits of both, each line once, in the order of their files."""
+    found: dict[tuple[str, int], FoundLine] = {}
+    for hit in [*decoded, *hits]:
+        known = found.get((hit.path, hit.line))
+        found[hit.path, hit.line] = hit if known is None or hit.match else known
+    return sorted(found.values(), key=lambda hit: (os.fsencode(hit.path).split(b"/"), hit.line))
+
+
+def _folder_of(root: Path) -> Path:
+    return root if root.is_dir() else root.parent
+
+
+def _ripgrep_argv(query: Query, program: str, *, listed: bool = False) -> list[str]:
+    """The words that run the search, or with `listed` name the files that have a match."""
     argv = [program, *_COMMON]
     if query.glob and not query.root.is_file():
         # ripgrep's own --glob brings back what .gitignore excludes; a file type narrows by the name alone.
@@ -133,12 +188,15 @@ def _ripgrep_argv(query: Query, program: str) -> list[str]:
         argv.append("--type=wanted")
     if query.pattern is None:
         argv.append("--files")
+    elif listed:
+        argv += ["--files-with-matches", f"--regexp={query.pattern}"]
     else:
         argv += [*_LINES, f"--context={query.around}", f"--regexp={query.pattern}"]
         argv += ["--ignore-case"] if query.ignore_case else []
         argv += ["--fixed-strings"] if query.literal else []
-        argv += [f"--glob=!/{_glob_of(name)}" for name in query.skipped]
-    return [*argv, "--", str(query.root)]
+    argv += [f"--glob=!/{_glob_of(name)}" for name in query.skipped]
+    argv += ["--encoding=windows-1252"] if query.legacy else []
+    return [*argv, "--", *(query.legacy or [str(query.root)])]
 
 
 def _glob_of(name: str) -> str:
@@ -165,12 +223,12 @@ def _builtin_argv(query: Query) -> list[str]:
     ]
 
 
-async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> SearchResult:
-    """Search what may be read. What may not is left out by its name, before anything is opened: neither the hits nor
-    the notes nor the time depend on what it holds.
+async def _without_secrets(query: Query, argv_for: Callable[[Query], list[str]]) -> Query:
+    """The query for what may be read. What may not is left out by its name, before anything is opened: neither the hits
+    nor the notes nor the time depend on what it holds.
     """
     if query.pattern is None or query.left_out is None or not query.root.is_dir():
-        return await _matching(query, argv_for)
+        return query
     began = time.monotonic()
     listed = await _matching(query.replace(pattern=None, most=sys.maxsize), argv_for, limit=_MOST_NAMES)
     if listed.stopped:  # nothing was searched: without all names it is not known what may be
@@ -179,28 +237,31 @@ async def _search(query: Query, argv_for: Callable[[Query], list[str]]) -> Searc
     skipped = await asyncio.to_thread(lambda: tuple(hit.path[start:] for hit in listed.hits if left_out(hit.path)))
     if sum(len(os.fsencode(name)) for name in skipped) > _MOST_SKIPPED:
         raise ToolError(f"{len(skipped)} files there have the names of secrets; narrow the path or the glob")
-    found = await _matching(query.replace(skipped=skipped), argv_for, spent=time.monotonic() - began)
+    return query.replace(skipped=skipped, seconds=max(query.seconds - (time.monotonic() - began), 0.1))
+
+
+def _answer(query: Query, found: SearchResult) -> SearchResult:
+    """What was found by a query without secrets, and how many of those there are."""
+    left_out = query.left_out
+    if query.pattern is None or left_out is None or not query.root.is_dir():
+        return found
     # A file that came in between was not listed: it was searched, but nothing of it is shown.
-    return found.replace(hits=[hit for hit in found.hits if not left_out(hit.path)], left_out=len(skipped))
+    return found.replace(hits=[hit for hit in found.hits if not left_out(hit.path)], left_out=len(query.skipped))
 
 
-async def _matching(
-    query: Query, argv_for: Callable[[Query], list[str]], *, limit: int = _MOST_BYTES, spent: float = 0.0
-) -> SearchResult:
-    cwd = query.root if query.root.is_dir() else query.root.parent
-    left = max(query.seconds - spent, 0.1)
+async def _matching(query: Query, argv_for: Callable[[Query], list[str]], *, limit: int = _MOST_BYTES) -> SearchResult:
     try:
-        done = await capture(argv_for(query), cwd=cwd, timeout=left, limit=limit)
+        done = await capture(argv_for(query), cwd=_folder_of(query.root), timeout=query.seconds, limit=limit)
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
     if done.exit_code == 2 and re.search(_NO_REGEX, done.stderr) and not query.literal:
-        found = await _matching(query.replace(literal=True), argv_for, spent=spent)
+        found = await _matching(query.replace(literal=True), argv_for)
         return found.replace(literal=True)
     if done.exit_code > 1 and not done.stdout:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         if reason:
             raise ToolError(f"the search failed: {reason[0][:300]}")
-    stopped = "it found very much" if done.cut else f"it took {query.seconds:g} s" if done.timed_out else ""
+    stopped = "it found very much" if done.cut else f"it took {query.seconds:.3g} s" if done.timed_out else ""
     return SearchResult(list(_hits(done.stdout, query)), stopped)
 
 

@@ -20,6 +20,9 @@ from codelet.tools import encoding
 from codelet.tools.seen import Fingerprint
 from codelet.tools.tool import ToolContext
 
+LARGEST_EDITED = 10 << 20
+"""Bytes; larger files are neither edited nor compared."""
+
 _LONGEST = 4096
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 _REASONS = {

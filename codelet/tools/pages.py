@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -14,13 +15,15 @@ from codelet import prompt
 from codelet.errors import ToolError
 from codelet.tools import encoding, files
 from codelet.tools.pictures import kind_of_picture, media_type, read_picture
-from codelet.tools.seen import LineSpan, ShownLines
+from codelet.tools.seen import LineSpan, ShownLines, digest_of
 from codelet.tools.tool import ToolContext, ToolOutput
 
 _LINES_SHOWN = "[lines {first}-{last}{of}; go on with offset={next}]"
 _LINES_OF = " of {total}"
 _UNSEEN_LETTERS = "[in {lines} there are characters that an editor does not show, or that turn the direction of text]"
 _LINE_CUT = "{line} [… {more} more bytes]"
+_GUESSED = "not UTF-8, shown as {codec}"
+_GUESSED_NOTE = "[{guess}, which is a guess: an edit can put ASCII characters only into it]"
 _ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
 _NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit it as it stands there]"
 _EMPTY_FILE = "({name} is empty)"
@@ -62,13 +65,39 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
                 context.seen[resolved] = files.fingerprint(status)
                 page = await read_page(cells, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
                 return ToolOutput(f"{_numbered(page, name, first)[0]}\n{_NOTEBOOK}", counted="line")
-            text = _text_file(file, head, name, status.st_size)
+            content = _editable(file, status.st_size)
+            text = _text_file(file if content is None else io.BytesIO(content), head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
         except OSError as error:
             raise files.failure(error, name) from error
-    context.seen[resolved] = files.fingerprint(status)
-    shown, spans = _numbered(page, name, first)
-    return ToolOutput(shown, lines=ShownLines(resolved, files.fingerprint(status), spans), counted="line")
+    current = files.fingerprint(status)
+    context.seen[resolved] = current
+    form = None
+    if content is not None:
+        context.contents[resolved] = (current, digest_of(content))
+        form = _form_of(page, content)
+    shown, spans = _numbered(page, name, first, encoding.part_decoder(form) if form else encoding.decode_part)
+    lines = ShownLines(resolved, current, spans)
+    if form is None or not form.guessed:
+        return ToolOutput(shown, lines=lines, counted="line")
+    guess = _GUESSED.format(codec=form.codec)
+    return ToolOutput(f"{shown}\n{_GUESSED_NOTE.format(guess=guess)}", lines=lines, counted="line", caveat=guess)
+
+
+def _editable(file: BinaryIO, size: int) -> bytes | None:
+    """The bytes of a file that is small enough to be edited; None for a larger one."""
+    if size > files.LARGEST_EDITED:
+        return None
+    file.seek(0)
+    return file.read()
+
+
+def _form_of(page: Page, content: bytes) -> encoding.Format | None:
+    """How the file is decoded for an edit, if that matters to the page; its lines are shown in the same way."""
+    if encoding.with_bom(content) or all(data.isascii() for data, _ in page.lines):
+        return None
+    decoded = encoding.decode_text(content)
+    return decoded[1] if decoded else None
 
 
 def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size: int, kind: str) -> ToolOutput:
@@ -105,7 +134,12 @@ def _text_file(file: BinaryIO, head: bytes, name: str, size: int) -> BinaryIO:
     return io.BytesIO(data.decode(marked.codec, "replace").encode("utf-8", "replace"))
 
 
-def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, ...]]:
+_Decode = Callable[[bytes], str]
+
+
+def _numbered(
+    page: Page, name: str, first: int, decode: _Decode = encoding.decode_part
+) -> tuple[str, tuple[LineSpan, ...]]:
     """The page's text, and the lines that it shows as they are: none that is cut, or has bytes that are no text."""
     if not page.lines:
         if page.total:
@@ -114,7 +148,7 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
     parts: list[str] = []
     spans: list[LineSpan] = []
     for number, (data, cut) in enumerate(page.lines, first):
-        line = _line(data, cut)
+        line = _line(data, cut, decode)
         parts.append(f"{number}\t{line}")
         if not cut and "\N{REPLACEMENT CHARACTER}" not in line:
             spans.append((spans.pop()[0] if spans and spans[-1][1] == number - 1 else number, number))
@@ -128,13 +162,13 @@ def _numbered(page: Page, name: str, first: int) -> tuple[str, tuple[LineSpan, .
     return "\n".join(parts), tuple(spans)
 
 
-def _line(data: bytes, cut: int) -> str:
+def _line(data: bytes, cut: int, decode: _Decode) -> str:
     if not cut:
-        return encoding.decode_part(data.removesuffix(b"\r"))
+        return decode(data.removesuffix(b"\r"))
     # The cut may have gone through a character of up to four bytes.
     shorter = (data[: len(data) - n] for n in range(4))
     whole = next((part for part in shorter if _is_utf8(part)), data)
-    return _LINE_CUT.format(line=encoding.decode_part(whole), more=cut + len(data) - len(whole))
+    return _LINE_CUT.format(line=decode(whole), more=cut + len(data) - len(whole))
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,8 +16,9 @@ from codelet.safety.opener import status_of
 from codelet.safety.paths import why_unread
 from codelet.tools import encoding, files
 from codelet.tools.change import Change
+from codelet.tools.files import LARGEST_EDITED
 from codelet.tools.replace import replace
-from codelet.tools.seen import EVERY, Fingerprint, ShownLines, count_lines, named_since
+from codelet.tools.seen import EVERY, Fingerprint, ShownLines, count_lines, digest_of, named_since
 from codelet.tools.tool import ToolContext
 
 _UNSEEN = "{name} was not replaced: {shown} were shown to you. Read the rest and repeat the call, or use edit."
@@ -26,9 +29,7 @@ _FORM_KEPT = " ({form} kept)"
 _NOT_SHOWN = " ({unseen} had been shown)"
 
 
-LARGEST_EDITED = 10 << 20
-"""Bytes; larger files are neither edited nor compared."""
-
+_STRAY = re.compile("[\ud800-\udfff]")
 _MOST_LINES = 4000
 _MOST_CHARACTERS = 200
 
@@ -39,6 +40,7 @@ def make_change(change: Change, context: ToolContext) -> None:
     written = replace(change.path, data, change.name, change.expected)
     known = context.lines.pop(change.path, None)
     context.seen[change.path] = written
+    context.contents[change.path] = (written, digest_of(data))
     if change.whole:
         context.saw(ShownLines(change.path, written, (EVERY,)))
     elif known is not None and known.fingerprint == change.expected and change.before is not None:
@@ -53,13 +55,13 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     lines = count_lines(content)
     summary = _CREATED.format(name=name, lines=lines)
     new = Change(path=resolved, name=name, before=None, after=content, summary=summary, whole=True)
-    expected = context.seen.get(resolved)
     try:
         status = status_of(resolved)
     except FileNotFoundError:
         return new
     except OSError as error:
         raise files.failure(error, name) from error
+    expected = _last_seen(context, resolved, name, status)
     if stat.S_ISREG(status.st_mode) and not status.st_size:
         expected = files.fingerprint(status)  # there is nothing to lose
     files.must_be_current(resolved, name, expected)
@@ -78,6 +80,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         summary += _not_shown(unseen)
         return new.replace(expected=expected, summary=summary, unseen=unseen)
     before, form = old
+    encoding.must_be_safe(content, before, form)
     after = _with_line_ends_of(content, before)
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
     kept += ["CRLF line ends"] if after != content else []
@@ -85,6 +88,22 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
     unseen = _unseen(known, before) if after != before else ""
     summary += note + _not_shown(unseen)
     return new.replace(before=before, after=after, form=form, expected=expected, summary=summary, unseen=unseen)
+
+
+def _last_seen(context: ToolContext, path: Path, name: str, status: os.stat_result) -> Fingerprint | None:
+    """The fingerprint that the file had when the model last saw it: its present one if it has the same bytes still.
+
+    So a file that was only touched, or copied over itself, counts as read. Its bytes are looked at only if the size is
+    the same.
+    """
+    expected, current = context.seen.get(path), files.fingerprint(status)
+    known = context.contents.get(path)
+    if expected in (None, current) or known is None or known[0] != expected or expected[0] != current[0]:
+        return expected
+    data, current = files.read_whole(path, name, LARGEST_EDITED)
+    if digest_of(data) == known[1]:
+        context.touched(path, current)
+    return context.seen[path]
 
 
 def known_content(change: Change) -> Change:
@@ -97,9 +116,13 @@ def known_content(change: Change) -> Change:
 def _unseen(known: ShownLines, text: str) -> str:
     """What was shown of the file's text, in words; empty where that is all of it."""
     lines = count_lines(text)
+    stray = [number for number, line in enumerate(text.split("\n"), 1) if _STRAY.search(line)]
+    if known.spans != (EVERY,) and stray:
+        rest = ShownLines(known.path, known.fingerprint, tuple((number, number) for number in stray))
+        if rest.joined(known).covers(lines):
+            return f"all but {len(_STRAY.findall(text)):,} bytes that are no text"
     if known.covers(lines):
-        strays = 0 if known.spans == (EVERY,) else len(re.findall("[\ud800-\udfff]", text))
-        return f"all but {strays:,} bytes that are no text" if strays else ""
+        return ""
     return known.named(lines) if known.spans else f"none of its {lines:,} lines"
 
 
@@ -114,7 +137,8 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
     try:
-        if not status_of(resolved).st_size and _is_new_text(edits):
+        status = status_of(resolved)
+        if not status.st_size and _is_new_text(edits):
             return plan_write(context, path, edits[0]["new"])
     except FileNotFoundError as error:
         if _is_new_text(edits):
@@ -122,6 +146,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
         raise ToolError(f"{name} does not exist: to create it use write; find looks for files by name") from error
     except OSError as error:
         raise files.failure(error, name) from error
+    _last_seen(context, resolved, name, status)
     data, current = files.read_whole(resolved, name, LARGEST_EDITED)
     was_read = _may_edit(context, resolved, name, current)
     decoded = encoding.decode_text(data)
@@ -131,6 +156,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
     after, places = before, 0
     for number, replacement in enumerate(edits, 1):
         try:
+            encoding.must_be_safe(replacement["new"], replacement["old"], form)
             after, count = _replace(after, replacement)
             if count > 1 and not was_read:
                 raise ToolError(f"old occurs {count} times, and {name} was not read: read it first")
@@ -180,6 +206,8 @@ def _replace(text: str, replacement: Mapping[str, Any]) -> tuple[str, int]:
     plain = text.replace("\r\n", "\n")
     if old not in plain:
         old = old.replace("\r\n", "\n")
+    if old not in plain and not old.isascii():
+        old, new = _normalized_as(plain, old, new)
     starts = _occurrences(plain, old)
     if not starts:
         raise ToolError(f"old was not found{_closest(plain, old)}")
@@ -190,13 +218,14 @@ def _replace(text: str, replacement: Mapping[str, Any]) -> tuple[str, int]:
             f"old occurs {len(starts)} times, at lines {lines}{more}: add lines around it, or set all to true"
         )
     # Positions in `plain` become positions in `text` by the number of CRs that were taken out before them.
+    crlf = _has_crlf(text)
     crs = [match.start() - count for count, match in enumerate(re.finditer("\r\n", text))]
     parts, done = [], 0
     for start in starts:
         low = start + bisect_left(crs, start)
         high = start + len(old) + bisect_left(crs, start + len(old))
         replaced = text[low:high]
-        parts += [text[done:low], _with_line_ends_of(new, replaced if "\n" in replaced else text)]
+        parts += [text[done:low], _with_line_ends(new, _has_crlf(replaced) if "\n" in replaced else crlf)]
         done = high
     return "".join([*parts, text[done:]]), len(starts)
 
@@ -212,10 +241,27 @@ def _occurrences(text: str, old: str) -> list[int]:
 
 def _with_line_ends_of(text: str, example: str) -> str:
     """The text with CRLF line ends if most lines of the example have them."""
-    ends = example.count("\r\n")
-    if not ends or 2 * ends <= example.count("\n"):
-        return text
-    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+    return _with_line_ends(text, _has_crlf(example))
+
+
+def _with_line_ends(text: str, crlf: bool) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else text
+
+
+def _has_crlf(text: str) -> bool:
+    """Whether most lines of the text end with CRLF."""
+    return 2 * text.count("\r\n") > text.count("\n")
+
+
+def _normalized_as(text: str, old: str, new: str) -> tuple[str, str]:
+    """`old` and `new` in the Unicode normalization in which `old` is in the text; as they are where it is in neither.
+
+    Names and texts from macOS have letters and their accents as two characters, models write them as one.
+    """
+    for form in ("NFD", "NFC"):
+        if (normalized := unicodedata.normalize(form, old)) in text:
+            return normalized, unicodedata.normalize(form, new)
+    return old, new
 
 
 def _closest(text: str, old: str) -> str:

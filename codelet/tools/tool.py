@@ -52,7 +52,7 @@ class ToolOutput(Record):
     of a file that `text` shows: they count as shown once the text has reached the model as it is. Of a text of more
     than `most` characters head and tail enter the list; the rest can be recalled. `counted` is what each line of `text`
     stands for, such as `file`: a person is told how many there are in place of the text. `images` are pictures that the
-    model is shown beside it. `caveat` says in a few words why a call that is done may not have succeeded.
+    model is shown beside it. `caveat` says in a few words what a person should know of a call that is done.
     """
 
     text: str
@@ -88,9 +88,9 @@ class ToolContext(Record):
     """What a running tool may use. One per session; `seen` belongs to the file tools.
 
     `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
-    wrote it; `lines` says which of its lines the model was shown or wrote, `outputs` when each of the last searches
-    and commands began, and what they said. `environment` is what child processes get, None for the process's own
-    without secrets.
+    wrote it; `contents` has a digest of its bytes then; `lines` says which of its lines the model was shown or wrote,
+    `outputs` when each of the last searches and commands began, and what they said. `environment` is what child
+    processes get, None for the process's own without secrets.
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
     that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
@@ -104,6 +104,7 @@ class ToolContext(Record):
     environment: dict[str, str] | None
     seen: dict[Path, tuple[int, int]]
     lines: dict[Path, ShownLines]
+    contents: dict[Path, tuple[tuple[int, int], bytes]]
     outputs: deque[tuple[int, str]]
     place: Path | None = None
     change: Change | None = None
@@ -117,12 +118,20 @@ class ToolContext(Record):
 
     def __init__(self, workspace: Path, environment: dict[str, str] | None = None, **more: Any) -> None:
         outputs: deque[tuple[int, str]] = deque(maxlen=_OUTPUTS_KEPT)
-        fresh = {"seen": {}, "lines": {}, "outputs": outputs}
+        fresh = {"seen": {}, "lines": {}, "contents": {}, "outputs": outputs}
         super().__init__(workspace, environment, **(fresh | more))
 
     def saw(self, lines: ShownLines) -> None:
         """The model was shown these lines, or wrote them."""
         self.lines[lines.path] = lines.joined(self.lines.get(lines.path))
+
+    def touched(self, path: Path, current: tuple[int, int]) -> None:
+        """The file has another time stamp and the same bytes: what was shown of it holds."""
+        known = self.lines.get(path)
+        if known is not None and known.fingerprint == self.seen.get(path):
+            self.lines[path] = known.replace(fingerprint=current)
+        self.contents[path] = (current, self.contents[path][1])
+        self.seen[path] = current
 
     def list_changed(self, why: str, *, body: bool) -> None:
         """What was shown may no longer stand in the list: to replace a file the model has to read it again."""

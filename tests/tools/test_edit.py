@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
+import unicodedata
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -174,7 +177,6 @@ ENCODINGS = {
     "utf-16-le": ("utf-16-le", b"\xff\xfe"),
     "utf-16-be": ("utf-16-be", b"\xfe\xff"),
     "utf-32-le": ("utf-32-le", b"\xff\xfe\0\0"),
-    "latin-1": ("latin-1", b""),
 }
 
 
@@ -312,3 +314,38 @@ def patched(text: str, diff: str) -> str:
                 result.append(line[1:] + "\n")
             at += last != "+"
     return "".join(result + source[at:])
+
+
+async def test_a_touched_file_counts_as_read(file: Put, call: Call, refused: Refused) -> None:
+    """Another time stamp and the same bytes: a checkout, a copy over itself, a sync."""
+    path = await file(b"one\n")
+    os.utime(path, ns=(1, 1))
+    await call("edit", path="a.txt", edits=[{"old": "one", "new": "two"}])
+    os.utime(path, ns=(2, 2))
+    await call("write", path="a.txt", content="six\n")
+    os.utime(path, ns=(3, 3))
+    await call("edit", path="a.txt", edits=[{"old": "six", "new": "ten"}])
+    assert path.read_bytes() == b"ten\n"
+    path.write_bytes(b"one\n")
+    os.utime(path, ns=(4, 4))
+    assert "changed since it was read" in await refused("edit", path="a.txt", edits=[{"old": "one", "new": "two"}])
+    assert "changed since it was read" in await refused("write", path="a.txt", content="two\n")
+
+
+async def test_a_large_file_of_small_replacements(file: Put, call: Call) -> None:
+    """The work grows with the number of replacements, not with its square (40,000 took half a minute)."""
+    path = await file(b"x = 1\r\n" * 40_000)
+    begun = time.process_time()  # clock: the bound is ten times what it takes
+    await call("edit", path="a.txt", edits=[{"old": "x", "new": "y\nz", "all": True}])
+    assert time.process_time() - begun < 8
+    assert path.read_bytes() == b"y\r\nz = 1\r\n" * 40_000
+
+
+@pytest.mark.parametrize("form", ["NFD", "NFC"])
+async def test_the_unicode_normalization_of_a_file_is_kept(form: Literal["NFC", "NFD"], file: Put, call: Call) -> None:
+    other: Literal["NFC", "NFD"] = "NFC" if form == "NFD" else "NFD"
+    text = "name = 'Café Ångström'\nkeep = 1\n"
+    path = await file(unicodedata.normalize(form, text).encode())
+    edits = [{"old": unicodedata.normalize(other, "Café Ångström"), "new": unicodedata.normalize(other, "Größe")}]
+    await call("edit", path="a.txt", edits=edits)
+    assert path.read_text() == unicodedata.normalize(form, "name = 'Größe'\nkeep = 1\n")

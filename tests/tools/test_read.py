@@ -165,7 +165,10 @@ async def test_encodings(data: bytes, workspace: Path, call: Call) -> None:
 
 async def test_latin_1_and_stray_bytes(workspace: Path, call: Call) -> None:
     (workspace / "latin.txt").write_bytes("Grüße aus Köln".encode("latin-1"))
-    assert (await call("read", path="latin.txt")).text == "1\tGrüße aus Köln"
+    output = await call("read", path="latin.txt")
+    assert output.text.split("\n")[0] == "1\tGrüße aus Köln"
+    assert "not UTF-8" in output.text.split("\n")[1]
+    assert output.caveat in output.text
     (workspace / "stray.txt").write_bytes("Grüße – aus Köln".encode() + b" \xff")
     assert (await call("read", path="stray.txt")).text == "1\tGrüße – aus Köln \N{REPLACEMENT CHARACTER}"
 

@@ -112,7 +112,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
             " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
         )
     elif result.counted:
-        facts.append(_number(result))
+        facts += [_number(result), *([one_line(result.caveat, 40)] if result.caveat else [])]
     if result.seconds >= 0.95 or (result.name == "bash" and result.seconds >= 0.05):
         facts.append(duration(result.seconds))
     return facts
