@@ -156,6 +156,7 @@ class Compaction(Event, kw_only=True):
     reduced: int = 0
     lost: tuple[str, ...] = ()
     pays_after: int = 0
+    note: str = ""
 
 
 class Interrupted(Event, kw_only=True):
