@@ -36,6 +36,7 @@ _REASONS = {
     errno.ELOOP: "{name} is a symbolic link that leads in a circle, or changed this moment",
     errno.ENOTDIR: "a part of {name} is a file, not a folder, or became a link just now",
     errno.EISDIR: "{name} is a folder",
+    errno.ETXTBSY: "{name} is a program that is running, and has other names: it cannot be written now",
     errno.EBUSY: "{name} is in use and cannot be replaced",
 }
 

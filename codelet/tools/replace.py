@@ -1,4 +1,9 @@
-"""Replaces a file as a whole: afterwards it is the old one or the new one, and nothing else is left over."""
+"""Replaces a file as a whole: afterwards it is the old one or the new one, and nothing else is left over.
+
+A new file takes the old one's place, with its mode, owner, access list, and other extended attributes. A file that has
+several names (hard links), or whose owner or attributes a new file cannot get, is written in place, as editors do: a
+copy of its old bytes lies next to it meanwhile and is put back if the writing fails.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +12,53 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from codelet.errors import ToolError
+from codelet.record import Record
 from codelet.safety.opener import Made, open_folder
 from codelet.tools.files import current_status, failure, fingerprint
 from codelet.tools.seen import Fingerprint
 
+_COPY = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE = 1 << 20
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Attributes(Record, kw_only=True):
+    """What a file has besides its bytes: mode, user and group, and extended attributes, of which an ACL is one."""
+
+    mode: int
+    owner: tuple[int, int]
+    extended: Mapping[str, bytes]
+
+
+StatusCheck = Callable[[], "os.stat_result | None"]
+"""The status of what is to be replaced, None if there is nothing. Raises ToolError if it is not as expected."""
+
+
+def attributes_of(descriptor: int) -> Attributes:
+    """The attributes of an open file."""
+    status = os.fstat(descriptor)
+    owner = (status.st_uid, status.st_gid)
+    return Attributes(mode=stat.S_IMODE(status.st_mode), owner=owner, extended=_extended(descriptor))
 
 
 def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) -> Fingerprint:
     """Write `data` to the resolved path; returns the new fingerprint. Raises ToolError.
 
     `expected` is the fingerprint that the file must still have, None that it must not exist. The bytes go to
-    a temporary file beside it, which takes its place once they are on the disk; mode and owner are kept,
-    missing folders are made. It never awaits, so that a cancel comes before or after it.
+    a temporary file next to it, which takes its place once they are on the disk; missing folders are made. It never
+    awaits, so that a cancel comes before or after it.
     """
     made: Made = []
     try:
         folder, last = open_folder(path, made=made)
         try:
-            written = _replace_in(folder, last, data, name, expected)
+            status = current_status(folder, last, name, expected)
+            wanted = None if status is None else _kept(folder, last)
+            written = put_file(folder, last, data, wanted, lambda: current_status(folder, last, name, expected))
         finally:
             os.close(folder)
     except BaseException as error:
@@ -43,50 +74,157 @@ def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) ->
     return written
 
 
-def _replace_in(folder: int, last: str, data: bytes, name: str, expected: Fingerprint | None) -> Fingerprint:
-    """The same for the file `last` in an open folder."""
+def put_file(folder: int, last: str, data: bytes, wanted: Attributes | None, check: StatusCheck) -> Fingerprint:
+    """Write the file `last` of an open folder, with those attributes (None: those of a new file).
+
+    Raises OSError and ToolError; then the old file is there as it was.
+    """
     temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
-    status = current_status(folder, last, name, expected)
-    if status is not None:
-        _must_be_writable(folder, last)
+    status = check()
+    written = None
+    if status is None or not stat.S_ISREG(status.st_mode) or status.st_nlink == 1:
+        written = _put_new(folder, temporary, last, data, wanted, check)
+    if written is None:
+        written = _put_in_place(folder, temporary, last, data, wanted, check)
+    _sync_folder(folder)
+    return written
+
+
+def _kept(folder: int, last: str) -> Attributes:
+    """The attributes of the old file. Raises OSError where it is protected.
+
+    Putting another file in its place needs no right to the file itself: a protected one is left alone.
+    """
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        written = _write(folder, temporary, data, status)
-        current_status(folder, last, name, expected)
+        os.close(os.open(last, os.O_WRONLY | flags, dir_fd=folder))
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:  # a running program may be replaced, not overwritten
+            raise
+    descriptor = os.open(last, os.O_RDONLY | flags, dir_fd=folder)
+    try:
+        return attributes_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _put_new(
+    folder: int, temporary: str, last: str, data: bytes, wanted: Attributes | None, check: StatusCheck
+) -> Fingerprint | None:
+    """Put a new file in the place of the old one; None if it cannot get the owner and the attributes of that."""
+    # A new file gets what the umask leaves; a replaced one is no one else's until it has its old mode.
+    descriptor = os.open(temporary, _WRITE, 0o666 if wanted is None else 0o600, dir_fd=folder)
+    try:
+        _fill(descriptor, (data,))
+        complete = wanted is None or _dress(descriptor, wanted)
+        os.fsync(descriptor)
+        written = fingerprint(os.fstat(descriptor))
+        status = check()
+        if not complete and status is not None and stat.S_ISREG(status.st_mode):
+            os.unlink(temporary, dir_fd=folder)
+            return None
         os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
-    _sync_folder(folder)
+    finally:
+        os.close(descriptor)
     return written
 
 
-def _must_be_writable(folder: int, last: str) -> None:
-    """Putting another file in its place needs no right to the file itself: a protected one is left alone."""
+def _put_in_place(
+    folder: int, temporary: str, last: str, data: bytes, wanted: Attributes | None, check: StatusCheck
+) -> Fingerprint:
+    """Write the bytes into the old file. Its old ones are on the disk in `temporary` until that is done."""
+    descriptor = os.open(last, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    copy, copied = -1, False
     try:
-        os.close(os.open(last, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder))
-    except OSError as error:
-        if error.errno != errno.ETXTBSY:  # a running program may be replaced, not overwritten
+        copy = os.open(temporary, _COPY, 0o600, dir_fd=folder)
+        copied = True
+        _fill(copy, _pieces(descriptor))
+        os.fsync(copy)
+        status = check()
+        if status is None or not os.path.samestat(status, os.fstat(descriptor)):
+            raise OSError(errno.EBUSY, "replaced at this moment")
+        try:
+            _fill(descriptor, (data,))
+            os.fsync(descriptor)
+        except BaseException:
+            copied = False  # it is needed if the next lines fail
+            _fill(descriptor, _pieces(copy))
+            os.fsync(descriptor)
+            copied = True
             raise
-
-
-def _write(folder: int, temporary: str, data: bytes, like: os.stat_result | None) -> Fingerprint:
-    # A new file gets what the umask leaves; a replaced one is nobody else's until it has its old mode.
-    fd = os.open(temporary, _WRITE, 0o666 if like is None else 0o600, dir_fd=folder)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        if like is not None:
-            own = os.fstat(fd)
-            if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
-                with contextlib.suppress(PermissionError):
-                    os.fchown(fd, like.st_uid, like.st_gid)
-            os.fchmod(fd, stat.S_IMODE(like.st_mode))
-        os.fsync(fd)
-        return fingerprint(os.fstat(fd))
+        if wanted is not None:
+            _dress(descriptor, wanted)
+        return fingerprint(os.fstat(descriptor))
+    except OSError as error:
+        if copy >= 0 and not copied:
+            reason = error.strerror or "it failed"
+            raise ToolError(f"{last} was written in part ({reason}); its old content is in {temporary}") from error
+        raise
     finally:
-        os.close(fd)
+        os.close(descriptor)
+        if copy >= 0:
+            os.close(copy)
+        if copied:
+            os.unlink(temporary, dir_fd=folder)
+
+
+def _pieces(descriptor: int) -> Iterator[bytes]:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    while piece := os.read(descriptor, _PIECE):
+        yield piece
+
+
+def _fill(descriptor: int, pieces: Iterable[bytes]) -> None:
+    """Make these the bytes of an open file."""
+    size = 0
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            done = os.pwrite(descriptor, view, size)
+            view, size = view[done:], size + done
+    os.ftruncate(descriptor, size)
+
+
+def _dress(descriptor: int, wanted: Attributes) -> bool:
+    """Give an open file these attributes; whether it has all of them then."""
+    complete, mode = True, wanted.mode
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != wanted.owner:
+        try:
+            os.fchown(descriptor, *wanted.owner)
+        except PermissionError:
+            complete, mode = False, mode & ~(stat.S_ISUID | stat.S_ISGID)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) != mode:
+        try:
+            os.fchmod(descriptor, mode)
+        except PermissionError:
+            complete = False
+    # After the mode, of which an ACL is a part. A new file may also have got some from its folder.
+    present = _extended(descriptor)
+    for name in {**present, **wanted.extended}:
+        value = wanted.extended.get(name)
+        try:
+            if value is None:
+                os.removexattr(descriptor, name)
+            elif present.get(name) != value:
+                os.setxattr(descriptor, name, value)
+        except OSError:
+            complete = complete and value is None and name.startswith("security.")
+    return complete
+
+
+def _extended(descriptor: int) -> dict[str, bytes]:
+    """The extended attributes of an open file, as far as they can be read; none where the system has none."""
+    found: dict[str, bytes] = {}
+    with contextlib.suppress(OSError, AttributeError):  # macOS: Python does not offer them
+        for name in os.listxattr(descriptor):
+            with contextlib.suppress(OSError):
+                found[name] = os.getxattr(descriptor, name)
+    return found
 
 
 def _sync_folder(folder: int) -> None:

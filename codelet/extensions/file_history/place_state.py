@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,6 @@ from codelet.tools.files import failure
 PlaceKind = Literal["nothing", "file", "link", "other"]
 
 _PIECE = 1 << 20
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Stamp = tuple[int, int, int, int]
 """By which it is noticed that a place was changed between a look and what follows: inode, size, time, mode."""
@@ -32,7 +31,8 @@ Stamp = tuple[int, int, int, int]
 class PlaceState(Record, kw_only=True):
     """What stood at a place: `other` is what is neither file nor link, or could not be looked at.
 
-    `data` are the bytes of a file, or where a link points; None where they were not kept. `owner` is user and group.
+    `data` are the bytes of a file, or where a link points; None where they were not kept. `owner` is user and group,
+    `extended` the extended attributes of a file whose bytes were kept.
     """
 
     kind: PlaceKind
@@ -40,6 +40,7 @@ class PlaceState(Record, kw_only=True):
     digest: bytes = b""
     data: bytes | None = None
     owner: tuple[int, int] = (-1, -1)
+    extended: Mapping[str, bytes] = {}
     stamp: Stamp | None = None
 
     def same(self, other: PlaceState | None) -> bool:
@@ -122,33 +123,37 @@ def _look(folder: int, last: str, place: Path, largest: int) -> PlaceState:
     if not stat.S_ISREG(status.st_mode):
         return PlaceState(kind="other", stamp=stamp)
     mode = stat.S_IMODE(status.st_mode)
-    data = None if status.st_size > largest else _content(place, largest)
+    data, extended = (None, {}) if status.st_size > largest else _content(place, largest)
     digest = repr(stamp).encode() if data is None else hashlib.sha256(data).digest()
-    return PlaceState(kind="file", mode=mode, digest=digest, data=data, owner=owner, stamp=stamp)
+    return PlaceState(kind="file", mode=mode, digest=digest, data=data, owner=owner, extended=extended, stamp=stamp)
 
 
-def _content(place: Path, largest: int) -> bytes | None:
-    """The bytes of a regular file; None where it has grown beyond `largest`."""
+def _content(place: Path, largest: int) -> tuple[bytes | None, Mapping[str, bytes]]:
+    """The bytes of a regular file, None where it has grown beyond `largest`, and its extended attributes."""
+    from codelet.tools.replace import attributes_of
+
     pieces, size = [], 0
     with os.fdopen(open_file(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb", buffering=0) as file:
         while size <= largest and (piece := file.read(_PIECE)):
             pieces.append(piece)
             size += len(piece)
-    return b"".join(pieces) if size <= largest else None
+        extended = attributes_of(file.fileno()).extended
+    return b"".join(pieces) if size <= largest else None, extended
 
 
 def _stamp(status: os.stat_result) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
 
 
-def _must_be(folder: int, last: str, name: str, now: PlaceState) -> None:
-    """Raise ToolError unless at the place stands what was looked at."""
+def _must_be(folder: int, last: str, name: str, now: PlaceState) -> os.stat_result | None:
+    """The status of the place. Raises ToolError unless it is what was looked at."""
     try:
-        stamp = _stamp(os.stat(last, dir_fd=folder, follow_symlinks=False))
+        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        stamp = None
-    if stamp != now.stamp:
+        status = None
+    if (_stamp(status) if status else None) != now.stamp:
         raise ToolError(f"{name} was changed this moment by somebody else; it was left alone")
+    return status
 
 
 def _remove(place: Path, name: str, now: PlaceState) -> None:
@@ -181,33 +186,20 @@ def _replace(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> Non
 
 
 def _replace_in(folder: int, last: str, name: str, wanted: PlaceState, now: PlaceState) -> None:
-    temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
+    from codelet.tools.replace import Attributes, put_file
+
     assert wanted.data is not None
+    if wanted.kind == "file":
+        attributes = Attributes(mode=wanted.mode, owner=wanted.owner, extended=wanted.extended)
+        put_file(folder, last, wanted.data, attributes, lambda: _must_be(folder, last, name, now))
+        return
+    temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
     _must_be(folder, last, name, now)
     try:
-        if wanted.kind == "link":
-            os.symlink(os.fsdecode(wanted.data), temporary, dir_fd=folder)
-        else:
-            _write(folder, temporary, wanted, wanted.data)
+        os.symlink(os.fsdecode(wanted.data), temporary, dir_fd=folder)
         _must_be(folder, last, name, now)
         os.rename(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
-
-
-def _write(folder: int, temporary: str, wanted: PlaceState, data: bytes) -> None:
-    descriptor = os.open(temporary, _NEW, 0o600, dir_fd=folder)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        own = os.fstat(descriptor)
-        if (own.st_uid, own.st_gid) != wanted.owner:
-            with contextlib.suppress(PermissionError):
-                os.fchown(descriptor, *wanted.owner)
-        os.fchmod(descriptor, wanted.mode)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
