@@ -268,7 +268,13 @@ class Settings(Record):
     )
     resume: str | None = _row(None, text, KEEPING, by=(FLAG,), metavar="TARGET", about="go on with a saved session")
     facts: str | None = _row(
-        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="share facts with other sessions in this file"
+        None,
+        text,
+        KEEPING,
+        by=(FLAG,),
+        metavar="FILE",
+        about="share facts with other sessions in this file",
+        kept=True,
     )
     facts_model: str | None = _row(None, text, by=(USER_FILE,))
     memory: str | None = _row(

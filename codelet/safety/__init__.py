@@ -94,8 +94,15 @@ class Policy:
     def _judge_touch(self, tool: str, touch: Touch) -> Verdict:
         if touch.kind == "run":
             return self._judge_command(tool, touch.what, unconfined=touch.unconfined)
-        from codelet.safety.paths import judge_path  # not needed before the first call
+        from codelet.safety.paths import PathVerdict, judge_path  # not needed before the first call
 
+        if touch.own:
+            place = Path(touch.what)
+            found = PathVerdict("allow", "an option names this file", place)
+            verdict = self._judge_place(tool, "write", found, place)
+            if verdict.action == "ask" and verdict.rule is None:
+                return Verdict("allow", "write", found.reason)
+            return verdict
         tier: Tier = "write" if touch.kind == "write" else "read"
         found = judge_path(touch.what or ".", touch.kind, self.workspace)
         if found.action == "deny" or found.place is None:

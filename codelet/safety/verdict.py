@@ -27,12 +27,14 @@ class Touch(Record):
     """What a call does to the world: it reads, lists or writes the path `what`, or runs the shell command `what`.
 
     A path is absolute or relative to the workspace; `list` is for names and sizes only. `unconfined` asks to run the
-    command without the sandbox that would be around it.
+    command without the sandbox that would be around it. `own` says of a write that the tool keeps that file itself, and
+    that an option of the user's names it: it may be anywhere, and is written unless a mode, rule or guard forbids it.
     """
 
     kind: Literal["read", "list", "write", "run"]
     what: str
     unconfined: bool = False
+    own: bool = False
 
 
 CommandParts = tuple[tuple[str, str], ...]

@@ -85,7 +85,7 @@ def test_no_file_that_an_option_names_is_reached_through_a_link(
     codelet.server.script = lambda request: Reply("the answer")
     done = codelet("-p", "go", option, "kept")
     assert (done.exit, done.out) == (2, ""), done.err
-    assert len(done.complaints) == 1 and "link" in done.err or option in ("--record", "--export")
+    assert (len(done.complaints) == 1 and "link" in done.err) or option in ("--record", "--export")
     assert outside.exists() is exists and (not exists or outside.read_bytes() == b"")
 
 

@@ -81,7 +81,7 @@ def _written(call: GuardedCall, workspace: Path) -> list[tuple[Path, str]]:
     """The places that the call writes, resolved as the policy judged them, with their names for people."""
     from codelet.safety.paths import judge_path, relative_name
 
-    writes = [touch for touch in call.touches or () if touch.kind == "write"]
+    writes = [touch for touch in call.touches or () if touch.kind == "write" and not touch.own]
     if len(writes) == 1 and call.verdict is not None and call.verdict.place is not None:
         found: list[Path | None] = [call.verdict.place]
     else:

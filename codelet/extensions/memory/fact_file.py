@@ -87,14 +87,22 @@ class FactFile:
             self._base.close()
             raise
 
-    def add(self, facts: Iterable[Fact]) -> None:
-        """Write facts in one go. One that is there stays; of one key the newest holds; the user's are kept."""
+    def add(self, facts: Iterable[Fact]) -> Fact | None:
+        """Write facts in one go. One that is there stays; of one key the newest holds; the user's are kept.
+
+        A kept fact gives way to the user's only: one that is in the way stays, and the first such is returned.
+        """
+        held: list[Fact] = []
 
         def write() -> None:
             for fact in facts:
-                self._write(fact)
+                if (kept := self._kept(fact)) is None:
+                    self._write(fact)
+                else:
+                    held.append(kept)
 
         self._change(write)
+        return held[0] if held else None
 
     def find(self, text: str, most: int) -> list[StoredFact]:
         """The facts that share most words with a text, the best first."""
@@ -196,6 +204,14 @@ class FactFile:
         except BaseException:
             base.execute("ROLLBACK")
             raise
+
+    def _kept(self, fact: Fact) -> Fact | None:
+        """The kept fact that one of this key, which is not the user's, may not replace."""
+        if not fact.key or fact.by == "user":
+            return None
+        query = f"SELECT {_ROW} FROM fact WHERE lower(key) = lower(?) AND normal <> ? AND kept <> 0"
+        rows = self._base.execute(query, (fact.key, normal(fact.text))).fetchall()
+        return _stored(rows[0]).fact if rows else None
 
     def _write(self, fact: Fact) -> None:
         """One fact, inside a transaction."""

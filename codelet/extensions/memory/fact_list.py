@@ -20,7 +20,7 @@ from codelet.extensions.memory.fact import (
 MOST_FACTS = 1_000
 """How many a session keeps; those of an export all stay, and then a new one takes the oldest's place."""
 
-Added = Literal["new", "known", "replaced"]
+Added = Literal["new", "known", "replaced", "full"]
 
 
 class FactList:
@@ -37,8 +37,18 @@ class FactList:
         older = [each for each in self.facts if fact.key and normal(each.key) == normal(fact.key)]
         gone = {id(each) for each in (*older, *same)}
         kept = [each for each in self.facts if id(each) not in gone]
-        self.facts = (*kept, fact)[-max(MOST_FACTS, len(self.facts)) :]
+        if len(kept) >= max(MOST_FACTS, len(self.facts)):
+            oldest = next((each for each in kept if each.by != "user"), kept[0] if fact.by == "user" else None)
+            if oldest is None:
+                return "full"
+            kept.remove(oldest)
+        self.facts = (*kept, fact)
         return "replaced" if older else "new"
+
+    def users(self, fact: Fact) -> Fact | None:
+        """The user's fact whose place this one, which is not the user's, would take; None if there is none."""
+        same, key = normal(fact.text), normal(fact.key)
+        return next((each for each in self.facts if each.by == "user" and _are_one(each, same, key)), None)
 
     def forget(self, fact: Fact) -> None:
         """Take a fact out."""
@@ -55,6 +65,11 @@ class FactList:
         """The facts of an export in place of these; what is known of where they come from goes by their texts."""
         known = {str(origin.get("fact")): origin for origin in origins}
         self.facts = tuple(_restored(text, known.get(text, {})) for text in texts)
+
+
+def _are_one(fact: Fact, same: str, key: str) -> bool:
+    """Whether the fact has that key, or that text under no key."""
+    return (key != "" and normal(fact.key) == key) or (normal(fact.text) == same and not fact.key)
 
 
 def _restored(text: str, origin: Mapping[str, Any]) -> Fact:

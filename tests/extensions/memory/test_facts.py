@@ -109,6 +109,18 @@ def test_the_list_is_bounded_but_what_an_export_brings_stays():
     assert facts.facts[-1].text == "one more"
 
 
+def test_no_number_of_a_models_facts_displaces_the_users():
+    facts = FactList()
+    facts.add(Fact(text="never deploy on Fridays"))
+    for number in range(MOST_FACTS + 5):
+        facts.add(Fact(text=f"fact {number}", by="model"))
+    assert facts.facts[0].text == "never deploy on Fridays" and len(facts.facts) == MOST_FACTS
+    for number in range(MOST_FACTS):
+        facts.add(Fact(text=f"said {number}"))
+    assert facts.add(Fact(text="one more", by="model")) == "full"
+    assert {fact.by for fact in facts.facts} == {"user"} and len(facts.facts) == MOST_FACTS
+
+
 def test_what_has_most_to_do_with_the_prompt_is_told():
     facts = [
         Fact(text=f"number {number} of the module m{number}_parser, and more words about it") for number in range(200)
