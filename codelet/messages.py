@@ -65,6 +65,7 @@ class Message(TypedDict, total=False):
     `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are
     an assistant's reasoning as it came, `extra` is what else came beside its text (a signature), field by field. They
     are kept so that they can be sent back to the provider that made them, which `origin` names; to no other.
+    `inline_reasoning` is what came of it at the start of the text, tags and all: it goes back in front of the text.
     """
 
     role: Required[Role]
@@ -75,6 +76,7 @@ class Message(TypedDict, total=False):
     images: list[Picture]
     reasoning_content: str
     reasoning: str
+    inline_reasoning: str
     reasoning_details: list[dict[str, Any]]
     thinking_blocks: list[dict[str, Any]]
     extra: dict[str, Any]
@@ -165,6 +167,11 @@ def without_images(message: Mapping[str, Any], note: str) -> dict[str, Any]:
     bare = with_text(message, f"{text_of(message)}\n{note}")
     del bare["images"]
     return bare
+
+
+def reasoning_of(message: AnyMessage) -> str:
+    """The reasoning of an assistant's message in words, "" if it has none."""
+    return message.get("reasoning_content") or message.get("reasoning") or message.get("inline_reasoning") or ""
 
 
 def kind_of(message: Mapping[str, Any]) -> str:

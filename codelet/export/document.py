@@ -96,6 +96,7 @@ class _NotOfAModel(Struct, kw_only=True):
     tool_calls: OfAnotherRole | UnsetType = UNSET
     reasoning_content: OfAnotherRole | UnsetType = UNSET
     reasoning: OfAnotherRole | UnsetType = UNSET
+    inline_reasoning: OfAnotherRole | UnsetType = UNSET
     reasoning_details: OfAnotherRole | UnsetType = UNSET
     thinking_blocks: OfAnotherRole | UnsetType = UNSET
     extra: OfAnotherRole | UnsetType = UNSET
@@ -125,6 +126,7 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     tool_calls: Annotated[list[Call], Meta(max_length=_MANY)] | UnsetType = UNSET
     reasoning_content: TextForm | UnsetType = UNSET
     reasoning: TextForm | UnsetType = UNSET
+    inline_reasoning: TextForm | UnsetType = UNSET
     reasoning_details: FreeObjects | UnsetType = UNSET
     thinking_blocks: FreeObjects | UnsetType = UNSET
     extra: VendorFields | UnsetType = UNSET

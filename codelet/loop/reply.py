@@ -10,6 +10,7 @@ from typing import Any, Literal
 from codelet import events
 from codelet.context.tokens import estimate_text
 from codelet.messages import Message, ToolCall, tool_call
+from codelet.providers.content.inline_reasoning import without_reasoning
 from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
@@ -64,6 +65,7 @@ class Reply:
         self._extra: dict[str, Any] = {}
         self._details: list[dict[str, Any]] = []
         self._thinking: list[dict[str, Any]] = []
+        self._inline: list[str] = []
         self._calls: list[_OpenCall] = []
         self._at_index: dict[int, _OpenCall] = {}
         self._counted = 0
@@ -108,20 +110,20 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The text so far."""
-        return "".join(self._text)
+        """The text so far, without reasoning."""
+        return without_reasoning("".join(self._text))[1]
 
     def newly_written(self) -> int:
         """An estimate, in tokens, of what came of the answer since this was last asked."""
         arguments = (piece for call in self._calls for piece in call.pieces)
-        written = estimate_text("".join((*self._text, *self._reasoning, *arguments)))
+        written = estimate_text("".join((*self._text, *self._reasoning, *self._inline, *arguments)))
         new, self._counted = written - self._counted, written
         return new
 
     @property
     def has_begun(self) -> bool:
         """Whether anything of the answer has come."""
-        return bool(self._text or self._reasoning or self._calls or self._thinking or self._details)
+        return bool(self._text or self._reasoning or self._inline or self._calls or self._thinking or self._details)
 
     @property
     def is_void(self) -> bool:
@@ -150,7 +152,8 @@ class Reply:
 
         A history with invalid arguments or names would make every later request fail at some providers.
         """
-        message: Message = {"role": "assistant", "content": self.text or None}
+        reasoning, text = without_reasoning("".join(self._text))
+        message: Message = {"role": "assistant", "content": text or None}
         if calls:
             message["tool_calls"] = [_legal(call) for call in calls]
         if self._thinking:
@@ -159,6 +162,8 @@ class Reply:
             message["reasoning_details"] = self._details
         if self._reasoning:
             message[self._reasoning_field] = "".join(self._reasoning)
+        if reasoning or self._inline:
+            message["inline_reasoning"] = "".join((*self._inline, reasoning))
         if self._extra:
             message["extra"] = self._extra
         if message.keys() - _PLAIN or any("extra" in call for call in calls):
@@ -171,10 +176,13 @@ class Reply:
         if chunk.details:
             for detail in chunk.details:
                 self._add_detail(detail)
+        if chunk.inline:
+            self._inline.append(chunk.inline)
         if not chunk.text:
             return None
-        self._reasoning.append(chunk.text)
-        self._reasoning_field = chunk.field
+        if not chunk.inline:
+            self._reasoning.append(chunk.text)
+            self._reasoning_field = chunk.field
         return events.Reasoning(chunk.text)
 
     def _add_detail(self, detail: dict[str, Any]) -> None:

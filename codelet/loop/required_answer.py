@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from codelet import prompt
 from codelet.errors import UsageError
+from codelet.system.text.embedded_json import json_values
 
 _LARGEST = 1_000_000
 _MOST_PROBLEMS = 5
@@ -49,26 +50,35 @@ class RequiredAnswer:
 
         Raises UsageError where the schema cannot be applied.
         """
-        from referencing.exceptions import Unresolvable
-
         self.text = None
         text = _json_of(answer)
         try:
-            value = json.loads(text, parse_constant=_refuse)
+            values = [(text, json.loads(text, parse_constant=_refuse))]
         except (ValueError, RecursionError) as error:
-            return "it is not one JSON value" + ("" if getattr(error, "pos", 1) == 0 else f": {error}")
+            values = json_values(answer)
+            if not values:
+                return "it is not one JSON value" + ("" if getattr(error, "pos", 1) == 0 else f": {error}")
+        objections = [(text, value, self._problems(value)) for text, value in values]
+        met = [(text, value) for text, value, problems in objections if not problems]
+        if len(met) == 1:
+            self.text, self.value = met[0]
+            return None
+        if len(values) > 1:
+            return f"it is not one JSON value but {len(values)}, of which {len(met)} meet the schema"
+        return "; ".join(objections[0][2])
+
+    def _problems(self, value: Any) -> list[str]:
+        """What a value lacks. Raises UsageError where the schema cannot be applied."""
+        from referencing.exceptions import Unresolvable
+
         try:
             with _bounded():
-                problems = [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
+                return [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
         except _TooLong:
             late = f"checking an answer took more than {_MOST_SECONDS:g} s of processor time; make its patterns simpler"
             raise UsageError(f"{self._source}: {late}") from None
         except (Unresolvable, re.error, RecursionError) as error:
             raise UsageError(f"{self._source}: it cannot be applied: {_short(error)}") from None
-        if problems:
-            return "; ".join(problems)
-        self.text, self.value = text, value
-        return None
 
     def _check(self, kind: Any) -> None:
         """Raise UsageError that names the place where the schema is none."""
@@ -140,7 +150,7 @@ def required_answer(given: str | Mapping[str, Any]) -> RequiredAnswer:
 
 def _json_of(answer: str) -> str:
     """The JSON text of an answer: all of it, or its one fenced block, whatever words stand around that."""
-    text = answer.strip()
+    text = answer.strip().removeprefix("\ufeff").strip()
     blocks = _FENCED.findall(text)
     return blocks[0].strip() if len(blocks) == 1 and not text.startswith(("{", "[", '"')) else text
 

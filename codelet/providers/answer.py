@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.failure import stream_failure
-from codelet.providers.protocol import Chunk, TextChunk
+from codelet.providers.protocol import Chunk, FinishChunk, TextChunk, ToolCallChunk
 
 _EVENT_LIMIT = 16 << 20
 _SHORT_BODY = 65_536
@@ -91,11 +92,13 @@ def _events(fields: list[bytes]) -> tuple[list[dict[str, Any]], ProviderError | 
 class JoinedText:
     """Joins the pieces of text that came together: a fast answer has thousands, and each costs its way to the screen.
 
-    What is held is given out with the last event that has been read: no text waits for the server.
+    What is held is given out with the last event that has been read: no text waits for the server. Reasoning at the
+    start of the text comes out as such.
     """
 
     def __init__(self) -> None:
         self._held: list[str] = []
+        self._text = InlineReasoning()
 
     def take(
         self, decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any], last: bool
@@ -111,6 +114,8 @@ class JoinedText:
                 self._held.append(chunk.text)
             else:
                 yield from self.rest()
+                if isinstance(chunk, FinishChunk | ToolCallChunk):
+                    yield from self._text.flush()
                 yield chunk
         if last:
             yield from self.rest()
@@ -119,7 +124,7 @@ class JoinedText:
         """What is held."""
         if self._held:
             text, self._held = "".join(self._held), []
-            yield TextChunk(text)
+            yield from self._text.feed(text)
 
 
 class _NoEventStream(Exception):

@@ -8,6 +8,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import NO_MARKER, SILENCE, as_count
+from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.protocol import (
     Chunk,
     ExtraChunk,
@@ -15,7 +16,6 @@ from codelet.providers.protocol import (
     FinishReason,
     ReasoningChunk,
     RefusalChunk,
-    TextChunk,
     ToolCallChunk,
     UsageChunk,
 )
@@ -143,13 +143,14 @@ class Decoder:
         self.begun = False
         self._counts_reasoning = counts_reasoning
         self._thinking = ""
+        self._text = InlineReasoning()
 
     def chunks(self, chunk: Any, stream: Any) -> Iterator[Chunk]:
         """The pieces in one chunk of the stream, without the reasoning details that the tap has."""
         if not chunk.choices:
             return
         delta = chunk.choices[0].delta
-        for piece in (*self._reasoning(delta, stream), *_extra(delta), *_text(delta), *_calls(delta)):
+        for piece in (*self._reasoning(delta, stream), *_extra(delta), *self._content(delta)):
             self.begun = True
             yield piece
 
@@ -174,6 +175,7 @@ class Decoder:
             raise self._without_marker(stream)
         if refusal:
             yield RefusalChunk(refusal)
+        yield from self._text.flush()
         yield FinishChunk(_FINISH.get(reason, "stop"))
 
     def _without_marker(self, stream: Any) -> ProviderError:
@@ -198,6 +200,13 @@ class Decoder:
                 thinking, self._thinking = self._thinking, ""
                 whole = {"type": "thinking", "thinking": thinking, "signature": block["signature"]}
                 yield ReasoningChunk(block=whole)
+
+    def _content(self, delta: Any) -> Iterator[Chunk]:
+        if delta.content:
+            yield from self._text.feed(delta.content)
+        if delta.tool_calls:
+            yield from self._text.flush()
+            yield from _calls(delta)
 
     def _usage(self, reported: Any) -> Usage:
         """Cached tokens are part of `prompt_tokens`, whichever provider reported them."""
@@ -227,11 +236,6 @@ def _extra(delta: Any) -> Iterator[Chunk]:
     signatures = fields.get("thought_signatures") if isinstance(fields, dict) else None
     if signatures:
         yield ExtraChunk({"provider_specific_fields": {"thought_signatures": list(signatures)}})
-
-
-def _text(delta: Any) -> Iterator[Chunk]:
-    if delta.content:
-        yield TextChunk(delta.content)
 
 
 def _calls(delta: Any) -> Iterator[Chunk]:

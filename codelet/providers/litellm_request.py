@@ -107,6 +107,8 @@ class Requests:
             wire["thinking_blocks"] = [dict(block) for block in message["thinking_blocks"]]
         elif own:
             wire.update(returned(message))
+        if own and "inline_reasoning" in message:
+            wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
         return self.quirks.completed(wire)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:

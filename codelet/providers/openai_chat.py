@@ -87,6 +87,8 @@ class OpenAIChatProvider(OpenAIWire):
             wire["tool_call_id"] = self._quirks.call_id(message["tool_call_id"])
         if own:
             wire.update(returned(message))
+            if "inline_reasoning" in message:
+                wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
         return self._quirks.completed(wire)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:

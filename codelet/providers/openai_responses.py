@@ -128,7 +128,8 @@ class OpenAIResponsesProvider(OpenAIWire):
 
         Reasoning with nothing behind it is left out: the server refuses it.
         """
-        text = message["content"] or ""
+        inline = message.get("inline_reasoning", "") if message.get("origin") == self.origin else ""
+        text = inline + (message["content"] or "")
         calls = {call["id"]: call for call in message.get("tool_calls", ())}
         texts = sum(item["type"] == "message" for item in kept)
         items: list[dict[str, Any]] = []

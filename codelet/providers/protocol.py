@@ -41,14 +41,16 @@ class TextChunk(Record):
 class ReasoningChunk(Record):
     """A piece of reasoning to show, or what must be kept of it to send it back.
 
-    `text` is for people; `block` is a finished `thinking_blocks` entry (Anthropic), `details` entries of
-    `reasoning_details` (OpenAI-like servers). The texts become the message's field `field`, as the server named it.
+    `text` is for people, `inline` the same as it came in the answer's own text; `block` is a finished
+    `thinking_blocks` entry (Anthropic), `details` entries of `reasoning_details` (OpenAI-like servers). The texts
+    become the message's field `field`, as the server named it.
     """
 
     text: str = ""
     block: dict[str, Any] | None = None
     details: list[dict[str, Any]] | None = None
     field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
+    inline: str = ""
 
 
 class ExtraChunk(Record):
@@ -306,7 +308,7 @@ class AnswerSize:
             case TextChunk() | RefusalChunk():
                 self._size += len(chunk.text)
             case ReasoningChunk():
-                self._size += len(chunk.text) + _size(chunk.block) + _size(chunk.details)
+                self._size += max(len(chunk.text), len(chunk.inline)) + _size(chunk.block) + _size(chunk.details)
             case ExtraChunk():
                 self._size += _size(chunk.extra)
             case ToolCallChunk():

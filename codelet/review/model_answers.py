@@ -6,11 +6,13 @@ Nothing is guessed from an answer that does not fit its schema: the model is ask
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from codelet.review.findings import Severity
+from codelet.system.text.embedded_json import json_values
 
 MOST_FINDINGS = 200
 """Findings of one answer that are read; one with more is asked for again."""
@@ -85,7 +87,16 @@ def _checked(answer: str, kind: type[_Answer]) -> _Answer:
     try:
         return msgspec.convert(_object_in(answer), kind)
     except msgspec.ValidationError as error:
-        raise BadAnswer(str(error)) from None
+        problem = BadAnswer(str(error))
+    except BadAnswer as error:
+        problem = error
+    fitting: list[_Answer] = []
+    for _, value in json_values(answer):
+        with suppress(msgspec.ValidationError):
+            fitting.append(msgspec.convert(value, kind))
+    if len(fitting) == 1:
+        return fitting[0]
+    raise problem
 
 
 def _object_in(answer: str) -> dict[str, Any]:

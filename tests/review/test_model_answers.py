@@ -18,6 +18,8 @@ GOOD = finding("x = 1", 3)
         found(GOOD),
         f"```json\n{found(GOOD)}\n```",
         f"I looked at it.\n\n{found(GOOD)}\n\nThat is all.",
+        f"\ufeff{found(GOOD)}",
+        f'I thought of {{"findings": 1}}, but:\n{found(GOOD)}',
         json.dumps({"findings": [GOOD | {"confidence": 1, "more": True}], "summary": "bad"}),
     ],
 )
@@ -32,6 +34,8 @@ def test_an_object_however_it_is_wrapped(answer: str) -> None:
         ("", "no JSON object"),
         ("All is well.", "no JSON"),
         ("[]", "no JSON object"),
+        (f"{found(GOOD)}\n{found(GOOD)}", "no JSON"),
+        (found(GOOD)[:-1], "no JSON"),
         ('{"findings": 3}', r"\$.findings"),
         ('{"findings": [{}]}', "missing required field"),
         (found(GOOD | {"severity": "blocker"}), r"\$.findings\[0\].severity"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from codelet.context.compaction.segments import parse_segment
 from codelet.export.document import ArchiveEntry
-from codelet.messages import SEGMENT_OPENING, Message, ToolCall, kind_of, reminder_type
+from codelet.messages import SEGMENT_OPENING, Message, ToolCall, kind_of, reasoning_of, reminder_type
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.tools import title_of
@@ -134,7 +134,7 @@ def _entry(message: Message, results: dict[str, str]) -> ShownMessage:
     role, content = message["role"], message["content"] or ""
     text = _cut(content)
     if role == "assistant":
-        reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+        reasoning = reasoning_of(message)
         calls = tuple(_call(call, results.pop(call["id"], "")) for call in message.get("tool_calls", ()))
         return ShownMessage(
             role=role, text=text, folded="", reasoning=_cut(reasoning), blocks=tuple(_prose(text)), calls=calls

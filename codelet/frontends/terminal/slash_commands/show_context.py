@@ -12,7 +12,7 @@ from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_session import styled
-from codelet.messages import kind_of
+from codelet.messages import kind_of, reasoning_of
 from codelet.prompt import reminder_text
 from codelet.system.text import clean, one_line
 from codelet.system.text.typed import whole_number
@@ -81,7 +81,7 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
         head.append(f" {screen.signs.dot} {clean(_source(found))}")
     head.append(f" {screen.signs.dot} {plural(found.tokens, 'token')}", QUIET)
     screen.say(screen.truncate(head))
-    if reasoning := message.get("reasoning_content") or message.get("reasoning"):
+    if reasoning := reasoning_of(message):
         screen.say(styled(("reasoning", QUIET)))
         screen.text(mask(reasoning))
     if content := _content(session, number):
