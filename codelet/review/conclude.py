@@ -13,7 +13,7 @@ from codelet.review.findings import AsideKind, Finding, Gate, Report, SetAside, 
 
 
 def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
-    """What is told of a finding that is not reported."""
+    """The finding as one that is not reported."""
     return SetAside(
         kind=kind,
         why=why,
@@ -22,6 +22,8 @@ def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
         severity=finding.severity,
         path=finding.path,
         line=finding.line,
+        explanation=finding.explanation,
+        quote=finding.quote,
     )
 
 
@@ -48,13 +50,21 @@ def passing(findings: Iterable[Finding], gate: Gate) -> tuple[list[Finding], lis
     kept: list[Finding] = []
     aside: list[SetAside] = []
     for finding in findings:
-        if finding.weight < weight(gate.min_severity):
-            aside.append(set_aside(finding, "below", f"its severity is under {gate.min_severity}"))
-        elif finding.confidence < gate.min_confidence:
-            aside.append(set_aside(finding, "below", f"its confidence is under {gate.min_confidence:g}"))
-        else:
+        why = why_below(finding, finding.confidence, gate)
+        if why is None:
             kept.append(finding)
+        else:
+            aside.append(set_aside(finding, "below", why))
     return kept, aside
+
+
+def why_below(finding: Finding | SetAside, confidence: float, gate: Gate) -> str | None:
+    """Why a finding does not pass the least severity and confidence; None if it does."""
+    if finding.weight < weight(gate.min_severity):
+        return f"its severity is under {gate.min_severity}"
+    if confidence < gate.min_confidence:
+        return f"its confidence is under {gate.min_confidence:g}"
+    return None
 
 
 def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
@@ -79,7 +89,7 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     whole = ended_by == EXIT_DONE and not any(each.state in ("failed", "truncated") for each in report.hunks)
     return report.replace(
         exit=status,
-        partial=not whole or bool(report.set_aside["unconfirmed"]),
+        partial=not whole or bool(report.set_aside["unconfirmed"] or _grave_without_place(report)),
         error=report.error or incomplete,
     )
 
@@ -97,7 +107,7 @@ def _aside_order(one: SetAside) -> tuple[str, str, int, str, str]:
     return one.kind, one.path, one.line or 0, one.rule, one.title
 
 
-def _fails(finding: Finding, gate: Gate) -> bool:
+def _fails(finding: Finding | SetAside, gate: Gate) -> bool:
     return gate.fail_on is not None and finding.weight >= weight(gate.fail_on)
 
 
@@ -108,10 +118,19 @@ def _incomplete(report: Report) -> str | None:
         states = report.states
         counted = sum(states.values()) - states["skipped"]
         return f"{states['reviewed']} of {counted} hunks were reviewed, {report.gate.min_coverage:g} % were asked for"
+    reasons = []
     if unconfirmed := report.set_aside["unconfirmed"]:
         findings = "1 finding" if unconfirmed == 1 else f"{unconfirmed} findings"
-        return f"{findings} could not be confirmed or refuted"
-    return None
+        reasons.append(f"{findings} could not be confirmed or refuted")
+    if placeless := len(_grave_without_place(report)):
+        findings = "1 finding has" if placeless == 1 else f"{placeless} findings have"
+        reasons.append(f"{findings} no place in the change")
+    return "; ".join(reasons) or None
+
+
+def _grave_without_place(report: Report) -> list[SetAside]:
+    """The findings at or above `fail_on` whose quote is not in the change: nothing confirmed or refuted them."""
+    return [each for each in report.aside if each.kind == "misplaced" and _fails(each, report.gate)]
 
 
 def _exit(report: Report, ended_by: int, *, fails: bool, incomplete: bool) -> int:

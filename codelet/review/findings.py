@@ -22,15 +22,17 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 HunkState = Literal["reviewed", "truncated", "skipped", "failed"]
 HUNK_STATES: tuple[HunkState, ...] = get_args(HunkState)
 
-AsideKind = Literal[
-    "misplaced", "demoted", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"
-]
-"""Why a finding is not reported as the model made it; `demoted` alone is still among the findings.
+AsideKind = Literal["misplaced", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"]
+"""Why a finding is not reported on its lines.
 
-misplaced: its quote does not stand in the change; demoted: it stands in a line that was not changed; duplicate: joined
-with another one; refuted: the second request said no; unconfirmed: the second request failed; below: under the least
-severity or confidence; surplus: over the number asked for; ignored: by a comment in the code; known: in the baseline.
+misplaced: its quote is not in the change, so it has no line; duplicate: joined with another one; refuted: the second
+request said no; unconfirmed: the second request failed; below: under the least severity or confidence; surplus: over
+the number asked for; ignored: by a comment in the code; known: in the baseline.
 """
+
+
+UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "unconfirmed")
+"""Neither confirmed on its lines nor refuted: every format lists these."""
 
 
 class Finding(Record, kw_only=True):
@@ -38,7 +40,8 @@ class Finding(Record, kw_only=True):
 
     `rule` is a short name in lower case with hyphens, `category` a word such as security; `confidence` is 0 to 1.
     `line` to `end_line`, counted from 1, hold `quote`, verbatim without line ends; `before` and `after` are up to three
-    lines on either side, nearest to the quote as far as the hunk shows them. `suggestion` is a unified patch or None.
+    lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change leaves
+    these lines, and those next to them, as they were. `suggestion` is a unified patch or None.
     `verified` is None where no second request was asked for. `fingerprint` stays the same when lines move; "" until it
     is made.
     """
@@ -55,6 +58,7 @@ class Finding(Record, kw_only=True):
     quote: str
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    unchanged: bool = False
     suggestion: str | None = None
     verified: bool | None = None
     fingerprint: str = ""
@@ -75,9 +79,11 @@ BY_CHANGED_BASELINE = ", which this change changes"
 
 
 class SetAside(Record, kw_only=True):
-    """A finding that is not reported, or not as the model made it. `line` is None where it has no place.
+    """A finding that is not reported on its lines. `line` is None if it has no place.
 
-    Where the change itself may have kept it out of the report, `why` ends with BY_NEW_COMMENT or BY_CHANGED_BASELINE.
+    `path` is a file of the change, or the model's words if there is no such file. `quote` is the code that the finding
+    is about: of a misplaced one, as the model wrote it. If the change itself may have kept it out of the report, `why`
+    ends with BY_NEW_COMMENT or BY_CHANGED_BASELINE.
     """
 
     kind: AsideKind
@@ -87,6 +93,13 @@ class SetAside(Record, kw_only=True):
     severity: Severity
     path: str
     line: int | None = None
+    explanation: str = ""
+    quote: str = ""
+
+    @property
+    def weight(self) -> int:
+        """How grave it is, as that of a finding."""
+        return weight(self.severity)
 
     @property
     def by_change(self) -> bool:
@@ -173,6 +186,12 @@ class Report(Record, kw_only=True):
     def coverage(self) -> float | None:
         """Per cent of the hunks that are not skipped which were reviewed; None where there are none."""
         return coverage_of(self.hunks)
+
+    @property
+    def unsettled(self) -> list[SetAside]:
+        """The findings that were neither confirmed on their lines nor refuted, the gravest first."""
+        open_ones = [each for each in self.aside if each.kind in UNSETTLED]
+        return sorted(open_ones, key=lambda each: -each.weight)
 
     @property
     def set_aside(self) -> dict[AsideKind, int]:

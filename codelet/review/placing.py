@@ -41,24 +41,29 @@ class _Place(Record, kw_only=True):
 
 
 def placed(claim: Claim, chunk: DiffChunk) -> tuple[Finding | None, SetAside | None]:
-    """The finding on its lines, and what is to be told of it: misplaced has no finding, demoted has both."""
-    pieces = [piece for piece in chunk.pieces if _is_named(piece, claim.path)]
+    """The finding on its lines, or what is reported of one without a place.
+
+    One on lines that the change leaves as they were keeps its severity: a change can make them wrong.
+    """
+    names = files_named(claim.path, list(dict.fromkeys(piece.file.path for piece in chunk.pieces)))
+    pieces = [piece for piece in chunk.pieces if piece.file.path in names]
     found = _places(claim.quote, pieces)
     if not found:
-        return None, _aside(claim, "misplaced", _why_nowhere(claim, pieces))
+        return None, _misplaced(claim, _why_nowhere(claim, pieces))
     place = min(found, key=lambda each: (each.number != claim.line, not each.touched, abs(each.number - claim.line)))
-    finding = _finding(claim, place)
-    if place.touched:
-        return finding, None
-    told = _aside(claim, "demoted", "the change leaves the line that it quotes as it was", finding)
-    return finding.replace(severity="info"), told
+    return _finding(claim, place), None
 
 
-def _is_named(piece: Piece, path: str) -> bool:
-    """Whether a path is that of the piece's file: as it is, as it was shown, or with git's prefix."""
-    own = piece.file.path
-    names = {own, with_codes(own)}
-    return any(name in names for name in (path, path[2:] if path[:2] in ("a/", "b/") else path, path.strip('"')))
+def files_named(path: str, names: Sequence[str]) -> list[str]:
+    """The files that a model may mean, the likeliest first: as it is, as it was shown, with git's prefix, by its end.
+
+    The end of a path names a file only if it is the end of no other one.
+    """
+    bare = path.strip('"').removeprefix("./")
+    words = dict.fromkeys((path, bare, bare[2:] if bare[:2] in ("a/", "b/") else bare))
+    found = [name for word in words for name in names if word in (name, with_codes(name))]
+    ends = [name for name in names if bare and name.endswith(f"/{bare}")]
+    return found or (ends if len(ends) == 1 else [])
 
 
 def _places(quote: str, pieces: Sequence[Piece]) -> list[_Place]:
@@ -120,8 +125,8 @@ def _why_nowhere(claim: Claim, pieces: Sequence[Piece]) -> str:
     wanted = _by_words(claim.quote)
     removed = (_by_words(line.shown) for piece in pieces for line in piece.lines if line.sign == "-")
     if any(wanted == line for line in removed):
-        return "it quotes a line that was removed"
-    return "the lines that it quotes do not stand in the change"
+        return "it quotes a removed line"
+    return "the quoted lines are not in this part of the change"
 
 
 def _finding(claim: Claim, place: _Place) -> Finding:
@@ -140,6 +145,7 @@ def _finding(claim: Claim, place: _Place) -> Finding:
         quote=_code("\n".join(line.text for line in lines)),
         before=tuple(_code(line.text) for line in side[max(0, first - NEIGHBOURS) : first]),
         after=tuple(_code(line.text) for line in side[last : last + NEIGHBOURS]),
+        unchanged=not place.touched,
         suggestion=None if claim.replacement is None else _patch(place, claim.replacement),
     )
 
@@ -190,13 +196,14 @@ def _patch_name(prefix: str, path: str) -> str:
     return '"' + "".join(signs.get(sign, sign) for sign in name) + '"'
 
 
-def _aside(claim: Claim, kind: str, why: str, finding: Finding | None = None) -> SetAside:
+def _misplaced(claim: Claim, why: str) -> SetAside:
     return SetAside(
-        kind="demoted" if kind == "demoted" else "misplaced",
+        kind="misplaced",
         why=why,
         rule=claim.rule,
         title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
         severity=claim.severity,
-        path=finding.path if finding is not None else one_line(claim.path, _LONGEST_TITLE),
-        line=finding.line if finding is not None else None,
+        path=one_line(claim.path, _LONGEST_TITLE),
+        explanation=_prose(claim.explanation),
+        quote=clean(mask(valid_unicode(claim.quote), patterns=True)).strip("\n"),
     )

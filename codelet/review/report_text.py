@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from codelet.review.findings import SEVERITIES, Finding, HunkCoverage, Report, SetAside
+from codelet.review.findings import SEVERITIES, UNSETTLED, Finding, HunkCoverage, Report, SetAside
 from codelet.system.text import clean, one_line, visible
 
 _INDENT = "    "
 _WIDTH = 200
 _MOST_SKIPPED = 20
 _NOTHING = "nothing to review"
+UNCHANGED = "on lines that the change leaves as they were"
+"""What is said of a finding with `unchanged`."""
 
 
 def report_as_text(report: Report) -> str:
@@ -28,7 +30,23 @@ def summary_line(report: Report) -> str:
     """The findings in one line: `2 findings: 1 high, 1 low`."""
     numbers = Counter(each.severity for each in report.findings)
     parts = [f"{numbers[severity]} {severity}" for severity in SEVERITIES if numbers[severity]]
-    return f"{counted(len(report.findings), 'finding')}" + (f": {', '.join(parts)}" if parts else "")
+    found = f"{counted(len(report.findings), 'finding')}" + (f": {', '.join(parts)}" if parts else "")
+    return "; ".join([found, *unsettled_counts(report)])
+
+
+def unsettled_counts(report: Report) -> list[str]:
+    """How many findings have no place or no confirmation: `1 without a place: 1 high`."""
+    texts = []
+    for name in dict.fromkeys(map(unsettled_name, report.unsettled)):
+        numbers = Counter(each.severity for each in report.unsettled if unsettled_name(each) == name)
+        parts = [f"{numbers[severity]} {severity}" for severity in SEVERITIES if numbers[severity]]
+        texts.append(f"{counted(sum(numbers.values()), 'finding')} {name}: {', '.join(parts)}")
+    return texts
+
+
+def unsettled_name(aside: SetAside) -> str:
+    """What an unsettled finding lacks, in words."""
+    return "without a place" if aside.kind == "misplaced" else "not confirmed"
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -39,9 +57,12 @@ def _lines(report: Report) -> Iterator[str]:
     for finding in report.findings:
         yield ""
         yield from _finding(finding)
+    for open_one in report.unsettled:
+        yield ""
+        yield from _unsettled(open_one)
     yield ""
     yield summary_line(report) + (" (partial)" if report.partial else "")
-    aside = [f"{number} {kind}" for kind, number in report.set_aside.items() if number]
+    aside = [f"{number} {kind}" for kind, number in report.set_aside.items() if number and kind not in UNSETTLED]
     if aside:
         yield f"set aside: {', '.join(aside)}"
     yield from (_by_change(each) for each in report.aside if each.by_change)
@@ -63,12 +84,21 @@ def _finding(finding: Finding) -> Iterator[str]:
     lines = f"{finding.line}" if finding.line == finding.end_line else f"{finding.line}-{finding.end_line}"
     sure = f"{finding.confidence:.0%} sure" + (", confirmed" if finding.verified else "")
     yield f"{finding.severity}  {_name(finding.path)}:{lines}  {finding.title}"
-    yield f"{_INDENT}{finding.rule} ({finding.category}, {sure})"
+    unchanged = f", {UNCHANGED}" if finding.unchanged else ""
+    yield f"{_INDENT}{finding.rule} ({finding.category}, {sure}{unchanged})"
     yield from (f"{_INDENT}{line}".rstrip() for line in clean(finding.explanation).split("\n"))
     yield from (f"{_INDENT}| {visible(line)}" for line in finding.quote.split("\n"))
     if finding.suggestion is not None:
         yield f"{_INDENT}suggestion:"
         yield from (f"{_INDENT}  {visible(line)}" for line in finding.suggestion.rstrip("\n").split("\n"))
+
+
+def _unsettled(aside: SetAside) -> Iterator[str]:
+    place = f"{_name(aside.path)}:{aside.line}" if aside.line else _name(aside.path)
+    yield f"{aside.severity}  {place}  {aside.title}"
+    yield f"{_INDENT}{aside.rule} ({unsettled_name(aside)}: {one_line(aside.why, _WIDTH)})"
+    yield from (f"{_INDENT}{line}".rstrip() for line in clean(aside.explanation).split("\n") if aside.explanation)
+    yield from (f"{_INDENT}| {visible(line)}" for line in aside.quote.split("\n") if aside.quote)
 
 
 def _coverage(report: Report) -> Iterator[str]:

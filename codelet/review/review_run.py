@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.record import Record
-from codelet.review.conclude import concluded, joined, passing, set_aside
+from codelet.review.conclude import concluded, joined, passing, set_aside, why_below
 from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended
 from codelet.review.review_prompt import ASK, COMMITS, CONFIRM
@@ -210,15 +210,19 @@ class ReviewRun:
                 raise _HopelessError from None
             return
         self._answered.add(chunk.number)
-        from codelet.review.placing import placed
+        from codelet.review.placing import files_named, placed
 
         self._found[chunk.number] = []
+        names = list(dict.fromkeys(hunk.path for hunk in self._plan.hunks))
         for claim in claims:
-            finding, told = placed(claim, chunk)
+            finding, aside = placed(claim, chunk)
             if finding is not None:
                 self._found[chunk.number].append(finding)
-            if told is not None:
-                self._aside.append(told)
+            if aside is not None:
+                if below := why_below(aside, claim.confidence, self._options.gate):
+                    aside = aside.replace(kind="below", why=below)
+                path = next(iter(files_named(claim.path, names)), aside.path)
+                self._aside.append(aside.replace(path=path))
 
     def _join(self) -> None:
         """Join what all chunks brought and sift it, once."""
@@ -229,8 +233,8 @@ class ReviewRun:
         findings, below = passing(findings, self._options.gate)
         self._aside += [*twins, *below]
         for sieve in self._options.sieves:
-            findings, sifted = sieve(findings)
-            self._aside += sifted
+            findings, taken = sieve(findings)
+            self._aside += taken
         self._findings = findings
 
     async def _confirm(self, reviewer: Reviewer, number: int) -> None:

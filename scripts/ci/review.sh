@@ -7,7 +7,7 @@
 # The model and its key are in the environment, as codelet wants them: CODELET_MODEL, ANTHROPIC_API_KEY, …
 #
 # The exit status is that of `codelet review`: 0 clean, 1 findings at or above --fail-on, 2 used wrongly, 3 no answer from
-# the model, 4 a limit was reached, 5 not all of the change was reviewed. Only 0 and 1 are whole reviews.
+# the model, 4 a limit was reached, 5 not complete. Only 0 and 1 are whole reviews.
 set -u
 dir=${REVIEW_DIR:-codelet-review}
 mkdir -p -- "$dir" || exit 2
@@ -32,7 +32,7 @@ case $status in
   2) echo "review: the review was not started: see the line above" >&2 ;;
   3) echo "review: the model gave no answer: nothing was reviewed" >&2 ;;
   4) echo "review: a limit was reached: only a part was reviewed" >&2 ;;
-  5) echo "review: not everything was reviewed" >&2 ;;
+  5) echo "review: the review is not complete: see the report" >&2 ;;
   *) echo "review: codelet ended with status $status" >&2 ;;
 esac
 exit "$status"

@@ -55,7 +55,7 @@ def chunk(data: bytes = DIFF):
         ("total + 1", 5, 5, None),  # a part of a line
         ("    return total", 6, 6, None),  # repeated: the number decides
         ("    return total", 2, 2, None),  # beside a removed line
-        ("    return total", 9, 9, "demoted"),  # an unchanged line
+        ("    return total", 9, 9, "unchanged"),
         ("    return total", 7, 6, None),  # no such number: the nearest that was added
         ("    return   total + 1\n    return total", 5, 5, None),
         ("    5 +     return   total + 1\n    6 +     return total", 5, 5, None),  # with the gutter
@@ -64,16 +64,17 @@ def chunk(data: bytes = DIFF):
         ("    return   total + 1\n    return nothing", 5, None, "misplaced"),
         ("", 5, None, "misplaced"),
         ("   \n  ", 3, None, "misplaced"),
-        ("pass", 10, 10, "demoted"),
+        ("pass", 10, 10, "unchanged"),
         ("n t", 5, None, "misplaced"),  # too short for a part
     ],
 )
 def test_the_quote_decides(quote: str, given: int, line: int | None, kind: str | None) -> None:
     finding, told = placed(claim(quote, given), chunk())
-    assert (finding and finding.line, told and told.kind) == (line, kind)
-    if kind == "demoted":
-        assert finding is not None
-        assert finding.severity == "info"
+    state = told.kind if told is not None else "unchanged" if finding is not None and finding.unchanged else None
+    assert (finding and finding.line, state) == (line, kind)
+    assert finding is None or finding.severity == "high"
+    if told is not None:
+        assert (told.severity, told.explanation, told.quote) == ("high", "e", quote.strip("\n"))
 
 
 @pytest.mark.parametrize("path", ["app.py", "b/app.py", '"app.py"'])

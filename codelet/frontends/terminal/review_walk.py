@@ -9,6 +9,7 @@ from codelet.errors import ToolError
 from codelet.review.findings import Finding, Report, Severity
 from codelet.review.formats import telling
 from codelet.review.hunk_lines import lines_of
+from codelet.review.report_text import UNCHANGED
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.system.text import with_codes
 
@@ -66,7 +67,8 @@ class ReviewWalk:
         )
         rows: list[Text] = [*wrap(head, width)]
         confirmed = ", confirmed" if finding.verified else ""
-        facts = f"{finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed})"
+        unchanged = f", {UNCHANGED}" if finding.unchanged else ""
+        facts = f"{finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed}{unchanged})"
         rows += wrap_indented(Text(facts, "dim"), width, "  ")
         for line in with_codes(finding.explanation).split("\n"):
             rows += wrap_indented(Text(line), width, "  ")
@@ -98,7 +100,11 @@ def result_lines(report: Report) -> list[str]:
         telling.aside_sentence,
         telling.cost_sentence,
     )
-    return [line for tell in tellers if (line := tell(report))]
+    lines = [line for tell in tellers if (line := tell(report))]
+    for aside in report.unsettled:
+        body = with_codes(telling.unsettled_body(aside, report)).replace("\n\n", "\n")
+        lines.append(f"{aside.severity}  {telling.place(aside.path, aside.line)}  {body}")
+    return lines
 
 
 def ignore_edit(context: ToolContext, finding: Finding, comment: str) -> Arguments:

@@ -7,8 +7,9 @@ model or of a file begins a line.
 
 from __future__ import annotations
 
-from codelet.review.findings import Finding, HunkCoverage, Report, Severity
+from codelet.review.findings import Finding, HunkCoverage, Report, SetAside, Severity
 from codelet.review.formats import telling
+from codelet.review.report_text import unsettled_name
 from codelet.system.text import with_codes
 
 _COMMANDS: dict[Severity, str] = {
@@ -24,6 +25,7 @@ def github_annotations(report: Report) -> str:
     """The report as workflow commands; the last one says how the review came out."""
     lines = [
         *map(_finding, report.findings),
+        *(_unsettled(each, report) for each in report.unsettled),
         *map(_unreviewed, telling.not_reviewed(report)),
         _outcome(report),
     ]
@@ -32,8 +34,15 @@ def github_annotations(report: Report) -> str:
 
 def _finding(finding: Finding) -> str:
     title = f"{finding.title} ({finding.severity}, {finding.rule})"
-    text = finding.explanation or finding.title
+    text = telling.body(finding) if finding.unchanged else finding.explanation or finding.title
     return _command(_COMMANDS[finding.severity], text, finding.path, (finding.line, finding.end_line), title)
+
+
+def _unsettled(aside: SetAside, report: Report) -> str:
+    title = f"{aside.title} ({aside.severity}, {aside.rule}, {unsettled_name(aside)})"
+    span = (aside.line, aside.line) if aside.line is not None else None
+    path = telling.file_of(aside, report)
+    return _command(_COMMANDS[aside.severity], telling.unsettled_body(aside, report), path, span, title)
 
 
 def _unreviewed(hunk: HunkCoverage) -> str:

@@ -37,6 +37,11 @@ def code_quality(report: Report) -> str:
             {"begin": finding.line, "end": finding.end_line},
         )
         issues.append(_with_fingerprint(issue, print_, taken))
+    for aside in report.unsettled:
+        line = {"begin": aside.line or 1}
+        text = telling.unsettled_body(aside, report)
+        issue = _issue(aside.rule, text, _SEVERITIES[aside.severity], telling.unsettled_path(aside, report), line)
+        issues.append(_with_fingerprint(issue, _digest(aside.kind, aside.rule, aside.path, aside.quote), taken))
     for issue in _missing(report):
         place = issue["location"]
         print_ = _digest(_INCOMPLETE, place["path"], str(place["lines"]["begin"]), issue["description"])
@@ -49,7 +54,7 @@ def _missing(report: Report) -> list[dict[str, Any]]:
     places = telling.not_reviewed(report)
     issues = [_unreviewed(hunk) for hunk in places]
     if not issues and not telling.is_whole(report):
-        path = report.hunks[0].path if report.hunks else "."
+        path = telling.some_file(report)
         text = f"The review is not complete. {telling.incomplete_sentence(report)}"
         issues.append(_issue(_INCOMPLETE, text, "blocker", path, {"begin": 1}))
     return issues

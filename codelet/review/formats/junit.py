@@ -17,7 +17,12 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit(report: Report) -> str:
     """The report as one suite of test cases."""
-    cases = [*_files(report), *(_finding(each, report) for each in report.findings), *map(_ignored, _kept(report))]
+    cases = [
+        *_files(report),
+        *(_finding(each, report) for each in report.findings),
+        *(_unsettled(each, report) for each in report.unsettled),
+        *map(_ignored, _kept(report)),
+    ]
     if not telling.is_whole(report) and not telling.not_reviewed(report):
         case = _case("the review as a whole", "codelet.review")
         _child(case, "error", telling.incomplete_sentence(report), "incomplete")
@@ -72,6 +77,18 @@ def _finding(finding: Finding, report: Report) -> Element:
     limit = report.gate.fail_on
     if limit is not None and finding.weight >= weight(limit):
         _child(case, "failure", text, finding.severity, finding.title)
+    else:
+        SubElement(case, "system-out").text = _xml(text)
+    return case
+
+
+def _unsettled(aside: SetAside, report: Report) -> Element:
+    """An error if it makes the review incomplete: at or above `--fail-on`, or not confirmed."""
+    case = _case(f"{telling.place(aside.path, aside.line)} {aside.rule} ({aside.kind})", aside.path)
+    text = f"{aside.severity}\n{telling.unsettled_body(aside, report)}"
+    limit = report.gate.fail_on
+    if aside.kind == "unconfirmed" or (limit is not None and aside.weight >= weight(limit)):
+        _child(case, "error", text, aside.kind, aside.title)
     else:
         SubElement(case, "system-out").text = _xml(text)
     return case

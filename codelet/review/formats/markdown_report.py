@@ -10,6 +10,7 @@ import re
 
 from codelet.review.findings import Finding, HunkCoverage, Report, SetAside
 from codelet.review.formats import telling
+from codelet.review.report_text import UNCHANGED
 from codelet.system.text import with_codes
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
@@ -24,6 +25,9 @@ def markdown_report(report: Report) -> str:
     if report.findings:
         parts.append("## Findings")
         parts += map(_finding, report.findings)
+    if report.unsettled:
+        parts.append("## Findings without a place or a confirmation")
+        parts += [_unsettled(each, report) for each in report.unsettled]
     if missing := telling.not_reviewed(report):
         parts += ["## Not reviewed", _places(missing)]
     if skipped := [hunk for hunk in report.hunks if hunk.state == "skipped"]:
@@ -51,6 +55,8 @@ def _finding(finding: Finding) -> str:
     facts = [_code(finding.rule), _title(finding.category), f"confidence {finding.confidence:.2f}"]
     if finding.verified:
         facts.append("confirmed")
+    if finding.unchanged:
+        facts.append(UNCHANGED)
     parts = [
         f"### {finding.severity}: {_title(finding.title)}",
         f"{_code(where)} · {' · '.join(facts)}",
@@ -60,6 +66,18 @@ def _finding(finding: Finding) -> str:
         parts.append(_text(finding.explanation))
     if finding.suggestion:
         parts += ["Suggestion:", _fenced(finding.suggestion, "diff")]
+    return "\n\n".join(parts)
+
+
+def _unsettled(aside: SetAside, report: Report) -> str:
+    facts = [_code(telling.place(aside.path, aside.line)), _code(aside.rule), _title(telling.unsettled_state(aside))]
+    if telling.file_of(aside, report) is None:
+        facts.append("about the change as a whole")
+    parts = [f"### {aside.severity}: {_title(aside.title)}", " · ".join(facts)]
+    if aside.quote:
+        parts.append(_fenced(aside.quote, ""))
+    if aside.explanation:
+        parts.append(_text(aside.explanation))
     return "\n\n".join(parts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from codelet.review.findings import Finding, HunkCoverage, Report, Severity
+from codelet.review.findings import Finding, HunkCoverage, Report, SetAside, Severity
 from codelet.review.formats import telling
 
 _SEVERITIES: dict[Severity, str] = {
@@ -22,6 +22,7 @@ def rdjson(report: Report) -> str:
     """The report for `reviewdog -f=rdjson`; each hunk that was not reviewed is a diagnostic, too."""
     diagnostics = [
         *map(_diagnostic, report.findings),
+        *(_unsettled(each, report) for each in report.unsettled),
         *map(_unreviewed, telling.not_reviewed(report)),
     ]
     if not telling.is_whole(report) and not telling.not_reviewed(report):
@@ -39,14 +40,19 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
     return diagnostic
 
 
+def _unsettled(aside: SetAside, report: Report) -> dict[str, Any]:
+    span = _range(aside.line, aside.line) if aside.line is not None else None
+    path = telling.unsettled_path(aside, report)
+    return _entry(telling.unsettled_body(aside, report), path, span, aside.severity, aside.rule)
+
+
 def _unreviewed(hunk: HunkCoverage) -> dict[str, Any]:
     span = _range(hunk.new_start, hunk.new_start + hunk.new_lines - 1) if hunk.new_start else None
     return _entry(f"Not reviewed ({hunk.state}): {hunk.why}", hunk.path, span, "high", _INCOMPLETE)
 
 
 def _whole_run(report: Report) -> dict[str, Any]:
-    path = report.hunks[0].path if report.hunks else "."
-    return _entry(telling.incomplete_sentence(report), path, None, "high", _INCOMPLETE)
+    return _entry(telling.incomplete_sentence(report), telling.some_file(report), None, "high", _INCOMPLETE)
 
 
 def _entry(text: str, path: str, span: dict[str, Any] | None, severity: Severity, rule: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """SARIF 2.1.0, as code scanning services take it.
 
-What a comment in the code or the baseline set aside is there with a suppression. Where a review is not whole, the
+What a comment in the code or the baseline set aside is there with a suppression, what has no place or no confirmation
+with `unsettled` among its properties. Where a review is not whole, the
 invocation was not successful and a notification stands for each place that was not reviewed.
 """
 
@@ -33,7 +34,8 @@ _Suppression = Literal["inSource", "external"]
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run."""
     suppressed = [each for each in report.aside if each.kind in ("ignored", "known")]
-    rules = _rules(report, suppressed)
+    unsettled = report.unsettled
+    rules = _rules(report, [*suppressed, *unsettled])
     places = {rule["id"]: index for index, rule in enumerate(rules)}
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "codelet", "semanticVersion": __version__, "rules": rules}},
@@ -43,6 +45,7 @@ def sarif(report: Report) -> str:
         "results": [
             *(_result(finding, places) for finding in report.findings),
             *(_suppressed(each, places) for each in suppressed),
+            *(_unsettled(each, report, places) for each in unsettled),
         ],
         "properties": _facts(report),
     }
@@ -63,11 +66,11 @@ def _facts(report: Report) -> dict[str, Any]:
     }
 
 
-def _rules(report: Report, suppressed: list[SetAside]) -> list[dict[str, Any]]:
+def _rules(report: Report, aside: list[SetAside]) -> list[dict[str, Any]]:
     """One rule for each name that occurs, as grave as the gravest finding of it."""
     found: dict[str, tuple[Severity, set[str]]] = {}
     named = [(each.rule, each.severity, each.category) for each in report.findings]
-    for name, severity, category in [*named, *((each.rule, each.severity, "") for each in suppressed)]:
+    for name, severity, category in [*named, *((each.rule, each.severity, "") for each in aside)]:
         gravest, categories = found.get(name, (severity, set()))
         found[name] = (max(gravest, severity, key=weight), categories | {category} - {""})
     return [_rule(name, severity, sorted(categories)) for name, (severity, categories) in sorted(found.items())]
@@ -99,6 +102,7 @@ def _result(finding: Finding, places: dict[str, int]) -> dict[str, Any]:
         "category": finding.category,
         "confidence": finding.confidence,
         "verified": finding.verified,
+        "unchanged": finding.unchanged,
     }
     if (text := telling.replacement(finding)) is not None:
         result["fixes"] = [_fix(finding, text)]
@@ -110,6 +114,14 @@ def _suppressed(aside: SetAside, places: dict[str, int]) -> dict[str, Any]:
     result = _base(aside.rule, aside.severity, aside.title, places)
     result["locations"] = [_location(aside.path, {"startLine": aside.line} if aside.line is not None else None)]
     result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": aside.why}]
+    return result
+
+
+def _unsettled(aside: SetAside, report: Report, places: dict[str, int]) -> dict[str, Any]:
+    result = _base(aside.rule, aside.severity, telling.unsettled_body(aside, report), places)
+    region = {"startLine": aside.line} if aside.line is not None else None
+    result["locations"] = [_location(telling.unsettled_path(aside, report), region)]
+    result["properties"] = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
     return result
 
 

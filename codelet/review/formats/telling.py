@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from codelet.review.findings import SEVERITIES, AsideKind, Finding, HunkCoverage, Report, Severity
-from codelet.review.report_text import counted
+from codelet.review.findings import SEVERITIES, AsideKind, Finding, HunkCoverage, Report, SetAside, Severity
+from codelet.review.report_text import UNCHANGED, counted, unsettled_counts, unsettled_name
 from codelet.system.text import with_codes
 
+# Those without a place or a confirmation are told of as findings.
 _ASIDE: dict[AsideKind, str] = {
-    "misplaced": "quoted no line of the change",
-    "demoted": "lowered: on a line that was not changed",
     "duplicate": "joined with another one",
     "refuted": "refuted by a second look",
-    "unconfirmed": "not confirmed: the second look failed",
     "below": "under the least severity or confidence",
     "surplus": "over the number asked for",
     "ignored": "ignored by a comment in the code",
@@ -44,10 +42,14 @@ def severity_counts(severities: Iterable[Severity]) -> str:
 
 
 def result_sentence(report: Report) -> str:
-    """What was found, in one sentence that never calls an incomplete review clean."""
+    """What was found, in one or two sentences that never call an incomplete review clean."""
+    sentences = []
     if report.findings:
         kinds = severity_counts(finding.severity for finding in report.findings)
-        return f"{counted(len(report.findings), 'finding')}: {kinds}."
+        sentences.append(f"{counted(len(report.findings), 'finding')}: {kinds}.")
+    sentences += [f"{text}." for text in unsettled_counts(report)]
+    if sentences:
+        return " ".join(sentences)
     if is_whole(report):
         return "No findings." if report.coverage is not None else "There was nothing to review."
     return "No findings in what was reviewed."
@@ -77,8 +79,8 @@ def incomplete_sentence(report: Report) -> str:
 
 
 def aside_sentence(report: Report) -> str:
-    """How many findings were set aside, and why; empty where none were."""
-    kinds = [f"{number:,} {_ASIDE[kind]}" for kind, number in report.set_aside.items() if number]
+    """How many findings were set aside, and why; empty if none were."""
+    kinds = [f"{number:,} {_ASIDE[kind]}" for kind, number in report.set_aside.items() if number and kind in _ASIDE]
     told = f"Set aside: {'; '.join(kinds)}." if kinds else ""
     by_change = sum(each.by_change for each in report.aside)
     return f"{told} The change itself may have kept {counted(by_change, 'finding')} out." if by_change else told
@@ -112,7 +114,34 @@ def hunk_place(hunk: HunkCoverage) -> str:
 
 def body(finding: Finding) -> str:
     """Title and explanation as one text for formats that have a single message."""
-    return f"{finding.title}\n\n{finding.explanation}" if finding.explanation else finding.title
+    note = f"({UNCHANGED})" if finding.unchanged else ""
+    return "\n\n".join(filter(None, (finding.title, finding.explanation, note)))
+
+
+def unsettled_state(aside: SetAside) -> str:
+    """Why a finding is neither confirmed nor refuted."""
+    return f"{unsettled_name(aside)}: {aside.why}"
+
+
+def unsettled_body(aside: SetAside, report: Report) -> str:
+    """An unsettled finding as one text: title, explanation, quote, why it is unsettled, and an unknown file."""
+    named = "" if file_of(aside, report) else f"It names the file {on_one_line(aside.path)}."
+    return "\n\n".join(filter(None, (aside.title, aside.explanation, aside.quote, unsettled_state(aside), named)))
+
+
+def file_of(aside: SetAside, report: Report) -> str | None:
+    """The file of the change that a finding names; None if there is none, so that it is about the whole change."""
+    return aside.path if any(hunk.path == aside.path for hunk in report.hunks) else None
+
+
+def some_file(report: Report) -> str:
+    """A path for what is about the whole change, in formats that demand one."""
+    return report.hunks[0].path if report.hunks else "."
+
+
+def unsettled_path(aside: SetAside, report: Report) -> str:
+    """The path of an unsettled finding in formats that demand one."""
+    return file_of(aside, report) or some_file(report)
 
 
 def replacement(finding: Finding) -> str | None:

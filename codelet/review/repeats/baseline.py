@@ -14,10 +14,12 @@ from typing import Any
 
 from codelet.errors import UsageError
 from codelet.record import Record
+from codelet.review.conclude import set_aside
 from codelet.review.findings import SEVERITIES, Finding, SetAside, Severity
 from codelet.review.repeats.fingerprint import NewSides, digest, normalised
 
 _VERSION = 1
+_KNOWN = "it is in the baseline"
 _MOST_BYTES = 64 << 20
 _SURE_NEIGHBOURS = 2
 
@@ -52,7 +54,8 @@ class Baseline:
         self._met = self._matched(findings, paths)
         met = {id(finding) for finding in self._met.values()}
         known = [finding for finding in findings if id(finding) in met]
-        return [finding for finding in findings if id(finding) not in met], [_aside(finding) for finding in known]
+        new = [finding for finding in findings if id(finding) not in met]
+        return new, [set_aside(finding, "known", _KNOWN) for finding in known]
 
     def updated(self, findings: Sequence[Finding], sides: NewSides | None = None) -> Baseline:
         """The baseline after a run: what was met again, `findings` new, and the rest.
@@ -200,15 +203,3 @@ def _is_gone(entry: BaselineEntry, sides: NewSides) -> bool:
 
 def _digests(lines: Mapping[int, str]) -> Iterator[str]:
     return (digest(normalised(line)) for line in lines.values())
-
-
-def _aside(finding: Finding) -> SetAside:
-    return SetAside(
-        kind="known",
-        why="it is in the baseline",
-        rule=finding.rule,
-        title=finding.title,
-        severity=finding.severity,
-        path=finding.path,
-        line=finding.line,
-    )

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from codelet.record import Record
+from codelet.review.conclude import set_aside
 from codelet.review.findings import BY_NEW_COMMENT, Finding, SetAside
 from codelet.review.repeats.fingerprint import NewSides
 from codelet.system.text import one_line
@@ -59,17 +60,7 @@ def without_ignored(findings: Sequence[Finding], sides: NewSides) -> tuple[list[
         found = [each for each in _ignores(finding, sides) if finding.rule.lower() in each.rules]
         counts = min((each for each in found if each.reason), key=lambda each: each.new, default=None)
         if counts is not None:
-            aside.append(
-                SetAside(
-                    kind="ignored",
-                    why=counts.reason + BY_NEW_COMMENT * counts.new,
-                    rule=finding.rule,
-                    title=finding.title,
-                    severity=finding.severity,
-                    path=finding.path,
-                    line=finding.line,
-                )
-            )
+            aside.append(set_aside(finding, "ignored", counts.reason + BY_NEW_COMMENT * counts.new))
         elif found:
             kept.append(finding.replace(explanation=f"{finding.explanation}\n\n{_NO_REASON}".strip()))
         else:

@@ -10,6 +10,7 @@ import pytest
 from tests.support import repo as repositories
 from tests.support.recorded import STATUS, ask
 from tests.support.reviewing import Fault, reviewer
+from tests.support.reviews import finding, found, model
 from tests.support.script import Reply, Step
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
@@ -92,6 +93,18 @@ def test_ignore_writes_the_comment_once_it_is_approved(terminal: Terminal, repo:
     assert (repo / "shop.py").read_text() == f"def place(order):\n{written}    return order\n"
     ask(terminal, "/review", "1 of 1", STATUS)
     assert "Set aside: 1 ignored by a comment in the code." in terminal.text
+
+
+def test_a_finding_without_a_place_is_shown(repo: Path, home: Path) -> None:
+    repositories.write(repo, {"shop.py": "eval(order)\n"})
+    lost = finding("free(order)", 1, "shop.py", title="It is freed twice", severity="critical")
+    with ModelServer(model(found(lost))) as server:
+        variables = {"CODELET_API_BASE": server.openai, "CODELET_MODEL": "openai/scripted", "OPENAI_API_KEY": "key"}
+        with Terminal(cwd=repo, home=home, env=variables, rows=40, columns=80) as running:
+            running.wait_for(STATUS)
+            shown = ask(running, "/review", "free(order)", STATUS)
+    assert "critical  shop.py  It is freed twice" in shown and "INCOMPLETE" in shown
+    assert "It goes wrong for every input." in shown and "No findings" not in shown
 
 
 def test_what_is_no_change_is_said(terminal: Terminal) -> None:

@@ -128,6 +128,30 @@ def ended_early() -> Report:
     return Report(subject="what is staged", partial=True, error="the limit of $1 was reached", exit=4)
 
 
+def unsettled() -> Report:
+    """No finding on its lines: one without a place and without a file, one without a confirmation, one of no weight."""
+    gone = _aside("misplaced", "the file that it names is not in this part of the change", "lost-wakeup", None)
+    asked = _aside("unconfirmed", "the server did not answer", "code-injection", 22)
+    small = _aside("misplaced", "it quotes a line that was removed", "dead-code", None)
+    return whole().replace(
+        findings=(),
+        aside=(
+            gone.replace(
+                title="The waiter is not woken",
+                severity="critical",
+                path="src/pool.rs",
+                explanation="The counter\nis not lowered.",
+                quote="    self.idle -= 1;",
+            ),
+            asked.replace(title="Input is run as code", severity="high", quote="    eval(order)", explanation="It is."),
+            small.replace(title="A line that does nothing", severity="low", quote="    pass"),
+        ),
+        partial=True,
+        error="1 finding could not be confirmed or refuted; 1 finding has no place in the change",
+        exit=5,
+    )
+
+
 def clean() -> Report:
     """Everything was reviewed and nothing found."""
     return whole().replace(findings=(), aside=(), exit=0)
@@ -148,9 +172,18 @@ def hostile() -> Report:
         )
     )
     aside = _aside("ignored", EVIL, "rule", 1).replace(path=EVIL_PATH, title=EVIL)
+    placeless = _aside("misplaced", EVIL, "rule", None).replace(
+        path=EVIL_PATH, title=EVIL, explanation=f"{EVIL}\n::warning::x\n</pre><script>alert(1)</script>", quote=EVIL
+    )
     failed = _hunk(EVIL_PATH, 1, 2).replace(state="failed", why=EVIL)
     return whole().replace(
-        subject=EVIL, findings=(finding,), aside=(aside,), hunks=(failed,), gate=Gate(fail_on=None), error=EVIL, exit=5
+        subject=EVIL,
+        findings=(finding,),
+        aside=(aside, placeless),
+        hunks=(failed,),
+        gate=Gate(fail_on=None),
+        error=EVIL,
+        exit=5,
     )
 
 
@@ -170,4 +203,10 @@ def _aside(kind: str, why: str, rule: str, line: int | None) -> SetAside:
     )
 
 
-REPORTS = {"whole": whole(), "incomplete": incomplete(), "ended_early": ended_early(), "clean": clean()}
+REPORTS = {
+    "whole": whole(),
+    "incomplete": incomplete(),
+    "ended_early": ended_early(),
+    "clean": clean(),
+    "unsettled": unsettled(),
+}

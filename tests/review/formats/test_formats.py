@@ -25,7 +25,7 @@ from codelet.review.formats.rdjson import rdjson
 from codelet.review.formats.review_page import review_page
 from codelet.review.formats.sarif import sarif
 from codelet.review.formats.telling import is_whole, replacement
-from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, change, clean, hostile, incomplete, whole
+from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, change, clean, hostile, incomplete, unsettled, whole
 
 HERE = Path(__file__).parent
 SCHEMAS = HERE.parent / "schemas"
@@ -55,7 +55,7 @@ def schema_errors(name: str, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", WRITERS)
-@pytest.mark.parametrize("name", ["whole", "incomplete"])
+@pytest.mark.parametrize("name", ["whole", "incomplete", "unsettled"])
 def test_golden(form: str, name: str) -> None:
     """What a format looks like; CODELET_WRITE_GOLDEN=1 writes the files anew, for a person to read the difference."""
     text = re.sub(r'("semanticVersion": )"[^"]*"', r'\1"0"', WRITERS[form](REPORTS[name]))
@@ -94,13 +94,15 @@ def test_somebody_elses_reader_takes_the_sarif(name: str) -> None:
     reader = pytest.importorskip("sarif_pydantic")
     log = reader.Sarif.model_validate_json(sarif(ALL[name]))
     findings = ALL[name].findings
-    found = [(each.rule_id, each.locations[0].physical_location.region.start_line) for each in log.runs[0].results]
-    assert found[: len(findings)] == [(finding.rule, finding.line) for finding in findings]
+    results = log.runs[0].results[: len(findings)]
+    found = [(each.rule_id, each.locations[0].physical_location.region.start_line) for each in results]
+    assert found == [(finding.rule, finding.line) for finding in findings]
 
 
 def test_sarif_says_what_services_look_at() -> None:
     run = json.loads(sarif(whole()))["runs"][0]
-    first, second, ignored, known = run["results"]
+    first, second, ignored, known, misplaced = run["results"]
+    assert misplaced["properties"]["unsettled"] == "misplaced" and "suppressions" not in misplaced
     assert (first["level"], second["level"]) == ("error", "note")
     assert first["partialFingerprints"] == {"codeletReview/v1": "a" * 32}
     assert first["locations"][0]["physicalLocation"]["region"]["startLine"] == 22
@@ -136,6 +138,7 @@ NOT_WHOLE = {
     "an error alone": clean().replace(error="the limit was reached"),
     "ended early": REPORTS["ended_early"],
     "with findings": whole().replace(partial=True),
+    "without a place": unsettled(),
 }
 
 
@@ -184,7 +187,7 @@ def decoded(line: str) -> tuple[str, dict[str, str], str]:
 
 def test_annotations_survive_names_and_texts() -> None:
     lines = github_annotations(hostile()).splitlines()
-    assert len(lines) == 3, "nothing begins a line of its own"
+    assert len(lines) == 4, "nothing begins a line of its own"
     name, properties, text = decoded(lines[0])
     assert name == "error"
     assert properties["file"] == EVIL_PATH
@@ -192,7 +195,7 @@ def test_annotations_survive_names_and_texts() -> None:
     assert properties["title"].startswith("::error file=x::%0A <img")
     assert "\n::warning::x\n" in text
     assert "\x1b" not in "".join(lines) and "\u202e" not in "".join(lines)
-    assert decoded(lines[1])[1]["file"] == EVIL_PATH
+    assert all(decoded(line)[1]["file"] == EVIL_PATH for line in lines[1:3])
 
 
 def test_a_page_holds_no_markup_of_others() -> None:
@@ -227,7 +230,7 @@ def test_markdown_makes_nothing_of_others_texts() -> None:
         "text", "softbreak", "strong_open", "strong_close", "code_inline", "html_inline",
     }  # fmt: skip
     assert {child.content for child in inline if child.type == "html_inline"} <= {"<!-- -->", "<sub>", "</sub>"}
-    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2", "h3", "h2", "h2"]
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2", "h3", "h2", "h3", "h2", "h2"]
     assert "@everyone" not in markdown_report(hostile()).replace("```diff", "").split("Suggestion")[0]
     fences = [token.content for token in tokens if token.type == "fence"]
     assert fences[0] == "    eval(order)  # ```</pre><script>\n"
@@ -238,6 +241,64 @@ def test_a_quote_and_a_suggestion_come_through_markdown_word_for_word() -> None:
     fences = [token.content for token in tokens if token.type == "fence"]
     first = whole().findings[0]
     assert fences[:2] == [f"{first.quote}\n", first.suggestion]
+
+
+# How each format lists a finding by its title, and with what weight.
+LISTED: dict[str, Callable[[str, str], object]] = {
+    "sarif": lambda text, title: [
+        (each["level"], each["message"]["text"])
+        for each in json.loads(text)["runs"][0]["results"]
+        if title in each["message"]["text"] and "suppressions" not in each
+    ],
+    "gitlab": lambda text, title: [
+        (each["severity"], each["description"]) for each in json.loads(text) if title in each["description"]
+    ],
+    "rdjson": lambda text, title: [
+        (each["severity"], each["message"]) for each in json.loads(text)["diagnostics"] if title in each["message"]
+    ],
+    "github": lambda text, title: [
+        (line.split(" ")[0].strip(":"), decoded(line)[2])
+        for line in text.splitlines()
+        if title in decoded(line)[1]["title"]
+    ],
+    "junit": lambda text, title: [
+        (each[0].tag, each[0].text)
+        for each in ElementTree.fromstring(text).iter("testcase")
+        if len(each) and title in str(each[0].text)
+    ],
+    "markdown": lambda text, title: [("", part) for part in text.split("\n### ") if title in part.split("\n")[0]],
+    "html": lambda text, title: [
+        ("", part) for part in text.split('<div class="finding ') if f"> {title}</h3>" in part
+    ],
+}
+WEIGHTS = {
+    "sarif": ("error", "error", "note"), "gitlab": ("blocker", "critical", "minor"),
+    "rdjson": ("ERROR", "ERROR", "INFO"),
+    "github": ("error", "error", "notice"), "junit": ("error", "error", "system-out"), "markdown": ("", "", ""),
+    "html": ("", "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_what_has_no_place_or_no_confirmation_is_listed_with_all_that_is_known(form: str) -> None:
+    text = WRITERS[form](unsettled())
+    for each, expected in zip(unsettled().unsettled, WEIGHTS[form], strict=True):
+        ((weight, entry),) = LISTED[form](text, each.title)
+        assert weight == expected
+        for known in (each.quote.strip(), *each.explanation.split("\n")):
+            assert known in entry.replace("\\", "").replace("&#45;", "-")
+        if form in ("markdown", "html"):
+            assert each.path in entry
+
+
+def test_a_finding_names_its_file_or_none() -> None:
+    """Where a format demands a path the text names the file that the model named."""
+    placed = {each["check_name"]: each for each in json.loads(code_quality(unsettled()))}
+    assert placed["dead-code"]["location"]["path"] == "shop/orders.py"
+    assert "src/pool.rs" in placed["lost-wakeup"]["description"]
+    lines = [decoded(line)[1] for line in github_annotations(unsettled()).splitlines()]
+    assert [line.get("file") for line in lines[:3]] == [None, "shop/orders.py", "shop/orders.py"]
+    assert [line.get("line") for line in lines[:3]] == [None, "22", None]
 
 
 def test_junit_fails_only_what_the_gate_fails() -> None:
@@ -253,7 +314,7 @@ def test_gitlab_shows_each_of_two_findings_with_one_fingerprint() -> None:
     first = whole().findings[0]
     issues: list[dict[str, Any]] = json.loads(code_quality(whole().replace(findings=(first, first))))
     assert issues[0]["fingerprint"] == "a" * 32
-    assert len({issue["fingerprint"] for issue in issues}) == 2
+    assert len({issue["fingerprint"] for issue in issues}) == len(issues) == 3
     assert json.loads(code_quality(clean())) == []
 
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from codelet.export.page.rendering import COMMON_STYLE, rendered
 from codelet.record import Record
 from codelet.review.diff import FileDiff, Hunk
-from codelet.review.findings import Finding, HunkCoverage, Report
+from codelet.review.findings import UNSETTLED, Finding, HunkCoverage, Report
 from codelet.review.formats import telling
 from codelet.review.hunk_lines import lines_of
+from codelet.review.report_text import UNCHANGED
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.system.text import with_codes
 
@@ -67,7 +68,11 @@ def review_page(report: Report, change: ReviewedChange | None) -> str:
         files=files,
         missing=[(telling.hunk_place(hunk), hunk) for hunk in telling.not_reviewed(report)],
         skipped=[(telling.hunk_place(hunk), hunk) for hunk in report.hunks if hunk.state == "skipped"],
-        aside=[(telling.place(each.path, each.line), each) for each in report.aside],
+        unsettled=[
+            (telling.place(each.path, each.line), telling.unsettled_state(each), each) for each in report.unsettled
+        ],
+        unchanged=UNCHANGED,
+        aside=[(telling.place(each.path, each.line), each) for each in report.aside if each.kind not in UNSETTLED],
         place=lambda finding: telling.place(finding.path, finding.line, finding.end_line),
         key=id,
     )
