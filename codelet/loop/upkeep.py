@@ -110,8 +110,9 @@ class Upkeep:
         may answer meanwhile.
         """
         self._ask_before_long()
-        remarks = [events.Note(text) for each in self._extensions for text in each.remarks()]
-        return [*remarks, *await self._renewal.for_turn()]
+        notices, self._renewal.ledger.notices = self._renewal.ledger.notices, []
+        texts = [*notices, *(text for each in self._extensions for text in each.remarks())]
+        return [*map(events.Note, texts), *await self._renewal.for_turn()]
 
     def steer(self) -> list[events.Event]:
         """Between two steps: put what the user wrote meanwhile at the list's end, as messages of their own.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.context.reminders.test_reminders import IN_FRONT, kinds, reminder
@@ -128,3 +130,34 @@ def test_a_report_that_cannot_be_right_is_told_once(codelet: Codelet):
     assert done.exit == 0
     told = [line for line in done.complaints if "the provider counts" in line]
     assert len(told) == 1 and "is estimated instead" in told[0]
+
+
+def test_a_saved_session_switches_no_instructions_off_and_the_user_sees_what_it_switches(codelet: Codelet):
+    (codelet.cwd / "CLAUDE.md").write_text("Never deploy.\n")
+    codelet.server.script = lambda request: Reply("ok")
+    assert codelet("-p", "one", "--export", "s.json").exit == 0
+    document = saved(codelet.cwd / "s.json")
+    for off in (["claudeMd", "nestedClaudeMd"], ["claudeMd", "gitStatus", "unheard\x1bof"]):
+        document["reminders_off"] = off
+        (codelet.cwd / "theirs.json").write_text(json.dumps(document))
+        done = codelet("-p", "two", "--resume", "theirs.json")
+        assert done.exit == 0, done.err
+        sent = codelet.server.requests[-1]
+        assert "Never deploy." in reminder(sent, "claudeMd")
+        assert ("gitStatus" in kinds(sent)) is ("gitStatus" not in off)
+        told = [line for line in done.complaints if "reminders" in line or "claudeMd" in line]
+        assert len(told) == (2 if "gitStatus" in off else 1), done.err
+    document["reminders_off"] = []
+    (codelet.cwd / "theirs.json").write_text(json.dumps(document))
+    assert codelet("-p", "two", "--resume", "theirs.json").complaints == []
+
+
+def test_instructions_that_the_user_switched_off_stay_off_in_that_session(codelet: Codelet):
+    (codelet.cwd / "CLAUDE.md").write_text("Never deploy.\n")
+    codelet.server.script = lambda request: Reply("ok")
+    with codelet.terminal(**WIDE) as terminal:
+        terminal.line("/reminders claudeMd off")
+        terminal.settle()
+        terminal.line("first")
+        terminal.wait_for("ok")
+    assert "claudeMd" not in kinds(codelet.server.requests[0])

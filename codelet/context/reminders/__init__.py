@@ -49,14 +49,15 @@ class Source:
     same bytes while nothing has changed: it is part of the prefix that the provider caches. What stands in the `tail`
     is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
     through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
-    replaced. While it is off nothing is asked of it. A `momentary` text tells of the moment: it is another one in the
-    next run, so a replay does not compare it.
+    replaced. While it is off nothing is asked of it; what `instructs` only the user switches off, no saved session. A
+    `momentary` text tells of the moment: it is another one in the next run, so a replay does not compare it.
     """
 
     name: str
     zone: Zone = "tail"
     late: bool = False
     off: bool = False
+    instructs: bool = False
     quiet: bool = False
     momentary: bool = False
 
@@ -199,7 +200,9 @@ class ReminderLedger:
         self.sourced = frozenset(source.name for source in sources)
         self.at_first = frozenset(source.name for source in sources if source.off)
         self.quiet = frozenset(source.name for source in sources if source.quiet)
+        self.instructing = frozenset(source.name for source in sources if source.instructs)
         self.off = set(self.at_first)
+        self.notices: list[str] = []
         self._sent: dict[str, int] = {}
 
     @property
@@ -214,8 +217,22 @@ class ReminderLedger:
         return tuple(kind for kind in self.zones.types if kind in self.at_first - self.off)
 
     def switch(self, *, off: Iterable[str], on: Iterable[str]) -> None:
-        """Set the switches as a session was left."""
-        self.off = (self.off | set(off)) - set(on)
+        """Set the switches as a saved session has them, but for instructions, which no file switches off.
+
+        `notices` says what became of them.
+        """
+        before, on = set(self.off), self.at_first.intersection(on)
+        self.off = (self.off | (set(off) - self.instructing)) - on
+        if kept := self.instructing.intersection(off) - before:
+            self.notices.append(
+                f"the saved session had {_listed(kept)} switched off: instruction files are sent all the same"
+            )
+        changed = self.sourced & (self.off ^ before)
+        for word, names in (("off", changed & self.off), ("on", changed - self.off)):
+            if names:
+                back = "off" if word == "on" else "on"
+                undo = f"/reminders NAME {back} undoes it"
+                self.notices.append(f"the saved session switches {word} the reminders {_listed(names)}; {undo}")
 
     def count(self, parts: Parts) -> None:
         """A request with these reminders leaves."""
@@ -235,6 +252,10 @@ class ReminderLedger:
             tokens = estimate_message(message) if message else 0
             rows.append(ReminderRow(kind, text, tokens, self._sent.get(kind, 0), kind not in self.off))
         return rows
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 class _SourceFailed(CodeletError):

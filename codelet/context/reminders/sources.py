@@ -65,6 +65,7 @@ class ClaudeMd(Source):
 
     name = "claudeMd"
     zone = "head"
+    instructs = True
 
     def __init__(self, instructions: Instructions, touched: Touched) -> None:
         self._instructions = instructions
@@ -79,6 +80,7 @@ class NestedClaudeMd(Source):
     """The instructions of folders that came up in the middle of the turn. Nothing while claudeMd is switched off."""
 
     name = "nestedClaudeMd"
+    instructs = True
 
     def __init__(self, instructions: Instructions, touched: Touched) -> None:
         self._instructions = instructions
