@@ -206,6 +206,20 @@ def test_the_hook_holds_back_what_has_findings(
     assert len(server.requests) == asked, "neither was reviewed"
 
 
+def test_the_hook_reviews_a_history_that_the_remote_has_nothing_of(
+    work: Path, variables: dict[str, str], server: ModelServer, tmp_path: Path
+) -> None:
+    repo.git(tmp_path, "init", "-q", "--bare", "remote.git")
+    repo.git(work, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    repo.commit(work, {"shop.py": FAULTY})
+    hook = work / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    shutil.copy(CI / "pre-push", hook)
+    held = shell("git", "push", "-q", "origin", "main", cwd=work, env=variables)
+    assert held.returncode != 0 and "shop.py:2" in held.stdout, held.stderr
+    assert repo.git(tmp_path / "remote.git", "branch") == ""
+
+
 def test_codelets_own_last_change_is_reviewed(tmp_path: Path) -> None:
     """The gate's own review: a scripted model stands in for a live one."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():

@@ -53,7 +53,7 @@ async def check_repository(folder: Path) -> None:
 async def pair_of(folder: Path, words: str, patience: float = PATIENCE) -> CommitPair:
     """`BASE..HEAD`, `BASE...HEAD` (from their merge base), or one commit with its first parent. Raises UsageError.
 
-    git has `patience` seconds for each answer.
+    `BASE` may be the id of the empty tree, for a history from its first commit on. git has `patience` seconds for each answer.
     """
     await check_repository(folder)
     if words.startswith(".."):
@@ -65,6 +65,8 @@ async def pair_of(folder: Path, words: str, patience: float = PATIENCE) -> Commi
         return CommitPair(await _merge_base(folder, base, head, one), head)
     if ".." in words:
         one, _, other = words.partition("..")
+        if one == EMPTY_TREE:
+            return CommitPair(EMPTY_TREE, await _commit(folder, other or "HEAD"))
         return CommitPair(await _commit(folder, one), await _commit(folder, other or "HEAD"))
     head = await _commit(folder, words, patience)
     parent = await _first_parent(folder, head, patience)
