@@ -159,6 +159,18 @@ class Compaction(Event, kw_only=True):
     note: str = ""
 
 
+class Handoff(Event, kw_only=True):
+    """The model was asked for a handoff in a request of its own, which the next compaction uses.
+
+    `usage` is what that used, None if it is unknown; it also counts in the turn's. `prepared` says whether there was an
+    answer.
+    """
+
+    type: ClassVar[str] = "handoff"
+    usage: Usage | None
+    prepared: bool
+
+
 class Interrupted(Event, kw_only=True):
     """The user stopped the turn. Each tuple holds tool call ids of the step in hand.
 

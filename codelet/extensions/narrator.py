@@ -13,6 +13,7 @@ from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension
 from codelet.messages import Message, text_of, user
 from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
+from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -42,20 +43,12 @@ class Narrator(Extension):
         self._ahead: tuple[list[Message], asyncio.Task[str]] | None = None
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
-        self._spend: Callable[[Usage | None, int], object]
-        self._may_spend: Callable[[], bool]
-        self._affords: Callable[[], bool]
+        self._meter: Any
 
     def attach(self, session: Any) -> None:
         """Speak for the session's compactor, at the session's cost."""
         session.compactor.narrator = self
-        self._provider, self._request, self._spend = (
-            lambda: session.provider,
-            session.upkeep.request,
-            session.meter.count,
-        )
-        self._may_spend = lambda: session.meter.limits.max_cost is None
-        self._affords = lambda: session.meter.affords(_LARGEST)
+        self._provider, self._request, self._meter = lambda: session.provider, session.upkeep.request, session.meter
 
     @cached_property
     def _breaker(self) -> Breaker:
@@ -67,8 +60,8 @@ class Narrator(Extension):
     @property
     def available(self) -> bool:
         """Whether a model may be asked now."""
-        wanted = self._always or (self._may_spend() and not self._provider().origin.startswith("replay:"))
-        return wanted and self._affords() and self._breaker.allows(self._turn)
+        may_spend = self._meter.limits.max_cost is None and not self._provider().origin.startswith("replay:")
+        return (self._always or may_spend) and self._meter.affords(_LARGEST) and self._breaker.allows(self._turn)
 
     def new_turn(self) -> None:
         """A user's prompt came in: the circuit breaker counts turns."""
@@ -117,6 +110,7 @@ class Narrator(Extension):
         request = self._request(messages).replace(max_output=_LARGEST)
         pieces: list[str] = []
         used: Usage | None = None
+        prepared = False
         try:
             async with asyncio.timeout(self._limit), aclosing(self._provider().stream(request)) as chunks:
                 async for chunk in chunks:
@@ -126,9 +120,10 @@ class Narrator(Extension):
                         used = chunk.usage
                     elif isinstance(chunk, FinishChunk) and chunk.reason == "refused":
                         pieces.clear()
+            prepared = not is_blank("".join(pieces))
         finally:
             if used is not None or pieces:
-                self._spend(used, estimate_text("".join(pieces)))
+                self._meter.count_handoff(used, estimate_text("".join(pieces)), prepared=prepared)
         return "".join(pieces)
 
 

@@ -123,6 +123,7 @@ class Meter:
         self._window = window
         self._cache = cache
         self._doubted = False
+        self._handoffs: list[events.Handoff] = []
 
     @property
     def out_of_time(self) -> str:
@@ -254,6 +255,17 @@ class Meter:
         usage = usage if usage is not None and usage.known else None
         self._record(usage)
         self._hold(usage, written)
+
+    def count_handoff(self, usage: Usage | None, written: int, *, prepared: bool) -> None:
+        """Count a request for a handoff, which runs beside the turn's own; `usage` and `written` are as in `count`."""
+        self.count(usage, written)
+        known = usage if usage is not None and usage.known else None
+        self._handoffs.append(events.Handoff(usage=known, prepared=prepared))
+
+    def handoffs(self) -> list[events.Handoff]:
+        """The requests for a handoff that have ended, each once."""
+        ended, self._handoffs = self._handoffs, []
+        return ended
 
     def _record(self, usage: Usage | None) -> None:
         """Add to what is told."""

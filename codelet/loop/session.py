@@ -396,5 +396,5 @@ class Session:
             async for event in steps:
                 self.watch(event)
                 yield event
-        for event in await self.upkeep.between_turns():
+        for event in [*self.meter.handoffs(), *await self.upkeep.between_turns()]:
             yield event

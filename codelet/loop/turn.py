@@ -72,6 +72,13 @@ class TurnState:
         if self.reply is not None:
             self.usage += self.meter.broke_off(self.reply) or Usage()
 
+    def handoffs(self) -> list[events.Handoff]:
+        """The requests for a handoff that have ended since the last look; they count in the turn's usage."""
+        ended = self.meter.handoffs()
+        for handoff in ended:
+            self.usage += handoff.usage or Usage()
+        return ended
+
     def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
         """The turn's last event."""
         return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
@@ -220,19 +227,25 @@ async def run_turn(
                     yield event
         for event in [*await upkeep.learnt(), *await upkeep.between_turns()]:
             yield event
+        for event in turn.handoffs():
+            yield event
         yield turn.end("done")
     except asyncio.CancelledError:
         yield turn.settle()
+        for event in turn.handoffs():
+            yield event
         yield turn.end("interrupted")
         raise
     except ProviderError as error:
         error.args = (toolbox.masker.mask(str(error)),)
         turn.settle(str(error))
+        for event in turn.handoffs():
+            yield event
         yield turn.end("failed", str(error))
         raise
     except LimitReached as error:
         turn.settle(str(error))
-        for event in upkeep.said():
+        for event in [*upkeep.said(), *turn.handoffs()]:
             yield event
         yield turn.end("limit", str(error))
         raise
@@ -260,6 +273,8 @@ async def _before_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     async with aclosing(turn.upkeep.before_step(turn.overflow == "now")) as preparation:
         async for event in preparation:
             yield event
+    for handoff in turn.handoffs():
+        yield handoff
     if turn.overflow == "now":
         turn.overflow = "handled"
 

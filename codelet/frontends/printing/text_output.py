@@ -53,6 +53,9 @@ class TextOutput:
                 self._progress(event.note)
             case events.Compaction(phase="stopped"):
                 self._progress(f"context not compacted: {event.note}")
+            case events.Handoff():
+                used = f": {event.usage.total:,} tokens" if event.usage is not None else ""
+                self._progress(f"handoff {'prepared' if event.prepared else 'failed'}{used}")
             case events.Note():
                 self._progress(event.text, _NOTE_LENGTH)
             case events.Retry():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.moments import asks_for_narrative
 from tests.support.recorded import STATUS, Start, ask, step
-from tests.support.script import Reply, Step, Stop
+from tests.support.script import Reply, Step, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
 
@@ -111,3 +111,28 @@ def test_a_compaction_and_an_aside_that_are_stopped_say_so(
         terminal.until(lambda: "beside the work" in model_server.requests[-1].body.decode())
         terminal.key("esc")
         terminal.wait_for("· stopped; the conversation is as it was")
+
+
+def test_a_handoff_that_is_asked_for_ahead_has_a_row(
+    model_server: ModelServer, repo: Path, home: Path, tmp_path: Path
+) -> None:
+    said = " ".join(f"word{number}" for number in range(1_000))
+
+    def answer(request: Recorded) -> Step:
+        if asks_for_narrative(request):
+            return Reply("Goal: go on", usage=Tokens(total_input=14_000, output=1_000))
+        size = len(request.body) // 4
+        return Reply(said, usage=Tokens(total_input=size, output=2_000))
+
+    model_server.script = answer
+    arguments = ("--model", "openai/scripted", "--api-base", model_server.openai, "--narrative", "on")
+    with Terminal(
+        *arguments, "--budget", "20000", cwd=repo, home=home, env={"OPENAI_API_KEY": "k"}, columns=80
+    ) as terminal:
+        for number in range(12):
+            terminal.wait_for(STATUS)
+            terminal.line(f"prompt {number}")
+            terminal.until(lambda turn=number: terminal.scrollback.count("1 step ·") > turn)
+            if "handoff" in terminal.settle(0.1):
+                break
+        assert "· handoff prepared: 15k tokens\n" in terminal.scrollback

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from codelet.context.tokens.budget import percent_of
-from codelet.events import Compaction, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
+from codelet.events import Compaction, Handoff, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
@@ -43,6 +43,12 @@ def _when(event: Retry, seconds: float) -> str:
 def note_rows(event: Note, width: int, signs: Signs) -> list[Text]:
     """A sentence that the user should know."""
     return wrap_behind_sign(Text(f"{signs.note} {one_line(event.text, 1_000)}", QUIET), width)
+
+
+def handoff_rows(event: Handoff, signs: Signs) -> list[Text]:
+    """That a handoff was asked for, and what it took."""
+    what = "handoff prepared" if event.prepared else "handoff failed"
+    return [Text(f"{signs.note} {what}{f': {tokens(event.usage.total)} tokens' if event.usage else ''}", QUIET)]
 
 
 def reminder_rows(events: Sequence[Reminder], width: int, signs: Signs) -> list[Text]:

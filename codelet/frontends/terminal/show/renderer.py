@@ -236,6 +236,8 @@ class Renderer:
             case events.Note():
                 self._failure = ""
                 self._say("note", event_rows.note_rows(event, self.width, self.signs))
+            case events.Handoff():
+                self._say("note", event_rows.handoff_rows(event, self.signs))
             case events.Steering(text=text):
                 self.keep_prompt(text)
                 self.say_prompt(text)
