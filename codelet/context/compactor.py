@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from codelet.loop.conversation import Conversation, Parts
 
 
+_PINNED = "message {number} is pinned: /unpin {number}, then {what}"
 _UNDO_STEPS = 5
 _FRUITLESS = 2
 _LEAST_ENTRIES = 10
@@ -210,11 +211,17 @@ class Compactor:
         return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
 
     def undo(self) -> events.Compaction | None:
-        """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done."""
+        """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done.
+
+        Raises UsageError if a message that was pinned since would go: a summary.
+        """
         conversation, body = self._conversation, self._conversation.body
         while self._undo:
             last = self._undo.pop()
             if len(body) >= len(last.after) and all(map(is_, last.after, body)):
+                if last.what == "compaction" and (pinned := self.pinned_outside(last.before, last.after)):
+                    self._undo.append(last)
+                    raise UsageError(_PINNED.format(number=pinned[0], what="undo the compaction"))
                 before = self._window.size(conversation)
                 conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was taken back")
                 self._pins.taken_back(last.before, last.after, conversation.body)
@@ -277,9 +284,11 @@ class Compactor:
         """Take a message out, a call with its results; return the numbers that went. `undo` puts them back.
 
         They do not go into the archive, and what the archive has of them is removed: the model is not to find again
-        what the user dropped.
+        what the user dropped. Raises UsageError if one of them is pinned.
         """
         first, gone = self._unit(number)
+        if (pinned := next((place for place, each in enumerate(gone, first) if each in self._pins), None)) is not None:
+            raise UsageError(_PINNED.format(number=pinned, what=f"drop {number}"))
         taken = [entry for message in gone for entry in self.archive.take_out(message)] if self.archived else ()
         before, start = list(self._conversation.body), first - len(self._conversation.head)
         after = [*before[:start], *before[start + len(gone) :]]
@@ -291,6 +300,16 @@ class Compactor:
     def is_pinned(self, message: Message) -> bool:
         """Whether the user pinned this message."""
         return message in self._pins
+
+    def pinned_outside(self, kept: Sequence[Message], among: Sequence[Message] | None = None) -> list[int]:
+        """The numbers of the pinned messages that are not in `kept`; only of those in `among`, if given."""
+        there = set(map(id, kept))
+        wanted = None if among is None else set(map(id, among))
+        return [
+            number
+            for number, message in enumerate(self._conversation.messages)
+            if message in self._pins and id(message) not in there and (wanted is None or id(message) in wanted)
+        ]
 
     @property
     def pins(self) -> tuple[int, ...]:

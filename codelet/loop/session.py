@@ -33,7 +33,7 @@ from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
-from codelet.loop.conversation import Conversation, Messages
+from codelet.loop.conversation import Checkpoint, Conversation, Messages
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import OpenTurn, Standby, end_of, run_turn
@@ -245,12 +245,23 @@ class Session:
         """
         return self._turn_in_hand.begin(self._turn(self._go_on))
 
-    def rewind(self, prompts: int = 1) -> str | None:
-        """Go back to before the last so many prompts; gives the first, None if there is none. Files stay."""
+    def rewind(self, prompts: int = 1, *, unpin: bool = False) -> str | None:
+        """Go back to before the last so many prompts; gives the first, None if there is none. Files stay.
+
+        Raises UsageError if a pinned message would go, unless `unpin` allows it.
+        """
+        points = self.conversation.checkpoints
+        pinned = self.pinned_after(points[-prompts]) if 0 < prompts <= len(points) and not unpin else []
+        if pinned:
+            raise UsageError(f"message {pinned[0]} is pinned and would go: unpin it, or pass unpin=True")
         asked = self.conversation.back(prompts)
         if asked is not None:
             self.compactor.went_back()
         return asked
+
+    def pinned_after(self, point: Checkpoint) -> list[int]:
+        """The numbers of the pinned messages that going back to this point removes."""
+        return self.compactor.pinned_outside(point.parts.body)
 
     def clear(self) -> None:
         """Forget the conversation; usage and cost go on."""

@@ -12,7 +12,7 @@ from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import ProviderError, UsageError
 from codelet.extensions.narrator import Narrator
-from codelet.messages import assistant, tool_call, unpaired, user
+from codelet.messages import assistant, kind_of, tool_call, unpaired, user
 from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
@@ -159,6 +159,39 @@ async def test_a_drop_takes_call_and_results_and_can_be_taken_back(open_session:
     await turn(session, "more")
     assert session.compactor.undo() is not None
     assert session.messages[: len(before) - 1] == before[:-1]
+
+
+async def test_a_pinned_message_is_never_removed_without_a_word(open_session: Open):
+    """Neither by a drop of another message of its step, nor by going back, nor by undoing a compaction."""
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 1)
+    provider.answers.append(Answer("both", [("look", {"lines": 3}), ("broken", {"why": "x"})]))
+    await turn(session, "go")
+    result = place_of(session, "x is not there")
+    session.compactor.pin(result - 1)
+    before = list(session.messages)
+    for number in (result - 2, result - 1, result):
+        with pytest.raises(UsageError, match=f"/unpin {result - 2}"):
+            session.compactor.drop(number)
+    with pytest.raises(UsageError, match=f"message {result - 2} is pinned"):
+        session.rewind()
+    assert session.messages == before and session.compactor.pins == (result - 2, result - 1, result)
+    session.compactor.unpin(result)
+    assert session.compactor.drop(result) == [result - 2, result - 1, result]
+    session.compactor.pin(place_of(session, "go"))
+    assert session.rewind(unpin=True) == "go" and session.compactor.pins == ()
+
+
+async def test_a_pinned_summary_is_not_undone(open_session: Open):
+    session, provider = open_session(window=24_000)
+    await fill(session, provider, 8, lines=80)
+    await compacted(session)
+    number = next(n for n, message in enumerate(session.messages) if kind_of(message) == "segment")
+    session.compactor.pin(number)
+    with pytest.raises(UsageError, match=f"/unpin {number}"):
+        session.compactor.undo()
+    session.compactor.unpin(number)
+    assert session.compactor.undo() is not None
 
 
 async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open_session: Open):

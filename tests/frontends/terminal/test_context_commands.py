@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.moments import asks_for_narrative
 from tests.support.recorded import STATUS, Start, ask, step
 from tests.support.script import Reply, Step, Stop, Tokens
@@ -42,6 +44,11 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     assert "system-reminder" not in terminal.scrollback
     ask(terminal, "/pin x", "name one message by its number")
     ask(terminal, "/pin 0", "is the reminder")
+    call = int(numbers["tool"]) - 1
+    ask(terminal, f"/pin {call}", f"message {call} stays word for word")
+    ask(terminal, f"/drop {numbers['tool']}", f"message {call} is pinned: /unpin {call}")
+    assert "pinned" in ask(terminal, "/context", "calls read")
+    ask(terminal, f"/unpin {call}", "no longer pinned")
     gone = ask(terminal, f"/drop {numbers['tool']}", "are gone", "tool,", "Use tabs.")
     assert "calls read" not in ask(terminal, "/context", "the first prompt")
     assert "messages" in gone
@@ -82,6 +89,15 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     for wrong in ("/compact --nonsense", "/compact -5k", "/compact --preview -20%"):
         ask(terminal, wrong, "✗ /compact takes a size (20k, 30%) and what matters in your words, or --preview")
         assert "compacting" not in terminal.settle(0.1).rpartition(wrong)[2]
+
+
+@pytest.mark.parametrize("command", ["/rewind 1", "/redo"])
+def test_going_back_says_what_pins_go(start: Start, command: str) -> None:
+    terminal = start(step("First."), step("Second."))
+    terminal.wait_for(STATUS)
+    ask(terminal, "the first prompt", "First.", "1 step")
+    ask(terminal, "/pin 2", "stays word for word: assistant,")
+    ask(terminal, command, "1 pinned message")
 
 
 def test_a_compaction_and_an_aside_that_are_stopped_say_so(

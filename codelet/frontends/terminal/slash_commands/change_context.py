@@ -72,7 +72,11 @@ def _preview(screen: Screen, session: Session, instruction: str, size: Size | No
 
 async def uncompact(repl: ReplControls, argument: str) -> None:
     """Put back what the last compaction took out."""
-    event = repl.session.compactor.undo()
+    try:
+        event = repl.session.compactor.undo()
+    except UsageError as error:
+        repl.screen.fail(str(error))
+        return
     if event is None:
         repl.screen.note("there is no compaction to take back")
     else:

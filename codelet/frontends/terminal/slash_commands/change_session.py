@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.errors import EXIT_DONE, CodeletError
+from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.theme import THEMES
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.protocol import EFFORTS
@@ -170,11 +171,14 @@ async def continue_turn(repl: ReplControls, argument: str) -> None:
 
 async def redo(repl: ReplControls, argument: str) -> None:
     """Rewind, and send the same prompt again."""
-    prompt = repl.session.rewind()
+    point = repl.session.conversation.latest
+    pinned = 0 if point is None else len(repl.session.pinned_after(point))
+    prompt = repl.session.rewind(unpin=True)
     if prompt is None:
         repl.screen.note("there is no prompt to send again")
         return
-    repl.screen.note(f"again: {one_line(repl.session.mask(prompt), 60)}")
+    unpinned = f" ({plural(pinned, 'pinned message')} went, too)" if pinned else ""
+    repl.screen.note(f"again: {one_line(repl.session.mask(prompt), 60)}{unpinned}")
     await repl.turn(repl.session.send(prompt))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from codelet import prompt
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.builtin import file_history
+from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_changes import change_words, changed_rows
 from codelet.frontends.terminal.slash_commands.show_session import styled
@@ -102,9 +103,11 @@ async def rewind(repl: ReplControls, argument: str) -> None:
             screen.note(_NO_CHANGE)
         return
     repl.can_resume = False
-    repl.prefill = session.rewind(prompts) or ""
+    pinned = len(session.pinned_after(point))
+    repl.prefill = session.rewind(prompts, unpin=True) or ""
     stay = "" if what == "both" else "; files stay as they are"
-    screen.note(f"back before {'the last prompt' if prompts == 1 else 'that prompt'}{stay}")
+    unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""
+    screen.note(f"back before {'the last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
 
 
 async def undo(repl: ReplControls, argument: str) -> None:
