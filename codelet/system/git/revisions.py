@@ -53,7 +53,8 @@ async def check_repository(folder: Path) -> None:
 async def pair_of(folder: Path, words: str, patience: float = PATIENCE) -> CommitPair:
     """`BASE..HEAD`, `BASE...HEAD` (from their merge base), or one commit with its first parent. Raises UsageError.
 
-    `BASE` may be the id of the empty tree, for a history from its first commit on. git has `patience` seconds for each answer.
+    `BASE` may be the id of the empty tree, for a history from its first commit on. git has `patience` seconds for each
+    answer.
     """
     await check_repository(folder)
     if words.startswith(".."):
