@@ -43,6 +43,11 @@ NOT_AS_ASKED = (
     "Your answer does not meet the JSON Schema: {problem}\nGive it again, whole, as one JSON value and nothing else."
 )
 
+CALL_IN_TEXT = (
+    "Your answer ends with a call of {name} that is written as text, so nothing was run. Call the tool with a real "
+    "tool call. If you did not mean to call it, give your answer again without the call at its end."
+)
+
 MORE_INSTRUCTIONS = "Instructions of folders that you began to work in this turn; for files there.\n\n{body}"
 CODED = "[invisible characters are written here as codes, such as \\u202e]"
 TURN_START = "the start of this turn"

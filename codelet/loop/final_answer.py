@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from codelet.loop.turn import TurnState
 
 _LONGEST_REFUSAL = 1_000
+_LONGEST_NAME = 80
+_CALL_IN_TEXT = "the model wrote a call of {name} as text, so nothing was run"
+_CALLS_AS_TEXT = "name another --model, or have the server parse tool calls (vLLM: --enable-auto-tool-choice)"
 _PAUSED = "the provider paused the answer: it is not finished"
 _UNMET = "the answer does not meet the schema, also when asked again: {problem}"
 _REFUSED = "the model or the provider's content filter refused to answer"
@@ -61,11 +64,33 @@ def final_or_again(turn: TurnState, reply: Reply) -> events.Retry | None:
         raise NoAnswer(_PAUSED)
     required = turn.upkeep.required
     problem = None if required is None else required.objection(reply.text)
+    if (required is None or problem is not None) and (again := _call_in_text(turn, reply.text)) is not None:
+        return again
     if problem is not None and turn.objected:
         raise NoAnswer(_UNMET.format(problem=problem))
     turn.meter.check()
     if problem is None:
         return None
     turn.open = turn.objected = True
-    turn.conversation.append(user(prompt.NOT_AS_ASKED.format(problem=problem)))
-    return events.Retry(attempt=2, attempts=2, wait=0.0, reason=f"the answer does not meet the schema: {problem}")
+    says = prompt.NOT_AS_ASKED.format(problem=problem)
+    return _once_more(turn, says, f"the answer does not meet the schema: {problem}")
+
+
+def _call_in_text(turn: TurnState, text: str) -> events.Retry | None:
+    """Ask once for a real call if the answer ends in one that was written as text. Raises NoAnswer the second time."""
+    from codelet.loop.call_in_text import called_in_text
+
+    name = called_in_text(text) if turn.toolbox.schemas else None
+    if name is None or turn.toolbox.tool_named(name) is None:
+        return None
+    why = _CALL_IN_TEXT.format(name=one_line(name, _LONGEST_NAME))
+    if turn.wrote_call:
+        raise NoAnswer(f"{why}, also when asked again; {_CALLS_AS_TEXT}")
+    turn.meter.check()
+    turn.open = turn.wrote_call = True
+    return _once_more(turn, prompt.CALL_IN_TEXT.format(name=name), why)
+
+
+def _once_more(turn: TurnState, says: str, reason: str) -> events.Retry:
+    turn.conversation.append(user(says))
+    return events.Retry(attempt=2, attempts=2, wait=0.0, reason=reason)

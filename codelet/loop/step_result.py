@@ -36,6 +36,7 @@ async def act_on(turn: TurnState, reply: Reply) -> AsyncGenerator[events.Event, 
             async for event in results:
                 yield event
         _after_calls(turn)
+        turn.wrote_call = False
     elif (again := final_or_again(turn, reply)) is not None:
         yield again
 

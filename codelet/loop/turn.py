@@ -50,6 +50,7 @@ class TurnState:
         self.overflow: Literal["no", "now", "handled"] = "no"
         self.asked_again = False
         self.objected = False
+        self.wrote_call = False
         self.open = True
 
     @property
