@@ -125,10 +125,15 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
 
 
 async def _head(folder: Path) -> str | None:
-    """The id of HEAD; None before the first commit and outside a repository."""
+    """The id of HEAD; None before the first commit and outside a repository.
+
+    Raises UsageError for a repository of another owner: `git diff` in front of a pipe fails there and writes no diff.
+    """
     answer = await run_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if answer is not None and answer.broken_off:
         raise UsageError(f"the newest commit is not known: {answer.broken_off}")
+    if answer is not None and answer.foreign_owner:
+        raise UsageError(answer.foreign_owner)
     return answer.stdout.decode("ascii", "replace").strip() or None if answer and answer.exit_code == 0 else None
 
 

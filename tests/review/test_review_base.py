@@ -168,8 +168,10 @@ def test_empty_words_and_ranges_without_a_base(server: ModelServer, clone: Path,
     assert done.err.strip()
 
 
-@pytest.mark.parametrize("words", [(), ("--staged",), ("HEAD",), ("--base", "main"), ("--uncommitted",)])
+@pytest.mark.parametrize(
+    "words", [(), ("--staged",), ("HEAD",), ("--base", "main"), ("--uncommitted",), ("--diff", "-")]
+)
 def test_a_repository_of_another_owner_is_named(server: ModelServer, clone: Path, words: tuple[str, ...]) -> None:
-    done = review(server, clone, *words, env={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"})
+    done = review(server, clone, *words, env={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}, stdin=b"")
     assert (done.exit, done.out) == (2, "")
     assert "dubious ownership" in done.err and f"safe.directory {clone}" in done.err

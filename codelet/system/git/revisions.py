@@ -44,6 +44,8 @@ class AmbiguousName(UsageError):
 async def check_repository(folder: Path) -> None:
     """Raise UsageError with the reason if git reads no repository around `folder`."""
     answer = await run_git(folder, "rev-parse", "--git-dir")
+    if answer is not None and answer.foreign_owner:
+        raise UsageError(answer.foreign_owner)
     if answer is None or answer.exit_code != 0:
         why = await why_not_read(folder)
         reason = f": {why}" if why else "; --diff FILE reviews a diff without one"
