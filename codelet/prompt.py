@@ -86,6 +86,7 @@ PICTURE_SENT = "[picture {number}: {name}, {width} × {height} pixels]"
 PICTURES_OF_RESULTS = "[what the calls before showed: {names}]"
 PICTURES_FOLLOW = "[the pictures follow]"
 PICTURES_NOT_SHOWN = "[you take no pictures: none is shown here]"
+PICTURES_REFUSED = "[the server refused a picture of this message: it is not shown here]"
 PICTURES_DROPPED = "[the picture was dropped from here to save room; look at the file again if you need it]"
 ATTACHED_FILE = '\n\n<file name="{name}">\n{text}\n</file>'
 ATTACHED_LARGE = "\n\n[{name} has {size:,} bytes and is not attached whole: read what you need of it]"

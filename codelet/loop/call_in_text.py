@@ -44,8 +44,8 @@ def called_in_text(text: str) -> str | None:
     """
     for opening, closing in _FORMS:
         last: re.Match[str] | None = None
-        for last in re.finditer(opening, text, re.MULTILINE):
-            pass
+        for found in re.finditer(opening, text, re.MULTILINE):
+            last = found
         if last is None:
             continue
         end = re.compile(closing).search(text, last.end())

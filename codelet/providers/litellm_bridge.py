@@ -169,15 +169,18 @@ class LiteLLMProvider:
         return True
 
     def _unseen(self, error: ProviderError, request: Request) -> bool:
-        """Whether requests leave pictures out from now on, because the server takes none."""
+        """Whether requests leave pictures out from now on, because the server takes none, or not these."""
         if not self._requests.sees or not any("images" in message for message in request.messages):
             return False
         from codelet.providers.content import picture_forms  # only where there are some
 
-        if picture_forms.refused(error, request):
-            self._requests.sees = False
-            self._notes.append(picture_forms.note(self.model, error))
-        return not self._requests.sees
+        refused = self._requests.refused = self._requests.refused or picture_forms.RefusedPictures()
+        which = refused.take(error, request)
+        if which == "no":
+            return False
+        self._requests.sees = which != "all"
+        self._notes.append(picture_forms.note(self.model, error, which))
+        return True
 
     def _note(self, request: Request | None) -> None:
         """Tell the user, once, what the requests are like."""

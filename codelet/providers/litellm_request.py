@@ -12,6 +12,7 @@ from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, prompt_last, returned
 
 if TYPE_CHECKING:
+    from codelet.providers.content.picture_forms import RefusedPictures
     from codelet.providers.content.structured import AnswerFormat
     from codelet.providers.effort import AskedEffort
 
@@ -43,6 +44,7 @@ class Requests:
         self._last_mark = -1
         self.format: AnswerFormat | None = None
         self.sees = model_facts(model).images is not False
+        self.refused: RefusedPictures | None = None
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
         """What differs from request to request: messages, tools and output limit. All lists are fresh ones.
@@ -80,6 +82,8 @@ class Requests:
 
         if not self.sees:
             return [unseen(message) for message in messages]
+        if self.refused is not None:
+            messages = self.refused.without(messages)
         return ResultPictures().spread(messages, alternating=self.quirks.alternating)
 
     def _answer_fields(self, schema: dict[str, Any], *, tools: bool) -> dict[str, Any]:

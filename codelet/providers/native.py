@@ -23,6 +23,7 @@ from codelet.system.text import valid_unicode
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
     from codelet.providers.asking import ServerFacts
+    from codelet.providers.content.picture_forms import RefusedPictures
     from codelet.providers.content.structured import AnswerField, AnswerFormat
     from codelet.providers.effort import AskedEffort
     from codelet.providers.quirks import Structured
@@ -100,16 +101,17 @@ class NativeProvider(ABC):
         self._asked: AskedEffort | None = None
         self._format: AnswerFormat | None = None
         self._sees = model_facts(model).images is not False
+        self._refused: RefusedPictures | None = None
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
-        body = self.body(request)
+        body = self.body(self._without_refused(request))
 
         def adapted(error: ProviderError) -> bool:
             nonlocal body
             if not self._adapted(error) and not self._unseen(error, request):
                 return False
-            body = self.body(request)
+            body = self.body(self._without_refused(request))
             return True
 
         attempt, retries = lambda: self._attempt(body), self._options.retries
@@ -163,15 +165,23 @@ class NativeProvider(ABC):
         return self._asked is not None and self._asked.refused(error)
 
     def _unseen(self, error: ProviderError, request: Request) -> bool:
-        """Whether requests leave pictures out from now on, because the server takes none."""
+        """Whether requests leave pictures out from now on, because the server takes none, or not these."""
         if not self._sees or not any("images" in message for message in request.messages):
             return False
         from codelet.providers.content import picture_forms  # only where there are some
 
-        if picture_forms.refused(error, request):
+        self._refused = self._refused or picture_forms.RefusedPictures()
+        which = self._refused.take(error, request)
+        if which == "no":
+            return False
+        if which == "all":
             self._sees, self._cache = False, PrefixCache(self._encode)
-            self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error))
-        return not self._sees
+        self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error, which))
+        return True
+
+    def _without_refused(self, request: Request) -> Request:
+        """The request without pictures that the server refused."""
+        return request if self._refused is None else request.replace(messages=self._refused.without(request.messages))
 
     @property
     def _structured(self) -> Structured:

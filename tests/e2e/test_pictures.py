@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.e2e.conftest import PROMPT, Codelet
 from tests.support.pictures import png
-from tests.support.script import Reply
+from tests.support.script import HttpError, Reply
+from tests.support.server import Recorded
 
 
 def test_a_prompt_in_a_pipe_takes_pictures_and_an_export_keeps_them(codelet_on_each_wire: Codelet):
@@ -90,3 +91,23 @@ def test_a_picture_comes_from_the_clipboard_and_from_a_dropped_file(codelet: Cod
     sent = codelet.server.requests[0].body
     assert b64encode(png(9, 4)) in sent
     assert b64encode(png(5, 7)) in sent
+
+
+def test_a_refused_picture_blocks_no_saved_session(codelet: Codelet):
+    data = b64encode(png()).decode()
+
+    def script(request: Recorded) -> Reply | HttpError:
+        refuses = data in request.body.decode()
+        return HttpError(400, "Could not process image", "invalid_request_error") if refuses else Reply("fine")
+
+    codelet.server.script = script
+    (codelet.cwd / "shot.png").write_bytes(png())
+    first = codelet("-p", "look at @shot.png", "--continue", "s.json")
+    assert (first.exit, "/drop" in first.err) == (3, True)
+    for option in ("--continue", "--resume"):
+        later = codelet("-p", "never mind, say hi", option, "s.json")
+        assert (later.exit, later.out, "/drop" in later.err) == (0, "fine\n", True)
+    assert codelet("-p", "/drop 1", "--continue", "s.json").exit == 0
+    before = len(codelet.server.requests)
+    last = codelet("-p", "and now?", "--continue", "s.json")
+    assert (last.exit, last.err.count("/drop"), len(codelet.server.requests) - before) == (0, 0, 1)

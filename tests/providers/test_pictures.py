@@ -158,6 +158,45 @@ async def test_a_server_that_refuses_a_result_s_picture_gets_none_from_then_on(m
     assert [DATA.encode() in sent.body for sent in model_server.requests] == [True, False]
 
 
+ONE_REFUSED = (
+    HttpError(400, "Could not process image", "invalid_request_error"),
+    HttpError(400, "image dimensions exceed max allowed size for many-image requests: 2000 pixels", "invalid"),
+    HttpError(422, "the image is too large: 6 MB", "invalid"),
+)
+
+
+@pytest.mark.parametrize("refusal", ONE_REFUSED)
+async def test_pictures_of_earlier_prompts_are_left_out_and_later_ones_are_sent(
+    model_server: ModelServer, refusal: HttpError
+):
+    other: Picture = {**PICTURE, "name": "b.png", "data": b64encode(png() + b"b").decode()}
+    earlier: list[Message] = [user("one", [PICTURE]), assistant("seen"), user("two", [other])]
+    model_server.script = [refusal, Reply("fine"), Reply("fine")]
+    provider = open_provider("openai/scripted", ProviderOptions(model_server.openai, "k", retries=Retries(attempts=1)))
+    chunks = [chunk async for chunk in provider.stream(Request("s", earlier))]
+    later = [*earlier, assistant("fine"), user("three")]
+    chunks += [chunk async for chunk in provider.stream(Request("s", later))]
+    await provider.close()
+    assert sum("/drop" in chunk.text for chunk in chunks if isinstance(chunk, NoteChunk)) == 1
+    bodies = [sent.body.decode() for sent in model_server.requests]
+    assert [body.count(DATA + '"') for body in bodies] == [1, 0, 0]
+    assert [body.count(other["data"]) for body in bodies] == [1, 1, 1]
+    assert [body.count(prompt.PICTURES_REFUSED) for body in bodies] == [0, 1, 1]
+    assert bodies[2].startswith(bodies[1][: bodies[1].index('"two"')])
+
+
+@pytest.mark.parametrize("refusal", ONE_REFUSED)
+async def test_the_newest_prompt_s_refused_picture_fails_with_a_way_out(model_server: ModelServer, refusal: HttpError):
+    model_server.script = [refusal] * 2
+    with pytest.raises(ProviderError, match="/drop"):
+        await answer(model_server, LIST[:2], unseen=True)
+    assert len(model_server.requests) == 1
+    model_server.script = [refusal] * 2
+    with pytest.raises(ProviderError, match="/rewind"):
+        await answer(model_server, LIST)
+    assert [sent.body.count(DATA.encode()) for sent in model_server.requests] == [1, 2]
+
+
 async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelServer):
     model_server.script = [REFUSAL]
     with pytest.raises(ProviderError, match="/rewind takes the picture out again, /model asks another"):

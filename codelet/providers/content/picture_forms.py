@@ -8,17 +8,21 @@ user's messages only: those of results stand in one behind them. A picture comes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from codelet import prompt
 from codelet.errors import ProviderError
-from codelet.messages import Message, assistant, images_of, user, without_images
+from codelet.messages import Message, assistant, images_of, newest_prompt, user, without_images
 
 if TYPE_CHECKING:
     from codelet.providers.protocol import Request
 
 _REFUSED = (400, 404, 413, 415, 422, 500, 501)
 _REFUSALS = ("image", "vision", "multimodal", "modalit")
+_OF_ONE = ("process", "decode", "dimension", "pixel", "size", "large", "many", "exceed", "corrupt", "format", "media")
+"""Words of a refusal that is about single pictures, not about a model that takes none."""
+_WAY_AT_THE_PROMPT = "/rewind takes the picture out again, /model asks another; the next prompt goes without it"
+_WAY_IN_A_PIPE = "a saved session goes on without it with its next prompt, or after -p '/drop N'; name another --model"
 
 
 def chat_parts(message: Message) -> list[dict[str, Any]]:
@@ -78,25 +82,62 @@ class ResultPictures:
         return self._made[key][1]
 
 
-def refused(error: ProviderError, request: Request) -> bool:
-    """Whether the server refuses the pictures of results, so that requests leave them out from now on.
+class RefusedPictures:
+    """Pictures that one server refused: its requests leave them out from then on, as messages that stay the same."""
 
-    Those of a prompt are the user's: without them the request would not be what was asked, and the error says how to
-    go on.
-    """
-    said, messages = str(error).lower(), request.messages
-    if error.overflow or error.status not in _REFUSED or not any(words in said for words in _REFUSALS):
-        return False
-    if any("images" in message and message["role"] == "user" for message in messages):
-        way = "name another --model" if request.unseen else "/rewind takes the picture out again, /model asks another"
-        error.args = (f"{error}; {way}",)
-        return False
-    return any("images" in message for message in messages)
+    def __init__(self) -> None:
+        self._data: set[str] = set()
+        self._made: dict[int, tuple[Message, Message]] = {}
+
+    def without(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages without the refused pictures."""
+        if not self._data:
+            return messages
+        return [self._shown(message) if "images" in message else message for message in messages]
+
+    def _shown(self, message: Message) -> Message:
+        known = self._made.get(id(message))
+        if known is None or known[0] is not message:
+            kept = [each for each in images_of(message) if each["data"] not in self._data]
+            made: Any = message
+            if len(kept) < len(message["images"]):
+                made = without_images(message, prompt.PICTURES_REFUSED)
+                made.update({"images": kept} if kept else {})
+            known = self._made[id(message)] = message, made
+        return known[1]
+
+    def take(self, error: ProviderError, request: Request) -> Literal["no", "earlier", "all"]:
+        """Return which pictures are left out from now on, for what the server says of a request.
+
+        Those of the newest prompt are the user's: without them the request would not be what was asked. Then the error
+        says how to go on. All others are left out, so a picture of an earlier prompt never blocks a session.
+        """
+        said, messages = str(error).lower(), request.messages
+        if error.overflow or error.status not in _REFUSED or not any(words in said for words in _REFUSALS):
+            return "no"
+        takes_none = not any(words in said for words in _OF_ONE)
+        newest = [each for each in messages[max(0, newest_prompt(messages)) :] if each["role"] == "user"]
+        asked = {each["data"] for message in newest for each in images_of(message)}
+        others = {each["data"] for message in messages for each in images_of(message)} - asked - self._data
+        if (asked and takes_none) or not others:
+            way = _WAY_IN_A_PIPE if request.unseen else _WAY_AT_THE_PROMPT
+            error.args = (f"{error}; {way}",)
+            return "no"
+        if takes_none:
+            return "all"
+        self._data |= others
+        self._made.clear()
+        return "earlier"
 
 
-def note(model: str, error: ProviderError) -> str:
+def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> str:
     """What the user is told of such a refusal."""
-    return f"{model} takes no pictures ({error}): it is told only their names from now on"
+    if which == "all":
+        return f"{model} takes no pictures ({error}): it is told only their names from now on"
+    return (
+        f"{model} refused pictures ({error}): those of earlier messages and results are left out from now on; "
+        "/drop N takes one out of the session"
+    )
 
 
 def _address(picture: Any) -> str:
