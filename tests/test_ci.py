@@ -136,6 +136,22 @@ def test_the_plain_script_leaves_all_reports(work: Path, variables: dict[str, st
     assert list(reports.iterdir()) == [], "the old reports are not taken for this run's"
 
 
+@pytest.mark.parametrize("dir_", ["codelet-review", "codelet-review/", "./codelet-review", "codelet-review/sub"])
+def test_the_plain_script_goes_through_no_link_of_the_change(
+    work: Path, variables: dict[str, str], tmp_path: Path, dir_: str
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "sub").mkdir(parents=True)
+    for folder in (outside, outside / "sub"):
+        (folder / "review.json").write_text("mine")
+    base = repo.git(work, "rev-parse", "HEAD")
+    (work / "codelet-review").symlink_to(outside)
+    repo.commit(work, {"shop.py": FAULTY})
+    done = shell(str(CI / "review.sh"), f"{base}..HEAD", cwd=work, env=variables | {"REVIEW_DIR": dir_})
+    assert done.returncode == 2 and "link" in done.stderr, done.stderr
+    assert (outside / "review.json").read_text() == (outside / "sub" / "review.json").read_text() == "mine"
+
+
 def test_the_actions_script_annotates_and_sums_up(work: Path, variables: dict[str, str], tmp_path: Path) -> None:
     base = repo.git(work, "rev-parse", "HEAD")
     repo.commit(work, {"shop.py": FAULTY})

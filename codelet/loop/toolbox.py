@@ -86,7 +86,14 @@ class Toolbox:
         return self.context
 
     def confined(self, context: ToolContext, verdict: Verdict) -> ToolContext:
-        """What a call with this verdict is to run with: in the sandbox that its commands have to run in."""
+        """What a call with this verdict is to run with: in the sandbox that its commands have to run in, without agents
+        that hold keys if it only reads.
+        """
+        if verdict.tier == "read" and verdict.place is None:
+            from codelet.system.process import child_environment, without_agents
+
+            own = child_environment() if context.environment is None else context.environment
+            context = context.replace(environment=without_agents(own))
         if self.sandbox is None or not self.approvals.policy.sandboxed:
             return context
         kind = self.sandbox.kind(verdict.sandbox)

@@ -114,6 +114,10 @@ def output_named(text: str) -> ReportFile:
     path = Path(file)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UsageError(f"--output {text}: {path} cannot be written there")
+    from codelet.review.report_files import linked_folder  # only if a report goes to a file
+
+    if (link := linked_folder(path)) is not None:
+        raise UsageError(f"--output {text}: {link} is a link; name the folder that it leads to")
     return ReportFile(name, path)
 
 

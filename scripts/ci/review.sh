@@ -10,6 +10,15 @@
 # the model, 4 a limit was reached, 5 not complete. Only 0 and 1 are whole reviews.
 set -u
 dir=${REVIEW_DIR:-codelet-review}
+# A change could bring a link of that name, and files elsewhere would be removed and written.
+part=${dir%/}
+while [ -n "$part" ]; do
+  if [ -L "$part" ]; then
+    echo "review: $part is a link; name the real folder with REVIEW_DIR" >&2
+    exit 2
+  fi
+  case $dir,$part in /*) break ;; *,*/*) part=${part%/*} ;; *) break ;; esac
+done
 mkdir -p -- "$dir" || exit 2
 # A report of an earlier run must not be taken for one of this run.
 rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.html" "$dir/review.xml" \

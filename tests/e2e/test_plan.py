@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +105,30 @@ def test_what_is_not_used_is_not_imported(codelet: Codelet) -> None:
     assert done.exit == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines() if "codelet.extensions." in line}
     assert loaded == {f"codelet.extensions.{name}" for name in ("base", "builtin", "late", "recall")}
+
+
+def test_a_rule_for_all_commands_leaves_those_that_read_what_they_are(codelet: Codelet) -> None:
+    calls = [Call("r", "bash", {"command": "ls"}), Call("x", "bash", {"command": "touch made.txt"})]
+    codelet.server.script = lambda request: Reply("done") if "tool_call_id" in str(request.json) else Reply(calls=calls)
+    for flags in (["--allow", "bash"], ["--allow", "bash(ls *)"], []):
+        done = codelet("-p", "go", "--plan", "--output-format", "json", *flags)
+        refused: Any = done.json()["refused"]
+        assert (done.exit, [about for about in refused if "ls" in about]) == (6, []), (flags, done.err)
+        assert len(refused) == 1 and not (codelet.cwd / "made.txt").exists()
+
+
+def test_a_command_that_only_reads_is_given_no_agent_that_holds_keys(codelet: Codelet, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "ls"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nenv\n")
+    program.chmod(0o755)
+    path = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    agent = {"SSH_AUTH_SOCK": "/run/agent-of-the-user", "GPG_AGENT_INFO": "/run/gpg-of-the-user"}
+    reads = Call("r", "bash", {"command": "ls"})
+    runs = Call("x", "bash", {"command": "touch made; ls"})
+    codelet.server.script = [Reply(calls=[reads, runs]), Reply("done")]
+    done = codelet("-p", "go", "--allow", "bash", "--sandbox", "off", env=agent | path)
+    assert done.exit == 0, done.err
+    first, second = [each["content"] for each in codelet.server.requests[1].messages if each["role"] == "tool"]
+    assert "PATH" in second and all(value in second for value in agent.values())
+    assert all(value not in first for value in agent.values()), first

@@ -335,6 +335,29 @@ def test_several_outputs_and_stdout_at_once(server: ModelServer, changed: Path) 
     assert (changed / "out.txt").read_text() == done.out
 
 
+@pytest.mark.parametrize(
+    "name", ["reports/out.json", "./reports/../reports/out.json", "reports/sub/out.json", "{}/out"]
+)
+def test_no_report_goes_through_a_link_of_the_repository(
+    server: ModelServer, changed: Path, tmp_path: Path, name: str
+) -> None:
+    outside = tmp_path / "elsewhere"
+    (outside / "sub").mkdir(parents=True)
+    (outside / "out.json").write_text("mine")
+    (changed / "reports").symlink_to(outside)
+    path = name.format(changed / "reports")
+    done = review(server, changed, "HEAD", "--output", f"json={path}")
+    assert (done.exit, len(done.complaints)) == (2, 1), done.err
+    assert [item.name for item in sorted(outside.rglob("*"))] == ["out.json", "sub"]
+    assert (outside / "out.json").read_text() == "mine" and not server.requests
+    baseline = review(server, changed, "HEAD", "--baseline", "reports/known.json", "--update-baseline")
+    assert baseline.exit == 5 and not (outside / "known.json").exists(), baseline.err
+    users = tmp_path / "users"
+    users.symlink_to(outside)
+    assert review(server, changed, "HEAD", "--output", f"json={users}/mine.json").exit == 1
+    assert (outside / "mine.json").exists(), "a link above the repository is the user's"
+
+
 def test_the_model_reads_and_searches_the_reviewed_commit_and_nothing_else(changed: Path) -> None:
     repo.commit(
         changed, {"lib/used.py": "from app import area\n", ".env": "KEY=secret\n", "app.py": AFTER + "\n# end\n"}

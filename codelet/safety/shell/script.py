@@ -70,6 +70,9 @@ def _judged(command: str, rules: Rules) -> Verdict:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)
     bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
     if bare and not script.unread:
+        judged = _by_parts(command, script, rules)
+        if judged.tier == "read" and judged.action == "allow":
+            return judged  # it reads, rule or not: a plan and a profile let it through
         return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
     return _by_parts(command, script, rules)
 

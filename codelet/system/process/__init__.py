@@ -31,6 +31,7 @@ from codelet.system.process.start import (
     shell_argv,
     start,
     start_tied,
+    without_agents,
 )
 from codelet.system.process.tree import MARKER, Tree, become_subreaper, hide_memory, new_marker
 
@@ -48,6 +49,7 @@ __all__ = [
     "outside_path",
     "run_child",
     "shell_argv",
+    "without_agents",
 ]
 
 _CHUNK = 1 << 16

@@ -3,7 +3,8 @@
 Names and values are judged: a name that speaks of a credential, a value that is a well-known kind of token,
 or an address with a password in it. What only says where to ask for a credential stays (SSH_AUTH_SOCK, a
 D-Bus address, the path of an X authority file): it gives nothing away when it is printed, any program that
-runs as the user finds the same socket without it, and `git push` over ssh, once approved, needs it.
+runs as the user finds the same socket without it, and `git push` over ssh, once approved, needs it. A command that
+only reads is not given the agent of ssh or gpg.
 
 Nor does anything reach a command that would make it do something other than it says: functions and options of the
 shell, a file that every shell or search reads first, libraries from wherever the command happens to run.
@@ -51,6 +52,7 @@ _LIBRARIES = {
     **dict.fromkeys(("DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH"), ":"),
 }
 """Lists of what the loader puts into every program, and what parts them. An entry stays if it is an absolute path."""
+_AGENTS = frozenset(["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO"])
 _SETTINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -352,6 +354,11 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
         if not is_secret(name, value) and not any(secret in value for secret in secrets)
     }
     return kept | _SETTINGS
+
+
+def without_agents(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the names of programs that hold keys: what only reads signs nothing."""
+    return {name: value for name, value in environment.items() if name not in _AGENTS}
 
 
 def attended_environment() -> dict[str, str]:

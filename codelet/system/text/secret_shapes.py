@@ -18,12 +18,32 @@ SHORTEST_SECRET = 8
 
 _NAME_WORDS = frozenset(
     ["APIKEY", "AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "CREDENTIAL", "CREDENTIALS", "CREDS", "DSN",
-     "JWT", "KEY", "KEYS", "PASS", "PASSPHRASE", "PASSWD", "PASSWORD", "PASSWORDS", "PAT", "SALT", "SECRET", "SECRETS",
-     "SIGNATURE", "TOKEN", "TOKENS"]
+     "JWT", "KEY", "KEYS", "MNEMONIC", "OTP", "PASS", "PASSCODE", "PASSPHRASE", "PASSWD", "PASSWORD", "PASSWORDS",
+     "PAT", "SALT", "SECRET", "SECRETS", "SIGNATURE", "TOKEN", "TOKENS"]
 )  # fmt: skip
 """Words, between underscores, that make a name one of a secret."""
-_NAME_ENDINGS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "CONNECTION_STRING")
+_NAME_ENDINGS = (
+    "KEY",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIALS",
+    "CONNECTION_STRING",
+    "PASSCODE",
+    "MNEMONIC",
+    "PW",
+)
 """The same for names that run their words together, such as PGPASSWORD."""
+_PERHAPS = re.compile(
+    r"(?P<address>(?:^|_)WEBHOOKS?(?:_|$))|(?P<text>(?:^|_)PWD(?:_|$)|PEM(?:_|$))"
+    r"|(?P<long>SEED(?:_?(?:PHRASE|WORDS?|HEX|BASE64))?$)"
+)
+"""Names of a secret if the value can be one: an address, a text, or a long one. `_PLAIN` values never are."""
+_PLAIN = re.compile(r"[~.]?/\S*|[-\d.,:]*|\S*\.\w{1,5}|(?i:true|false|yes|no|on|off)")
+_LONG = 16
+"""Characters that a seed has at least: one of random numbers is short."""
 _SECRET_NAMES = frozenset(["MYSQL_PWD", "SSHPASS", "VSCODE_GIT_IPC_HANDLE"])
 _HARMLESS_NAMES = frozenset(["SSH_AUTH_SOCK"])
 
@@ -142,11 +162,20 @@ def is_secret(name: str, value: str) -> bool:
     words = upper.replace("-", "_").replace(".", "_").split("_")
     if upper in _SECRET_NAMES or upper.endswith(_NAME_ENDINGS) or not _NAME_WORDS.isdisjoint(words):
         return True
+    if (perhaps := _PERHAPS.search("_".join(words))) is not None and _can_be_secret(perhaps.lastgroup, value.strip()):
+        return True
     if value.lower().startswith("authorization:"):  # how git is given a header by variables
         return True
     if value.startswith(_TELLING) or _password(value):
         return True
     return value.startswith(_STARTS) and secret_pattern().match(value) is not None
+
+
+def _can_be_secret(kind: str | None, value: str) -> bool:
+    """Whether a value can be the secret of which a name of that kind speaks."""
+    if kind == "address":
+        return "://" in value
+    return not _PLAIN.fullmatch(value) and (kind == "text" or len(value) >= _LONG)
 
 
 def _password(value: str) -> str:

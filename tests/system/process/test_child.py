@@ -557,6 +557,18 @@ SECRETS = {
     "INNOCENT": "ghp_abcdefghijklmnop",
     "ALSO_INNOCENT": "sk-proj-abcdef",
     "PEM": "-----BEGIN PRIVATE KEY-----\nabc",
+    "SLACK_WEBHOOK_URL": "https://hooks.slack.example/services/T0/B0/abc",
+    "DISCORD_WEBHOOK": "https://discord.example/api/webhooks/1/abc",
+    "LDAP_BINDPW": "short",
+    "PW": "short",
+    "DB_PWD": "hunter22",
+    "PRIVATE_PEM": "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
+    "WALLETPEM": "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
+    "MNEMONIC": "legal winner thank year",
+    "SEED_PHRASE": "legal winner thank year wave sausage",
+    "WALLET_SEED": "000102030405060708090a0b0c0d0e0f",
+    "VAULT_PASSCODE": "x",
+    "MAIL_OTP": "123456",
 }
 HARMLESS = {
     "PATH": "/usr/bin:/bin",
@@ -571,6 +583,18 @@ HARMLESS = {
     "VIRTUAL_ENV": "/home/me/v",
     "COLORTERM": "truecolor",
     "EMPTY": "",
+    "OLDPWD": "/home/me/src",
+    "INIT_PWD": "/home/me",
+    "RANDOM_SEED": "42",
+    "PYTHONHASHSEED": "random",
+    "SEED": "20261126",
+    "SEED_FILE": "data/some/long/path/seed.sql",
+    "SEED_NODES": "a.example:26656,b.example:26656",
+    "DB_SEED": "true",
+    "WEBHOOK_PORT": "8080",
+    "SSL_PEM": "/etc/ssl/site.pem",
+    "PEM_FILE": "site.pem",
+    "PWSH_VERSION": "7",
 }
 
 
