@@ -21,6 +21,12 @@ class Rule(Record):
     tool: str
     body: str | None
 
+    @property
+    def prefix(self) -> tuple[str, ...] | None:
+        """The words in front of a `*` that stands for any others, or None where the rule has no such end."""
+        words = () if self.body is None else tuple(self.body.split())
+        return words[:-1] if words[-1:] == ("*",) else None
+
     def matches_words(self, words: Sequence[str]) -> bool:
         """Whether the rule covers a command of these words: word by word, `*` at the end for any rest."""
         if self.body is None:

@@ -203,7 +203,7 @@ def test_the_modes(workspace: Path) -> None:
 
 
 def test_what_nobody_said_yes_to_runs_in_a_sandbox(workspace: Path) -> None:
-    """A rule and `--yes` are a yes; the mode is none."""
+    """`--yes` and a rule for exactly this command are a yes; the mode is none, nor is what a rule's `*` stands for."""
 
     def judged(command: str, mode: Mode = "ask", *, unconfined: bool = False, **more: Any) -> tuple[str, str | None]:
         verdict = Policy(workspace, mode, **more).judge("bash", [Touch("run", command, unconfined)])
@@ -215,7 +215,14 @@ def test_what_nobody_said_yes_to_runs_in_a_sandbox(workspace: Path) -> None:
     assert judged("ls > new.txt", "auto-edit") == ("allow", "workspace")
     assert judged("ls > new.txt", allow=["write(new.txt)"]) == ("allow", "workspace")
     assert judged("git status", "auto") == judged("make", "auto") == ("allow", "workspace")
-    assert judged("make", "auto", allow=["bash(make *)"]) == ("allow", None)
+    assert judged("make", "auto", allow=["bash(make)"]) == ("allow", None)
+    assert judged("make x", allow=["bash(make *)"]) == judged("make", allow=["bash(make *)"]) == ("allow", "workspace")
+    assert judged("make && make x", allow=["bash(make)", "bash(make x *)"]) == ("allow", "workspace")
+    assert judged("make x", unconfined=True, allow=["bash(make *)"]) == ("ask", None)
+    # Every sandbox keeps .git as it is.
+    assert judged("git commit -m x", allow=["bash(git commit *)"]) == ("allow", None)
+    assert judged("git commit -m x && make x", allow=["bash(git *)", "bash(make *)"]) == ("allow", "workspace")
+    assert judged("git bisect run make", allow=["bash(git *)"]) == ("allow", "workspace"), "it may be any git command"
     assert judged("git status && make", allow=["bash(make)"]) == ("allow", None)
     assert judged("git status", allow=["bash(git status)"]) == ("allow", "read-only"), "the rule was not needed"
     assert judged("make", yes=True) == ("allow", None)

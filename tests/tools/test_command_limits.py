@@ -65,7 +65,7 @@ async def test_a_confined_command_is_held_to_them_too(tmp_path: Path) -> None:
     if not await sandbox.works():
         pytest.skip("no sandbox works here")
     box = toolbox(
-        tmp_path, Policy(tmp_path, "read-only", ["bash(ulimit *)"]), sandbox=sandbox, resources={"file_size": 5}
+        tmp_path, Policy(tmp_path, "read-only", ["bash(ulimit -f)"]), sandbox=sandbox, resources={"file_size": 5}
     )
     status, text = await call(box, "bash", command="ulimit -f | cat; false | true")
     assert status == "done", text

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from codelet.safety.paths import judge_path, relative_name
-from codelet.safety.rules import Rule
+from codelet.safety.rules import Rule, parse_rule
 from codelet.safety.shell.critical import REWRITES_HISTORY, find_critical
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import nested_scripts, unwrapped
+from codelet.safety.shell.rule_cover import runs_free, why_not_covered
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.shell.simple_commands import PartVerdict, judge_command, judge_redirect, only_reads
 from codelet.safety.shell.suggestion import rule_for
@@ -37,10 +38,15 @@ class Rules(Protocol):
 
 @dataclass(frozen=True)
 class _Judged:
-    """One part with what was found, and the rule that lifted it."""
+    """One part with what was found, and the rule that lifted it; `confined` says that the rule is no yes to run free.
+
+    `offered` is the rule that would cover it and its like, where it is open and there is one.
+    """
 
     finding: PartVerdict
     rule: str | None = None
+    confined: bool = False
+    offered: str | None = None
 
 
 def judge_script(command: str, rules: Rules) -> Verdict:
@@ -79,7 +85,8 @@ def _judged(command: str, rules: Rules) -> Verdict:
 
 def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
     folders = Folders(rules.workspace, written=_written(script))
-    judged = [_judge_part(part, folders, rules) for part in script.parts]
+    moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
+    judged = [_offering(part, _judge_part(part, folders, rules), folders, moved=moved) for part in script.parts]
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
     pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
     parts = tuple(each for part, reason in pairs if reason is not None for each in _described(part, reason))
@@ -92,7 +99,8 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
             kind: SandboxKind = "workspace" if rules.mode == "auto" else "read-only"
             return Verdict("allow", "read", "reads in the workspace", rule=used, sandbox=None if used else kind)
         tier = "execute" if used else "write"
-        return Verdict("allow", tier, "every part is allowed", rule=used, sandbox=None if used else "workspace")
+        free = used and not any(one.confined for one in judged)
+        return Verdict("allow", tier, "every part is allowed", rule=used, sandbox=None if free else "workspace")
     tier = "write" if all(one.tier == "write" for one in open_ones) else "execute"
     reason = str(open_ones[0].reason)
     if len(open_ones) > 1:
@@ -103,8 +111,18 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
         return Verdict("allow", tier, f"auto, in the sandbox: {reason}", sandbox="workspace")
     if rules.mode == "auto" and not rules.sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"
-    suggestion = _suggestion(script, open_ones)
+    suggestion = _suggestion(judged)
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
+
+
+def _offering(part: ScriptPart, judged: _Judged, folders: Folders, *, moved: bool) -> _Judged:
+    """The part with the rule that "always" may add. What a rule would not cover is not offered as covered."""
+    finding = judged.finding
+    if finding.reason is None or not finding.words or finding.write_to or not isinstance(part, SimpleCommand):
+        return judged
+    rule = rule_for(finding.words, moved=moved)
+    covers = rule is not None and why_not_covered(parse_rule(rule), part, folders) is None
+    return replace(judged, offered=rule) if covers else judged
 
 
 def _written(script: Script) -> frozenset[str]:
@@ -130,9 +148,13 @@ def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:
     if finding.reason is None or finding.words is None:
         return _Judged(finding)
     for rule in rules.allow:
-        if rule.tool == "bash" and rule.matches_words(finding.words):
-            folders.ran_by_rule(part)
-            return _Judged(PartVerdict(None, "execute"), rule.text)
+        if rule.tool != "bash" or not rule.matches_words(finding.words):
+            continue
+        if uncovered := why_not_covered(rule, part, folders):
+            finding = replace(finding, reason=uncovered)
+            continue
+        folders.ran_by_rule(part)
+        return _Judged(PartVerdict(None, "execute"), rule.text, confined=not runs_free(rule))
     return _Judged(finding)
 
 
@@ -188,9 +210,7 @@ def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
         yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
 
 
-def _suggestion(script: Script, findings: Sequence[PartVerdict]) -> str | None:
+def _suggestion(judged: Sequence[_Judged]) -> str | None:
     """The rule that "always for this session" makes, where one covers the command and not much more."""
-    if len(findings) != 1 or not findings[0].words or findings[0].write_to:
-        return None
-    moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
-    return rule_for(findings[0].words, moved=moved)
+    open_ones = [one for one in judged if one.finding.reason is not None]
+    return open_ones[0].offered if len(open_ones) == 1 else None

@@ -206,10 +206,10 @@ def test_a_program_that_comes_into_a_folder_of_path_is_seen_at_once(
 @pytest.mark.parametrize(
     ("rule", "command"),
     [
-        ("bash(git log *)", "git log -p --ignore-submodules"),
-        ("bash(git diff *)", "git diff --ignore-submodules=dirty"),
-        ("bash(git show *)", "git show --output-indicator-new=% HEAD"),
-        ("bash(git blame *)", "git blame --contents a.txt a.txt"),
+        ("bash(git log -p --ignore-submodules *)", "git log -p --ignore-submodules"),
+        ("bash(git diff --ignore-submodules=dirty *)", "git diff --ignore-submodules=dirty"),
+        ("bash(git show --output-indicator-new=% *)", "git show --output-indicator-new=% HEAD"),
+        ("bash(git blame --contents *)", "git blame --contents a.txt a.txt"),
     ],
 )
 def test_a_rule_does_not_let_the_repository_run_programs(jail: Jail, rule: str, command: str) -> None:

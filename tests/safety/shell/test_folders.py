@@ -16,27 +16,33 @@ def verdict(workspace: Path, command: str, *allow: str, mode: str = "read-only")
 
 
 CHANGES = {
-    "bash(cd *)": ("cd /etc", "cd ..", "cd ~/.ssh", "cd -", "cd -P src", "cd missing", "cd"),
-    "bash(pushd *)": ("pushd /etc", "pushd src"),
+    "bash(cd *)": ("cd -", "cd missing", "cd"),
+    "bash(cd /etc)": ("cd /etc",),
+    "bash(cd ..)": ("cd ..",),
+    "bash(cd -P src)": ("cd -P src",),
+    "bash(pushd *)": ("pushd src",),
+    "bash(pushd /etc)": ("pushd /etc",),
     "bash(popd *)": ("popd",),
-    "bash(read *)": ("read PATH < a.txt", "read -r x < a.txt"),
+    "bash(read *)": ("read PATH < a.txt",),
+    "bash(read -r *)": ("read -r x < a.txt",),
     "bash(printf *)": ("printf -v PATH .",),
     "bash(trap *)": ("trap 'touch PWN' EXIT",),
-    "bash(alias *)": ("alias cat=sh",),
-    "bash(hash *)": ("hash -p ./evil cat",),
+    "bash(alias cat=sh)": ("alias cat=sh",),
+    "bash(hash -p *)": ("hash -p ./evil cat",),
     "bash(enable *)": ("enable -n cat",),
-    "bash(set *)": ("set -o noglob",),
-    "bash(shopt *)": ("shopt -s dotglob",),
-    "bash(mapfile *)": ("mapfile -C evil x",),
-    "bash(eval *)": ("eval 'cd /etc'",),
+    "bash(set -o *)": ("set -o noglob",),
+    "bash(shopt -s *)": ("shopt -s dotglob",),
+    "bash(mapfile -C *)": ("mapfile -C evil x",),
+    "bash(eval *)": ("eval 'cd src'",),
     "bash(source *)": ("source a.txt",),
     "bash(. *)": (". a.txt",),
     "bash(exec *)": ("exec ls",),
-    "bash(command *)": ("command cd /etc", "command -p cd /etc"),
-    "bash(builtin *)": ("builtin cd /etc",),
-    "bash(time *)": ("time cd /etc",),
+    "bash(command *)": ("command cd src",),
+    "bash(command -p cd /etc)": ("command -p cd /etc",),
+    "bash(builtin cd /etc)": ("builtin cd /etc",),
+    "bash(time *)": ("time cd src",),
     "bash(umask *)": ("umask 0",),
-    "bash(test *)": ("test -v 'a[$(cd /etc)]'",),
+    "bash(test *)": ("test -v 'a[$(cd src)]'",),
 }
 
 
@@ -55,7 +61,8 @@ def test_what_follows_a_changed_shell_asks(workspace: Path, rule: str) -> None:
 def test_a_rule_for_cd_still_serves(workspace: Path) -> None:
     rule = "bash(cd *)"
     assert verdict(workspace, "cd src && cat ../a.txt", rule) == "allow"
-    assert verdict(workspace, "cd /etc", rule) == "allow"
+    assert verdict(workspace, "cd /etc", rule) == "ask", "it names no place outside"
+    assert verdict(workspace, "cd /etc", "bash(cd /etc)") == "allow"
     assert verdict(workspace, "cd src && make all", rule, "bash(make *)") == "allow"
     assert verdict(workspace, "env make; cat a.txt", "bash(env *)") == "allow"
 

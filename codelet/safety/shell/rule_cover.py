@@ -1,0 +1,186 @@
+"""What the `*` of a rule stands for: plain words, paths inside the workspace, and options that only select or report.
+
+A rule such as `bash(ruff *)` is a yes to every later command that begins so, whoever writes the rest of it. So the
+rest may not choose a file to write, a program to run or a file to load. Options are listed, because a program's next
+version brings new ones: what is not listed asks. The words in front of the `*` are the user's own and stay allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from codelet.safety.paths import judge_path, workspace_root
+from codelet.safety.rules import Rule
+from codelet.safety.shell.folders import Folders, Location
+from codelet.safety.shell.program_arguments import RefusedError
+from codelet.safety.shell.syntax import SimpleCommand, Word
+from codelet.safety.shell.wildcards import expansion
+
+_LETTERS = frozenset("ahjknqvV0123456789")
+"""Letters that are harmless as short options of any program, also in a bundle."""
+_PARTS = (
+    "all allow amend any bail bench branch check codes color colors colour column columns commit concise continue "
+    "count coverage deep depth diff different dry duration durations empty error errors exact exit explain fail "
+    "failed failfast fast features first fix fixable fixes full grep group head help hidden ignore imports "
+    "incremental info jobs keep last length level lib limit line lines list locked long max maxfail message messages "
+    "min missing name names new next no none note notes offline once only order parallel passes pattern pretty "
+    "preview quick quiet random recursive release repeat rerun reruns retries seed select serial severity short show "
+    "silent since single skip slow slowest sort squash staged stat statistics stats strict tags test tests threads "
+    "time timeout times tree type types unit unsafe untracked update verbose verify version warn warning warnings "
+    "watch width workers workspace write"
+)
+"""Pieces of the names of long options: one is harmless if all its pieces are (`--max-warnings`, `--show-fixes`)."""
+_WHOLE = (
+    "--python-version --target-version --language-version --noEmit --runInBand --passWithNoTests --detectOpenHandles "
+    "--set-upstream --signoff --all-targets --doc"
+)
+_SELECTS_FORMAT = frozenset(("--format", "--output-format", "--reporter", "--error-format", "--message-format",
+                             "--cov-report"))  # fmt: skip
+"""Options whose value is harmless only as a bare name: a path there would be loaded or written."""
+_OF_PROGRAM = {
+    "black": "-l",
+    "cargo": "-p -r",
+    "clang-format": "-i",
+    "eslint": "--ext",
+    "docker": "-d -i -t",
+    "git": "-A -a -b -d -l -m -s -u",
+    "go": "-run -count -race -short -timeout -bench -benchmem -benchtime -cover -failfast -json -cpu -parallel "
+    "-shuffle -list -skip -tags -fullpath",
+    "gmake": "-B -R -r -s -i -w",
+    "gofmt": "-d -l -s -w",
+    "isort": "-l",
+    "jest": "-i -t -u -w --ci",
+    "make": "-B -R -r -s -i -w",
+    "mkdir": "-m -p",
+    "mvn": "-B -U -e",
+    "mypy": "-m -p",
+    "npm": "-s",
+    "pnpm": "-s",
+    "prettier": "-c -l -w",
+    "pytest": "-l -m -s -x -rA -ra -rf -rs --co --collect-only --cov --ff --lf --stepwise --sw --tb",
+    "rubocop": "-A",
+    "shellcheck": "-S -e -f -o -s",
+    "terraform": "-check -recursive -diff -write -list -json -no-color",
+    "touch": "-c",
+    "tsc": "-w",
+    "vitest": "-t -u -w --run",
+}
+"""More options that are harmless with one program."""
+_VARIABLE = re.compile(r"[A-Za-z_][\w.]*[:+?!]*=", re.ASCII)
+_ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*://|file:|(?:ext|fd)::|[\w.-]+@[\w.-]+:", re.ASCII)
+_BARE = re.compile(r"[\w-]+", re.ASCII)
+_PIECES = re.compile(r"[\s=:,;]+")
+_GIT_CHANGES = frozenset(
+    ["add", "branch", "checkout", "cherry-pick", "clean", "commit", "fetch", "merge", "mv", "pull", "push", "rebase",
+     "reset", "restore", "revert", "rm", "stash", "switch", "tag"]
+)  # fmt: skip
+
+
+def runs_free(rule: Rule) -> bool:
+    """Whether what the rule allows runs outside the sandbox: exactly what it names, or a git command that changes the
+    repository, which every sandbox keeps as it is.
+    """
+    return rule.prefix is None or (
+        rule.prefix[0] == "git" and rule.prefix[1:2] != () and rule.prefix[1] in _GIT_CHANGES
+    )
+
+
+def why_not_covered(rule: Rule, command: SimpleCommand, folders: Folders) -> str | None:
+    """Why the rule, whose words the command begins with, does not allow it after all; None where it does."""
+    prefix = rule.prefix
+    if prefix is None:
+        return None
+    for cwd in sorted(folders.of(command)):
+        place = Location(cwd, workspace_root(folders.workspace), folders.written)
+        try:
+            rest = [text for word in command.words[len(prefix) :] for text in _stands_for(word, place)]
+            _refuse_words(prefix, rest, place)
+        except RefusedError as refused:
+            return f"the rule {rule.text} does not cover {refused}"
+    return None
+
+
+def _stands_for(word: Word, place: Location) -> Sequence[str]:
+    try:
+        return (word.text,) if word.glob is None else expansion(word, place).words
+    except RefusedError as refused:
+        raise RefusedError(f"{word.raw}: {refused}") from refused
+
+
+def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -> None:
+    """Raise RefusedError at the first word that the `*` does not stand for."""
+    known = frozenset(option for name in prefix for option in _OF_PROGRAM.get(name, "").split())
+    expected = ""
+    for word in rest:
+        before, expected = expected, ""
+        if before == "message":
+            continue
+        if before == "format" and not _BARE.fullmatch(word):
+            raise RefusedError(word)
+        if not word.startswith("-") or word in ("-", "--"):
+            _refuse_operand(word, word, place)
+            continue
+        option, attached, value = word.partition("=")
+        if not _is_harmless(option, bool(attached), known):
+            raise RefusedError(option)
+        if option in _SELECTS_FORMAT:
+            if attached and not _BARE.fullmatch(value):
+                raise RefusedError(word)
+            expected = "" if attached else "format"
+        elif prefix[0] == "git" and (option == "--message" or re.fullmatch(r"-[a-z]*m", word)):
+            expected = "" if attached else "message"
+        elif attached:
+            _refuse_operand(word, value, place)
+
+
+@cache
+def _known(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
+    if option in known or option in _known(_WHOLE) or option in _SELECTS_FORMAT:
+        return True
+    if not option.startswith("--"):
+        letters = _LETTERS | {name[1] for name in known if len(name) == 2}
+        return not attached and set(option[1:]) <= letters
+    parts = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
+    if parts[0] == "no" and len(parts) > 1 and not attached:
+        return True  # it switches something off
+    return set(parts) <= _known(_PARTS)
+
+
+def _refuse_operand(word: str, text: str, place: Location) -> None:
+    """Raise RefusedError for what names a file of options, a variable, another machine or a place outside."""
+    if text.startswith(("@", "+")) or _VARIABLE.match(text) or _ELSEWHERE.match(text):
+        raise RefusedError(word)
+    for path in _paths_in(text):
+        if path.startswith("~"):
+            raise RefusedError(f"{word}: {path} is outside the workspace")
+        if why := _why_not_path(path, place):
+            raise RefusedError(f"{word}: {why}")
+
+
+def _paths_in(text: str) -> Iterator[str]:
+    """The text itself, and the pieces in it that look like a path elsewhere: `html:/tmp/x`, `src:../y`."""
+    yield text
+    for piece in _PIECES.split(text):
+        if piece != text and (piece.startswith(("/", "~")) or ".." in piece.split("/")):
+            yield piece
+
+
+def _why_not_path(path: str, place: Location) -> str | None:
+    """Why a word is no path that a rule may be a yes to. One that names nothing is only a word, whatever its name."""
+    if path in ("", "-", "--", "/dev/null"):
+        return None
+    workspace = Path(place.root)
+    for access in ("read", "write"):
+        found = judge_path(path, access, workspace, place.cwd, shell=True)
+        there = os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
+        if found.action != "allow" and (there or not found.sensitive):
+            return found.reason
+    return None
