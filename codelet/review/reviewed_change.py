@@ -6,13 +6,17 @@ read come from commits only.
 
 from __future__ import annotations
 
+import os
+import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.review.diff import FileDiff, parse_diff
+from codelet.review.diff import FileDiff, Hunk, parse_diff
+from codelet.review.left_out import why_left_out
 from codelet.review.review_rules import RULE_FILES
 from codelet.review.untracked import new_files
 from codelet.system.git import GitAnswer, run_git
@@ -27,6 +31,7 @@ _SUBMODULES = "--ignore-submodules=dirty"
 """A submodule is one line, its commit: git reads where it stands, and does not look into its files."""
 _LARGEST = 2 << 30
 _LARGEST_AS_TEXT = 64 << 20
+_ESCAPED = re.compile(rb"\\x([89a-f][0-9a-f])")
 _PATIENCE = 600.0
 _PIECE = 1 << 20
 _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
@@ -143,21 +148,57 @@ async def _files(folder: Path, paths: tuple[str, ...], *what: str) -> tuple[File
     Git goes by attributes and by a single NUL, and both come with the change: they must take no file out of the review.
     """
     files = _parsed(await _diff(folder, paths, *what))
-    doubtful = [file for file in files if file.binary and _is_plain(file)]
-    if not doubtful:
-        return files
-    names = tuple(f":(top,literal){name}" for file in doubtful for name in (file.old_path, file.path) if name)
+    doubtful = [file for file in files if file.binary and not file.submodule]
+    as_text = await _as_text(folder, doubtful, *what) if doubtful else {}
+    return tuple(as_text.get(file.path, file) for file in files)
+
+
+async def _as_text(folder: Path, files: list[FileDiff], *what: str) -> dict[str, FileDiff]:
+    """The files by path, read as text: each by itself if they are too large together."""
     try:
-        answer = await _diff(folder, names, "--text", *what, limit=_LARGEST_AS_TEXT)
+        answer = await _diff(folder, _names(files), "--text", *what, limit=_LARGEST_AS_TEXT)
+        found = {file.path: file for file in _parsed(answer)}
     except UsageError:
-        return files  # so large that it is no program's text
-    as_text = {file.path: file for file in _parsed(answer)}
-    return tuple(as_text.get(file.path, file) if file in doubtful else file for file in files)
+        found = {}
+    numbers = Counter(file.path for file in files)
+    read = {}
+    for file in files:
+        if numbers[file.path] > 1:  # names with other bytes can look the same
+            read[file.path] = _unread(file, "two files have a name that looks like this")
+        else:
+            read[file.path] = found.get(file.path) or await _alone(folder, file, *what)
+    return read
 
 
-def _is_plain(file: FileDiff) -> bool:
-    """Whether git can be given the file's name: bytes that are no UTF-8 cannot."""
-    return not file.submodule and "\\x" not in file.path + (file.old_path or "")
+async def _alone(folder: Path, file: FileDiff, *what: str) -> FileDiff:
+    """A file read as text. One that is too large and begins like text counts as not reviewed, not as binary."""
+    words = (*_DIFF, _SUBMODULES, "--text", *what, "--", *_names([file]))
+    answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=_LARGEST_AS_TEXT)
+    if answer is None or (answer.complete and answer.exit_code != 0):
+        return _unread(file, "git did not show it")
+    begun = answer if answer.complete else answer.replace(stdout=answer.stdout[:_PIECE])
+    shown = next((each for each in _parsed(begun) if each.path == file.path), None)
+    if shown is None:
+        return _unread(file, "git did not show it")
+    if answer.complete:
+        return shown
+    why = answer.broken_off or f"it is larger than {_LARGEST_AS_TEXT >> 20} MiB"
+    return file if why_left_out(shown) is not None else _unread(file, why)
+
+
+def _unread(file: FileDiff, why: str) -> FileDiff:
+    """The file as one that should have been reviewed and could not be read."""
+    hunk = Hunk(
+        old_start=1, old_lines=0, new_start=1, new_lines=0, section=b"", body=b"", added=0, removed=0, flaw=why
+    )  # fmt: skip
+    return file.replace(binary=False, hunks=(hunk,))
+
+
+def _names(files: Iterable[FileDiff]) -> tuple[str, ...]:
+    r"""What names the files to git. A `\xe9` in a name may be the byte or what it looks like: both are named."""
+    names = [name for file in files for name in (file.old_path, file.path) if name]
+    raw = [_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), name.encode("utf-8")) for name in names]
+    return tuple(f":(top,literal){name}" for name in dict.fromkeys((*names, *map(os.fsdecode, raw))))
 
 
 async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _LARGEST) -> GitAnswer:

@@ -97,6 +97,49 @@ def test_names_of_files_are_data_too(tmp_path: Path) -> None:
     assert (folder / "report.json").read_text().isascii()
 
 
+def test_a_large_file_hides_no_other(tmp_path: Path) -> None:
+    """Attributes make all of them binary to git, and together they are too large to be read as text."""
+    folder = repo.plain(tmp_path / "r", {"a": "1\n"})
+    large = 65 << 20
+    repo.commit(
+        folder,
+        {
+            ".gitattributes": "* -diff\n",
+            "evil.py": CODE,
+            "data.bin": bytes(large),
+            "long.txt": b"line\n" * (large // 5),
+            "odd.py": b"#\0" * (large // 2),
+        },
+    )
+    with ModelServer(model()) as server:
+        done = review(server, folder, "HEAD", "--output", "json")
+        assert "evil.py" in shown_paths(server.requests[0])
+    states = {each["path"]: each["state"] for each in report(done)["hunks"]}
+    assert (states["evil.py"], states["data.bin"]) == ("reviewed", "skipped")
+    assert (states["long.txt"], states["odd.py"]) == ("truncated", "truncated")
+    assert (done.exit, report(done)["partial"]) == (5, True)
+
+
+@pytest.mark.parametrize("name", [rb"lib\x/evil.py", rb"a\xe9.py", b"a\xe9.py", b"l\xc3\xa9\xe9\\x00.py", b"\\x41.py"])
+def test_an_odd_name_hides_no_file(tmp_path: Path, name: bytes) -> None:
+    folder = repo.plain(tmp_path / "r", {"a": "1\n"})
+    repo.write(folder, {".gitattributes": "* -diff\n", os.fsdecode(name): CODE})
+    repo.commit(folder, {})
+    with ModelServer(model()) as server:
+        done = review(server, folder, "HEAD", "--output", "json")
+    states = [each["state"] for each in report(done)["hunks"]]
+    assert (done.exit, states) == (0, ["reviewed"] * 2)
+
+
+def test_two_names_that_look_the_same_hide_nothing(tmp_path: Path) -> None:
+    folder = repo.plain(tmp_path / "r", {"a": "1\n"})
+    names = (os.fsdecode(b"a\xe9.py"), "a\\xe9.py")
+    repo.commit(folder, {".gitattributes": "* -diff\n", names[0]: "x = 1\n", names[1]: CODE})
+    with ModelServer(model()) as server:
+        done = review(server, folder, "HEAD", "--output", "json")
+    assert (done.exit, [each["state"] for each in report(done)["hunks"]]) == (5, ["reviewed", *["truncated"] * 2])
+
+
 def test_attributes_of_the_change_hide_no_file(tmp_path: Path) -> None:
     folder = repo.plain(tmp_path / "r", {"pay.py": "def pay(total):\n    return total\n", "image": b"\0\1"})
     attributes = "*.py binary -diff linguist-generated=true\nimage diff\n"
