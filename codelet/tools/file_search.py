@@ -53,6 +53,14 @@ _NOT_UTF8 = (
 )
 """A line that has bytes which are not UTF-8, as an expression of ripgrep's."""
 _BEYOND_ASCII = r"[.]|\[\^|\\[wWsSDBpPxuUX]"
+_MOST_NAMED = 1000
+_IGNORED = (
+    "git ignores {more}{count} file{s} that the glob matches, such as {example}: "
+    "to search it, give the file or its folder as path"
+)
+_ELSEWHERE = "a glob is relative to {name}: to search elsewhere, give that folder as path"
+_MISSING = "there is no {folder} in {name}"
+_NO_NAME = "no file matches the glob"
 _MOST_LISTED = 100_000
 _NO_REGEX = rb"regex parse error|regex could not be compiled|error compiling pattern"
 _HIT = rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)"
@@ -64,7 +72,7 @@ class Query(Record):
     `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
     the search may take. A file below the root for whose path `left_out` is true is not searched. `shown` is how many
     hits are shown at most; the rest is for counting only. `skipped` are the files that are not opened, relative to
-    the root. `legacy` are the only files to search, read as Windows-1252.
+    the root. `legacy` are the only files to search, read as Windows-1252. `ignored` asks for what git ignores, too.
     """
 
     root: Path
@@ -79,6 +87,7 @@ class Query(Record):
     left_out: Callable[[str], object] | None = None
     skipped: tuple[str, ...] = ()
     legacy: tuple[str, ...] = ()
+    ignored: bool = False
 
 
 class SearchResult(Record):
@@ -117,6 +126,42 @@ def check_pattern(pattern: str) -> None:
         raise ToolError("the pattern contains a line break or NUL: grep matches within one line")
 
 
+def glob_below(context: ToolContext, path: str, root: Path, glob: str) -> str:
+    """The glob relative to the root, where it is absolute and names what is below it; as it is otherwise."""
+    sign, body = ("!", glob[1:]) if glob[:1] == "!" else ("", glob)
+    for base in (str(root), os.path.normpath(context.workspace / path)):
+        if body.startswith(f"{base.rstrip('/')}/"):
+            return f"{sign}{body[len(base.rstrip('/')) :]}"
+    return glob
+
+
+async def why_no_file(query: Query, workspace: Path, name: str) -> str:
+    """Why no file was searched or found, in words; "" if some were, or nothing is known but that none matches.
+
+    `name` is that of the root.
+    """
+    if query.root.is_file():
+        return ""
+    names = query.replace(pattern=None, left_out=None, most=_MOST_NAMED, seconds=5.0)
+    if query.pattern is not None and (not query.glob or (await search(names, workspace)).hits):
+        return ""
+    ignored = await search(names.replace(ignored=True), workspace)
+    if ignored.hits:
+        more = "at least " if ignored.stopped or len(ignored.hits) > _MOST_NAMED else ""
+        count = min(len(ignored.hits), _MOST_NAMED)
+        example = os.path.relpath(ignored.hits[0].path, query.root)
+        return _IGNORED.format(more=more, count=count, s="s" if count > 1 else "", example=files.printable(example))
+    if (glob := query.glob or "").startswith("/") and os.path.lexists("/" + glob.split("/")[1]):
+        return _ELSEWHERE.format(name=name)
+    folders = glob.lstrip("/").split("/")[:-1]
+    for count, folder in enumerate(folders, 1):
+        if re.search(r"[*?\[{\\!]", folder):
+            break
+        if not os.path.lexists(query.root / "/".join(folders[:count])):
+            return _MISSING.format(folder="/".join(folders[:count]), name=name)
+    return _NO_NAME if query.pattern is not None else ""
+
+
 async def search(query: Query, workspace: Path) -> SearchResult:
     """Search with what there is outside the workspace. Raises ToolError."""
     program = find_program("rg", workspace)
@@ -129,7 +174,7 @@ async def search_with_ripgrep(query: Query, program: str) -> SearchResult:
     def argv_for(asked: Query) -> list[str]:
         return _ripgrep_argv(asked, program)
 
-    query = await _without_secrets(query, argv_for)
+    query = await _without_secrets(await _settled(query, argv_for), argv_for)
     found, (legacy, stopped) = await asyncio.gather(_matching(query, argv_for), _not_utf8(query, program))
     hits = list(confirmed(found.hits, query.shown))
     if legacy:
@@ -141,7 +186,7 @@ async def search_with_ripgrep(query: Query, program: str) -> SearchResult:
 
 async def search_builtin(query: Query) -> SearchResult:
     """Search with our own program."""
-    query = await _without_secrets(query, _builtin_argv)
+    query = await _without_secrets(await _settled(query, _builtin_argv), _builtin_argv)
     return _answer(query, await _matching(query, _builtin_argv))
 
 
@@ -181,7 +226,7 @@ def _folder_of(root: Path) -> Path:
 
 def _ripgrep_argv(query: Query, program: str, *, listed: bool = False) -> list[str]:
     """The words that run the search, or with `listed` name the files that have a match."""
-    argv = [program, *_COMMON]
+    argv = [program, *_COMMON, *(["--no-ignore-vcs", "--no-ignore-exclude"] if query.ignored else [])]
     if query.glob and not query.root.is_file():
         # ripgrep's own --glob brings back what .gitignore excludes; a file type narrows by the name alone.
         argv += [f"--type-add=wanted:{name}" for name in globs.name_globs(query.glob)]
@@ -210,17 +255,31 @@ def _builtin_argv(query: Query) -> list[str]:
         "sys_path": sys.path,
         "root": str(query.root),
         "include": globs.to_regex(query.glob) if query.glob else None,
-        "pattern": query.pattern,
+        "pattern": query.pattern if query.pattern is None or query.literal else globs.with_posix_classes(query.pattern),
         "ignore_case": query.ignore_case,
         "around": query.around,
         "literal": query.literal,
         "most": query.most,
+        "ignored": query.ignored,
     }
     return [
         *(sys.executable, "-I", "-S", str(Path(__file__).with_name("file_search_child.py"))),
         json.dumps(request),
         *query.skipped,
     ]
+
+
+async def _settled(query: Query, argv_for: Callable[[Query], list[str]]) -> Query:
+    """The query with its brackets escaped where files or folders below the root have them in their names."""
+    if not query.glob or not globs.has_brackets(query.glob) or not query.root.is_dir():
+        return query
+    began = time.monotonic()
+    listed = await _matching(query.replace(pattern=None, glob=None, most=sys.maxsize), argv_for, limit=_MOST_NAMES)
+    start = len(str(query.root).rstrip("/")) + 1
+    glob = await asyncio.to_thread(
+        globs.with_literal_brackets, query.glob, [hit.path[start:] for hit in listed.hits if "[" in hit.path]
+    )
+    return query.replace(glob=glob, seconds=max(query.seconds - (time.monotonic() - began), 0.1))
 
 
 async def _without_secrets(query: Query, argv_for: Callable[[Query], list[str]]) -> Query:

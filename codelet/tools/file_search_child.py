@@ -54,7 +54,7 @@ class _Listed(NamedTuple):
 
     path: str
     descriptor: int
-    rules: IgnoreRules
+    rules: IgnoreRules | None
     entries: list[tuple[str, bool]]
 
 
@@ -78,12 +78,14 @@ def opened(path: str, flags: int, folder: int | None = None) -> int:
             os.close(descriptor)
 
 
-def walk(root: str, top: int) -> Iterator[FoundFile]:
+def walk(root: str, top: int, *, ignored: bool = False) -> Iterator[FoundFile]:
     """All regular files below the open folder `root` that no .gitignore excludes, in the order of their names.
+
+    With `ignored`, excluded ones too.
 
     Each folder is opened from the one that holds it. A place can be opened until the next one is asked for.
     """
-    waiting = [_listed(root, top, _rules_above(root))]
+    waiting = [_listed(root, top, None if ignored else _rules_above(root))]
     while waiting:
         folder = waiting[-1]
         if not folder.entries:
@@ -99,13 +101,13 @@ def walk(root: str, top: int) -> Iterator[FoundFile]:
             waiting.append(_listed(path, opened(name, os.O_RDONLY | os.O_DIRECTORY, folder.descriptor), folder.rules))
 
 
-def _listed(path: str, descriptor: int, above: IgnoreRules) -> _Listed:
-    rules = _rules_with(path, descriptor, above)
+def _listed(path: str, descriptor: int, above: IgnoreRules | None) -> _Listed:
+    rules = None if above is None else _rules_with(path, descriptor, above)
     entries = []
     with contextlib.suppress(OSError), os.scandir(descriptor) as scan:
         for entry in sorted(scan, key=lambda entry: os.fsencode(entry.name), reverse=True):
             is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.name in _REPOSITORIES or _ignored(f"{path.rstrip('/')}/{entry.name}", is_folder, rules):
+            if entry.name in _REPOSITORIES or _ignored(f"{path.rstrip('/')}/{entry.name}", is_folder, rules or []):
                 continue
             if is_folder or entry.is_file(follow_symlinks=False):
                 entries.append((entry.name, is_folder))
@@ -238,7 +240,7 @@ def main(request: dict[str, Any], skipped: frozenset[str]) -> None:
         return
     whole = stat.S_ISDIR(os.fstat(top).st_mode)
     start = len(root.rstrip("/")) + 1
-    for place in walk(root, top) if whole else [FoundFile(root, None, root)]:
+    for place in walk(root, top, ignored=request["ignored"]) if whole else [FoundFile(root, None, root)]:
         if whole and (place.path[start:] in skipped or (include and not include.match(place.path[start:]))):
             continue
         if pattern is None:

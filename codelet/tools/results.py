@@ -23,10 +23,10 @@ _LINE_CHARACTERS = 300
 MOST_FILES_SHOWN = 200
 
 
-def lines_found(context: ToolContext, result: SearchResult, most: int, around: int) -> str:
+def lines_found(context: ToolContext, result: SearchResult, most: int, around: int, why: str = "") -> str:
     """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`.
 
-    The path of a file stands before its first line only.
+    The path of a file stands before its first line only. `why` says why no file was searched.
     """
     lines: list[str] = []
     matches = room = 0
@@ -42,7 +42,7 @@ def lines_found(context: ToolContext, result: SearchResult, most: int, around: i
         lines.append(_line(context, hit, named=last is None or hit.path != last.path))
         room += len(lines[-1])
         last = hit
-    notes = []
+    notes = [f"[{why}]"] if why else []
     if result.literal:
         notes.append(_PLAIN_PATTERN)
     if more:
@@ -62,11 +62,11 @@ def _line(context: ToolContext, hit: FoundLine, *, named: bool) -> str:
     return f"{files.shown(context, Path(hit.path)) if named else ''}{sign}{hit.line}{sign}{text}"
 
 
-def files_found(context: ToolContext, result: SearchResult) -> str:
-    """The paths, one a line, and how many were left out."""
+def files_found(context: ToolContext, result: SearchResult, why: str = "") -> str:
+    """The paths, one a line, and how many were left out; `why` says why there is none."""
     lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES_SHOWN]]
     left = len(result.hits) - len(lines)
-    notes = []
+    notes = [f"[{why}]"] if why else []
     if left:
         notes.append(_MORE_FILES.format(count=left))
     if result.stopped:

@@ -30,17 +30,19 @@ async def grep(
 
     Skips what git ignores, and files with secrets.
     """
-    from codelet.tools.file_search import Query, check_pattern, root_of, search
+    from codelet.tools.file_search import Query, check_pattern, glob_below, root_of, search, why_no_file
+    from codelet.tools.files import shown
     from codelet.tools.results import lines_found
 
     check_pattern(pattern)
     most, lines = min(max(limit, 1), _MOST_HITS), min(max(around, 0), _MOST_AROUND)
     root = root_of(context, path)
-    query = Query(
-        root, glob or None, pattern, ignore_case, lines, most=most, shown=most, left_out=_left_out(root, context)
-    )
+    wanted = glob_below(context, path, root, glob) if glob else None
+    query = Query(root, wanted, pattern, ignore_case, lines, most=most, shown=most, left_out=_left_out(root, context))
     began = time.time_ns()
-    text = lines_found(context, await search(query, context.workspace), most, lines)
+    found = await search(query, context.workspace)
+    why = "" if found.hits else await why_no_file(query, context.workspace, shown(context, root))
+    text = lines_found(context, found, most, lines, why)
     context.outputs.append((began, text))
     return ToolOutput(text, counted="line")
 
@@ -77,11 +79,16 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
     """Find files by glob, e.g. **/test_*. Skips what git ignores."""
-    from codelet.tools.file_search import Query, root_of, search
+    from codelet.tools.file_search import Query, glob_below, root_of, search, why_no_file
+    from codelet.tools.files import shown
     from codelet.tools.results import MOST_FILES_SHOWN, files_found
 
-    query = Query(root_of(context, path), pattern or "*", most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
-    return ToolOutput(files_found(context, await search(query, context.workspace)), counted="file")
+    root = root_of(context, path)
+    wanted = glob_below(context, path, root, pattern or "*")
+    query = Query(root, wanted, most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
+    found = await search(query, context.workspace)
+    why = "" if found.hits else await why_no_file(query, context.workspace, shown(context, root))
+    return ToolOutput(files_found(context, found, why), counted="file")
 
 
 TOOLS = (

@@ -388,3 +388,57 @@ async def test_the_answer_does_not_depend_on_what_secrets_hold(
     assert [Path(each.path).name for each in found.hits] == ["d1.key.txt", "plain.txt", "b.txt"]
     text = lines_found(context, await answer("nothing"), 10, 0)
     assert str(len(SECRET_NAMES)) in text, text
+
+
+@pytest.fixture(params=["ripgrep", "built-in"])
+def routes(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with folders whose names have brackets, and one that git ignores; with ripgrep and without."""
+    if request.param == "built-in":
+        monkeypatch.setenv("PATH", str(workspace / "none"))
+    for name in ("app/[id]/page.tsx", "app/i/page.tsx", "docs/[...slug]/x/a.md", "a/1.js", "a/b.ts", "build/out/c.js"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("foo1\n")
+    (workspace / ".git").mkdir()
+    (workspace / ".gitignore").write_text("build/\n*.log\n")
+    (workspace / "a" / "x.log").write_text("foo1\n")
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("app/[id]/*.tsx", ["app/[id]/page.tsx"]),
+        ("**/[...slug]/**", ["docs/[...slug]/x/a.md"]),
+        ("[ab]/[[:alpha:]].[jt]s", ["a/b.ts"]),
+        ("[ab]/[[:digit:]].[jt]s", ["a/1.js"]),
+        ("{ROOT}/a/*", ["a/1.js", "a/b.ts"]),
+        ("!{ROOT}/a/*", [".gitignore", "app/[id]/page.tsx", "app/i/page.tsx", "docs/[...slug]/x/a.md"]),
+        ("!*.{tsx,md}", [".gitignore", "a/1.js", "a/b.ts"]),
+    ],
+)
+async def test_globs_of_both_tools(glob: str, found: list[str], routes: Path, call: Call) -> None:
+    glob = glob.replace("{ROOT}", str(routes))
+    assert (await call("find", pattern=glob)).text.split("\n") == found
+    lines = (await call("grep", pattern="^[[:alpha:]]+[[:digit:]]$", glob=glob)).text.split("\n")
+    assert [line.partition(":")[0] for line in lines] == [name for name in found if name != ".gitignore"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "why"),
+    [
+        ("build/**", "git ignores 1 file that the glob matches, such as build/out/c.js"),
+        ("a/*.log", "git ignores 1 file that the glob matches, such as a/x.log"),
+        ("src/lib/*.ts", "there is no src in ."),
+        ("a/lib/*.ts", "there is no a/lib in ."),
+        ("/etc/*.conf", "relative to ."),
+    ],
+)
+async def test_an_empty_answer_says_why(glob: str, why: str, routes: Path, call: Call) -> None:
+    for output in (await call("find", pattern=glob), await call("grep", pattern="foo", glob=glob)):
+        first, second = output.text.split("\n")
+        assert first.startswith("no ")
+        assert why in second
+    assert "build/out/c.js" in (await call("find", pattern="**", path="build")).text
+    assert (await call("find", pattern="*.zzz")).text == "no files"
+    assert "no file matches" in (await call("grep", pattern="foo", glob="*.zzz")).text
+    assert (await call("grep", pattern="nothing", glob="*.ts")).text == "no matches"

@@ -2,18 +2,40 @@
 
 `to_regex` is for globs that a model searches with: `*` and `?` stay within one part of a path, `**` spans parts, `[…]`
 and `{a,b}` are known, and the expression matches in linear time. Without a slash a glob is for the file's name, at any
-depth; with one it is for the path from the folder searched. `rule_regex` is for the simpler patterns of rules. What
-bash makes of a wildcard is another matter: see `safety.shell.wildcards`.
+depth; with one it is for the path from the folder searched. One that begins with `!` matches what it would not match
+without, as ripgrep's does. `with_literal_brackets` is for folders such as `[id]`. `rule_regex` is for the simpler
+patterns of rules. What bash makes of a wildcard is another matter: see `safety.shell.wildcards`.
 """
 
 from __future__ import annotations
 
 import re
+import string
+from collections.abc import Collection
 
 from codelet.errors import ToolError
 
 _MOST_ALTERNATIVES = 64
 
+
+_BRACKETS = r"\[[!^]?\]?(?:\[:[a-z]+:\]|[^\]])*\]"
+_POSIX_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "ascii": r"\x00-\x7f",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": re.escape(string.punctuation),
+    "space": r"\s",
+    "upper": "A-Z",
+    "word": r"\w",
+    "xdigit": "0-9a-fA-F",
+}
+_POSIX_CLASS = re.compile(r"\[:([a-z]+):\]")
 
 _RULE_WILDCARDS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -31,12 +53,58 @@ def to_regex(glob: str) -> str:
     """A regular expression that matches whole paths relative to the folder searched. Raises ToolError."""
     if "\0" in glob or not glob.isprintable():
         raise ToolError(f"the glob {glob!r} contains characters that do not print")
+    if glob[:1] == "!":  # a folder that it names is out with all that is in it
+        return f"(?!(?:{'|'.join(map(_path_regex, expand(glob[1:])))})(?:/|\\Z))(?s:.+)\\Z"
     return "(?:" + "|".join(_path_regex(plain) for plain in expand(glob)) + r")\Z"
 
 
+def has_brackets(glob: str) -> bool:
+    """Whether the glob has what may be a class of characters or a name such as `[id]`."""
+    return re.search(_BRACKETS, glob) is not None
+
+
+def with_literal_brackets(glob: str, paths: Collection[str]) -> str:
+    """The glob with its brackets escaped in those parts that are, brackets and all, the name of something on a path.
+
+    So `app/[id]/*.ts` finds what is in a folder `[id]`; where there is none, `[id]` is a class of characters.
+    """
+    names = {name for path in paths if "[" in path for name in path.split("/") if "[" in name}
+    literal: set[str] = set()
+    for part in {part for plain in expand(glob.removeprefix("!")) for part in plain.split("/")}:
+        pattern = re.compile(_part_regex(re.sub(_BRACKETS, _escaped, part)) + r"\Z")
+        if any(pattern.match(name) for name in names):
+            literal.update(re.findall(_BRACKETS, part))
+    return re.sub(_BRACKETS, lambda match: _escaped(match) if match[0] in literal else match[0], glob)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return re.sub(r"[\[\]]", r"\\\g<0>", match[0])
+
+
+def with_posix_classes(pattern: str) -> str:
+    """A regular expression for Python's `re` in which `[[:alpha:]]` means what it means to ripgrep."""
+    return re.sub(
+        r"\\.|\[\^?\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*\]",
+        lambda match: f"{match[0][0]}{_POSIX_CLASS.sub(_members, match[0][1:])}",
+        pattern,
+        flags=re.DOTALL,
+    )
+
+
+def _members(match: re.Match[str]) -> str:
+    return _POSIX_CLASSES.get(match[1], match[0])
+
+
 def name_globs(glob: str) -> list[str]:
-    """Globs for the last component: whatever `glob` finds matches at least one of them."""
-    return sorted({plain.rpartition("/")[2].replace("**", "*") or "*" for plain in expand(glob)})
+    """Globs for the last component, without brackets: whatever `glob` finds matches at least one of them."""
+    if glob[:1] == "!":
+        return ["*"]
+    names = {re.sub(rf"(\\.)|{_BRACKETS}|[\[\]]|\*+", _simpler, plain.rpartition("/")[2]) for plain in expand(glob)}
+    return sorted(name or "*" for name in names)
+
+
+def _simpler(match: re.Match[str]) -> str:
+    return match[1] or "*"
 
 
 def expand(glob: str) -> list[str]:
@@ -101,7 +169,7 @@ def _part_regex(part: str) -> str:
 def _chunks(part: str) -> list[str]:
     """What stands between the stars, each as a regular expression."""
     chunks = [""]
-    for token in re.findall(r"\*+|\?|\[!?\]?[^\]]*\]|\\.|.", part, re.DOTALL):
+    for token in re.findall(rf"\*+|\?|{_BRACKETS}|\\.|.", part, re.DOTALL):
         if token[0] == "*":
             chunks.append("")
         elif token == "?":
@@ -116,7 +184,10 @@ def _chunks(part: str) -> list[str]:
 def _class(inner: str) -> str:
     negated = inner[0] in "!^"
     body = inner[1:] if negated else inner
-    escaped = body.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("^", "\\^")
+    escaped = "".join(
+        _members(found) if (found := _POSIX_CLASS.fullmatch(piece)) else re.sub(r"[\\\[\]^]", r"\\\g<0>", piece)
+        for piece in re.split(r"(\[:[a-z]+:\])", body)
+    )
     text = f"(?!/)[{'^' if negated else ''}{escaped}]"
     try:
         re.compile(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 
 import pytest
 
@@ -35,6 +36,12 @@ CASES = [
     ("*a*b*", ["xaxbx", "ab"], ["ba"]),
     ("test_*_*.py", ["test_a_b.py", "test__.py"], ["test_a.py"]),
     ("é*", ["éa", "x/é"], ["ea"]),
+    ("[[:alpha:]_][![:digit:]]", ["ab", "_x"], ["1b", "a1", ":a"]),
+    ("!*.js", ["a.ts", "x/a.jsx", "js"], ["a.js", "x/y/a.js"]),
+    ("!src/**", ["a", "x/src/a"], ["src/a", "src/x/y"]),
+    ("!build", ["a", "built/x"], ["build/x", "a/build/y/z"]),
+    ("!*.{js,ts}", ["a.py"], ["a.js", "a.ts"]),
+    (r"\!a", ["!a"], ["a", "b"]),
 ]
 
 
@@ -49,6 +56,48 @@ def test_names_are_no_narrower_than_the_glob() -> None:
     assert globs.name_globs("src/**/*.{ts,tsx}") == ["*.ts", "*.tsx"]
     assert globs.name_globs("{src/*.py,*.c}") == ["*.c", "*.py"]
     assert globs.name_globs("src/**") == ["*"]
+    assert globs.name_globs("app/[id].ts") == globs.name_globs("a/*.ts")
+    assert globs.name_globs("a[") == ["a*"]
+    assert globs.name_globs("!*.ts") == ["*"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "literal"),
+    [
+        ("app/[id]/*.tsx", "app/[id]/page.tsx", True),
+        ("app/[id]/*.tsx", "app/i/page.tsx", False),
+        ("**/[...slug]/**", "a/[...slug]/b/c", True),
+        ("**/[[...slug]]/**", "a/[[...slug]]/b/c", True),
+        ("*[id]*.ts", "x/user.[id].test.ts", True),
+        ("*.[jt]s", "x/[id].ts", False),
+        ("{app/[id],lib}/x", "app/[id]/x", True),
+        ("!**/[id]/**", "app/[id]/x", True),
+    ],
+)
+def test_brackets_that_are_in_a_name_are_no_class(glob: str, path: str, literal: bool) -> None:
+    settled = globs.with_literal_brackets(glob, ["other", path])
+    assert (settled != glob) is literal
+    assert (re.match(globs.to_regex(settled), path) is None) is (
+        glob[0] == "!" or path == "app/i/page.tsx"
+    ) or not literal
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("^[[:alpha:]]+$", "abc", "a1"),
+        ("^[^[:space:]]$", "a", " "),
+        (r"^\[[:alpha:]$", "[a", "[b"),
+        ("^[]x[:digit:]]$", "7", "d"),
+        ("^[[:nothing:]]$", ":]", "7"),
+    ],
+)
+def test_classes_of_posix_in_an_expression(pattern: str, matching: str, other: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        expression = re.compile(globs.with_posix_classes(pattern))
+    assert expression.search(matching)
+    assert not expression.search(other)
 
 
 def test_matching_is_quick() -> None:
