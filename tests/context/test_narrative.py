@@ -42,10 +42,11 @@ def asked(provider: ScriptedProvider) -> list[int]:
     return [n for n, sent in enumerate(provider.sent) if INSTRUCTION[:60] in str(sent.stable[-1]["content"])]
 
 
-async def test_the_narrative_is_the_head_of_the_note_and_uses_the_cached_prefix(open_session: Open):
+@pytest.mark.parametrize("reasoning", ["", "State: part1 comes first\n</think>\n\n"])
+async def test_the_narrative_is_the_head_of_the_note_and_uses_the_cached_prefix(open_session: Open, reasoning: str):
     session, provider = open_session(window=24_000, extensions=[Narrator()])
     await fill(session, provider, 8)
-    provider.script = answering(Answer(GOOD))
+    provider.script = answering(Answer(f"{reasoning}{GOOD}"))
     before = list(provider.sent[-1].stable)
     await compact(session)
     [number] = asked(provider)
