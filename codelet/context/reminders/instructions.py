@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from codelet import prompt
@@ -22,7 +22,9 @@ _FILE_LIMIT = 40_000
 _TOTAL_LIMIT = 80_000
 _IMPORT_DEPTH = 5
 _IMPORT = r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)"
-_CODE = r"(```.*?```|`[^`\n]*`)"
+_INLINE = r"(```.*?```|`[^`\n]*`|<!--.*?(?:-->|$))"
+_FENCE = r"[ \t]*(`{3,}(?=[^`\n]*$)|~{3,})"
+_LIST_ITEM = r"\s*(?:[-*+]|\d{1,9}[.)])\s"
 
 
 class Instructions:
@@ -140,8 +142,14 @@ class _Reader:
             place = Path(os.path.expanduser(name)) if name.startswith("~/") else target.parent / name
             return self.read(place, depth + 1).strip() if self._allowed(place) else match[0]
 
-        parts = re.split(_CODE, text, flags=re.DOTALL)
-        parts[::2] = [re.sub(_IMPORT, imported, part) for part in parts[::2]]
+        parts: list[str] = []
+        for line, code in _lines(text):
+            if code:
+                parts.append(line)
+                continue
+            prose = re.split(_INLINE, line)
+            prose[::2] = [re.sub(_IMPORT, imported, part) for part in prose[::2]]
+            parts += prose
         return "".join(parts)
 
     def _allowed(self, path: Path) -> Path | None:
@@ -153,6 +161,34 @@ class _Reader:
             return None
         hidden = any(part.startswith(".") for part in found.place.relative_to(self._tree).parts)
         return None if hidden else found.place
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a Markdown text with their ends, and whether each is in a block of code or in a comment.
+
+    Lines that are indented after a blank one are code, unless they go on with an item of a list.
+    """
+    fence, comment, after_blank, in_list = "", False, True, False
+    for line in text.splitlines(keepends=True):
+        if fence:
+            closing = line.strip()
+            yield line, True
+            fence = "" if len(closing) >= len(fence) and not closing.strip(fence[0]) else fence
+        elif comment:
+            yield line, True
+            comment = "-->" not in line
+        elif opening := re.match(_FENCE, line):
+            yield line, True
+            fence, after_blank = opening[1], False
+        elif line.strip() and after_blank and not in_list and line.expandtabs(4).startswith("    "):
+            yield line, True
+        else:
+            yield line, False
+            plain = re.sub(r"`[^`\n]*`", "", line)
+            comment = plain.rfind("<!--") > plain.rfind("-->")
+            if after_blank := not line.strip():
+                continue
+            in_list = re.match(_LIST_ITEM, line) is not None or (in_list and line[0].isspace())
 
 
 def _head_of(path: Path) -> str:

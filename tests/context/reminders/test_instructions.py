@@ -142,6 +142,41 @@ def test_imports_in_code_are_left_alone(tree: Path):
     assert "```\n@x.md\n```\ntext X and `@x.md`" in text_in(tree)
 
 
+BLOCKS = {
+    "tildes": "~~~\n@b.md\n~~~\n",
+    "longer fence": "````\n```\n@b.md\n````\n",
+    "other fence inside": "~~~~ text\n```\n~~~\n@b.md\n~~~~\n",
+    "fence in a list": "- item\n  ```sh\n  @b.md\n  ```\n",
+    "no end": "```\n@b.md\n",
+    "indented": "Run this:\n\n    cat\n    @b.md\n\n    @b.md\n\nand\n",
+    "tab": "\t@b.md\nand\n",
+    "comment": "<!-- see @b.md here -->\n",
+    "long comment": "text <!-- one\n\n    two\n\n@b.md\n-->\n",
+}
+PROSE = {
+    "after tildes": "~~~\nx\n~~~\n@b.md\n",
+    "indented a little": "  @b.md\n",
+    "goes on with a paragraph": "see\n    @b.md\n",
+    "list item": "- one\n\n    @b.md\n",
+    "nested list": "- one\n    - @b.md\n",
+    "after a comment": "<!-- x --> @b.md\n",
+    "a comment's beginning as code": "write `<!--` first\n@b.md\n",
+    "fence that is no fence": "```x``` and @b.md\n",
+}
+
+
+@pytest.mark.parametrize("text", BLOCKS.values(), ids=BLOCKS)
+def test_code_and_comments_import_nothing(text: str, tree: Path):
+    repositories.write(tree, {"CLAUDE.md": text, "b.md": "imported"})
+    assert read_with_imports(tree / "CLAUDE.md", tree) == text
+
+
+@pytest.mark.parametrize("text", PROSE.values(), ids=PROSE)
+def test_what_only_looks_like_code_imports(text: str, tree: Path):
+    repositories.write(tree, {"CLAUDE.md": text, "b.md": "imported"})
+    assert read_with_imports(tree / "CLAUDE.md", tree) == text.replace("@b.md", "imported")
+
+
 def test_imports_end_at_a_depth(tree: Path):
     repositories.write(tree, {f"{n}.md": f"level{n} @{n + 1}.md" for n in range(20)})
     repositories.write(tree, {"CLAUDE.md": "@0.md"})
