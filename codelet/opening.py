@@ -32,6 +32,7 @@ from codelet.tools import select_tools
 from codelet.tools.tool import ToolContext
 
 if TYPE_CHECKING:
+    from codelet.context.attachments import Person
     from codelet.export.live import Resumed
     from codelet.extensions.memory.session_tool import Find
     from codelet.extensions.profiles.profile import Profile
@@ -155,11 +156,12 @@ def _doubts(provider: Provider, settings: Settings) -> str | None:
     return doubts(provider.model, local=False, window=settings.window, own=settings.vendors)
 
 
-def mentioned(
-    session: Session, text: str, *, person: bool, pasted: Mapping[str, bytes] | None = None
+async def mentioned(
+    session: Session, text: str, *, person: Person | None, pasted: Mapping[str, bytes] | None = None
 ) -> Attached | None:
-    """What the files bring that a prompt names as `@path`; None where it names none. `person` says that somebody typed
-    it in a terminal, `pasted` are pictures that have no file. Raises UsageError for a picture that cannot be sent.
+    """What the files bring that a prompt names as `@path`; None where it names none. `person` is the user at a
+    terminal, if there is one, `pasted` are pictures that have no file. Raises UsageError for a picture that cannot be
+    sent.
     """
     if "@" not in text:
         return None
@@ -169,8 +171,8 @@ def mentioned(
     mentions = Mentions(
         context, session.policy, session.mask, session.provider.model, person=person, pasted=pasted or {}
     )
-    attached = mentions.attached(text)
-    for each in mentions.refused if not person else ():
+    attached = await mentions.attached(text)
+    for each in mentions.refused if person is None else ():
         about = f"read {each.path}"
         session.approvals.refused.append(about)
         if each.denied:

@@ -1,14 +1,15 @@
 """The files that a prompt names as `@path`: small texts stand behind the words, pictures beside them.
 
-What the policy lets be read unasked is attached; in a terminal the person who typed the path has asked for it. A file
-that is too long is named with its size, and the model reads what it needs. A word that names no file is a word.
+What the policy lets the tool `read` open unasked is attached. A person who typed the path has asked for it, and
+confirms a file that holds secrets or is outside the workspace. A file that is too long is named with its size, and the
+model reads what it needs. A word that names no file is a word.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +19,7 @@ from codelet.errors import ToolError, UsageError
 from codelet.messages import Picture
 from codelet.record import Record
 from codelet.safety import Policy
-from codelet.safety.verdict import Touch
+from codelet.safety.verdict import Touch, Verdict
 from codelet.tools import encoding, files
 from codelet.tools.pictures import media_type, memory_file, read_picture
 from codelet.tools.tool import ToolContext
@@ -39,8 +40,17 @@ class Refused(Record):
     denied: bool
 
 
+class Person(Record):
+    """The user at the terminal: whether they typed the character of the prompt at a position, and their answer to
+    whether a file is attached, given its path and why that is asked.
+    """
+
+    typed: Callable[[int], bool]
+    confirm: Callable[[str, str], Awaitable[bool]]
+
+
 class Mentions:
-    """Attaches what prompts name. `person` says that somebody sits there who typed them; `refused` tells of the rest.
+    """Attaches what prompts name. `person` can be asked, if there is one; `refused` has what was not attached.
 
     `mask` takes secrets out of texts, `model` is who is to see the pictures. `pasted` are pictures by name that are no
     files.
@@ -53,7 +63,7 @@ class Mentions:
         mask: Callable[[str], str],
         model: str,
         *,
-        person: bool,
+        person: Person | None,
         pasted: Mapping[str, bytes],
     ) -> None:
         self._pasted = pasted
@@ -64,7 +74,7 @@ class Mentions:
         self._person = person
         self.refused: list[Refused] = []
 
-    def attached(self, text: str) -> Attached | None:
+    async def attached(self, text: str) -> Attached | None:
         """What a prompt brings with it; None where it names no file. Raises UsageError for a picture that cannot be
         sent.
         """
@@ -72,15 +82,17 @@ class Mentions:
         pictures: list[Picture] = []
         names: list[str] = []
         notes: list[str] = []
-        for path in self._paths(text):
+        for path, typed in self._paths(text).items():
             if path in self._pasted:
                 pictures.append(shown := self._of_clipboard(path))
                 names.append(f"{shown['name']} ({shown['width']} × {shown['height']})")
                 continue
             verdict = self._policy.judge("read", [Touch("read", path)])
-            if verdict.action == "deny" or (verdict.action == "ask" and not self._person):
+            if not await self._may_attach(path, verdict, typed=typed):
                 self.refused.append(Refused(path, verdict.reason, verdict.action == "deny"))
-                notes.append(f"@{path} is not attached: {verdict.reason}")
+                can_ask = self._person is not None and not typed and verdict.action == "ask"
+                hint = "; type its @ to be asked" if can_ask else ""
+                notes.append(f"@{path} is not attached: {verdict.reason}{hint}")
                 continue
             try:
                 name = self._take(path, self._context.replace(place=verdict.place), texts, pictures)
@@ -95,16 +107,24 @@ class Mentions:
             return None
         return Attached("".join(texts), tuple(pictures), tuple(names), tuple(notes))
 
-    def _paths(self, text: str) -> Iterator[str]:
-        """The paths of files that are there, each once, in order."""
-        found: dict[str, None] = {}
-        for quoted, plain in _MENTION.findall(text) if "@" in text else ():
+    async def _may_attach(self, path: str, verdict: Verdict, *, typed: bool) -> bool:
+        """Whether the policy or the person permits it. A rule of theirs that asks is answered by typing the path."""
+        if verdict.action != "ask" or self._person is None or not typed:
+            return verdict.action == "allow"
+        return verdict.rule is not None or await self._person.confirm(path, verdict.reason)
+
+    def _paths(self, text: str) -> dict[str, bool]:
+        """The paths of files that are there, each once, in order, and whether the person typed them."""
+        found: dict[str, bool] = {}
+        for mention in _MENTION.finditer(text) if "@" in text else ():
+            quoted, plain = mention.groups()
             path = quoted or plain
             while path and not quoted and not self._is_there(path) and path[-1] in _AFTER:
                 path = path[:-1]
             if path and self._is_there(path):
-                found[os.path.expanduser(path)] = None
-        return iter(list(found)[:_MOST])
+                name, typed = os.path.expanduser(path), self._person is not None and self._person.typed(mention.start())
+                found[name] = found.get(name, False) or typed
+        return dict(list(found.items())[:_MOST])
 
     def _is_there(self, path: str) -> bool:
         if path in self._pasted:

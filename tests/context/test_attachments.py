@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codelet import events, prompt
-from codelet.context.attachments import LARGEST_TEXT, dropped_picture
+from codelet.context.attachments import LARGEST_TEXT, Person, dropped_picture
 from codelet.context.compaction import compact
 from codelet.context.tokens import estimate_message
 from codelet.context.tokens.counter import exact_size
@@ -24,7 +24,7 @@ from codelet.safety import Policy
 from tests.support.pictures import png
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
-from tests.support.sessions import MakeSession, make_session, turn
+from tests.support.sessions import TYPED, MakeSession, make_session, turn
 
 __all__ = ["make_session"]
 
@@ -39,10 +39,10 @@ def files(repo: Path) -> Path:
     return repo
 
 
-def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_session: MakeSession):
+async def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_session: MakeSession):
     session = make_session()
     words = 'See @small.txt, (@large.txt) @"my shot.png" and @prog.bin; @nothing, me@small.txt and @small.txt again.'
-    found = mentioned(session, words, person=False)
+    found = await mentioned(session, words, person=None)
     assert found is not None
     assert found.text.count("a needle") == 1
     assert '<file name="small.txt">\na needle\n' in found.text
@@ -51,37 +51,75 @@ def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_sessio
     assert [each["name"] for each in found.images] == ["my shot.png"]
     assert found.names == ("small.txt", "the size of large.txt (131,072 bytes)", "my shot.png (3 × 2)")
     assert found.notes == ("@prog.bin is not attached: it is binary data",)
-    assert mentioned(session, "write to me@small.txt about @decorators", person=True) is None
+    assert await mentioned(session, "write to me@small.txt about @decorators", person=TYPED) is None
 
 
-def test_the_policy_decides_what_may_be_read(files: Path, make_session: MakeSession, tmp_path: Path):
+async def test_the_policy_decides_what_may_be_read(files: Path, make_session: MakeSession, tmp_path: Path):
     outside = tmp_path / "outside.txt"
     outside.write_text("elsewhere")
     session = make_session(policy=Policy(files))
     words = f"@{outside} @.env @small.txt"
-    found = mentioned(session, words, person=False)
+    found = await mentioned(session, words, person=None)
     assert found is not None
     assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
     assert session.approvals.refused == [f"read {outside}", "read .env"]
     assert len(found.notes) == 2
-    typed = mentioned(session, words, person=True)
-    assert typed is not None
-    assert "elsewhere" in typed.text
     denying = make_session(policy=Policy(files, deny=["read(small.txt)"]))
-    kept = mentioned(denying, "@small.txt", person=True)
+    kept = await mentioned(denying, "@small.txt", person=TYPED)
     assert kept is not None
     assert (kept.text, "denies it" in kept.notes[0]) == ("", True)
 
 
-def test_a_pasted_picture_goes_along_by_its_name(files: Path, make_session: MakeSession):
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_secret_or_a_file_outside_that_was_typed_is_confirmed(
+    files: Path, make_session: MakeSession, tmp_path: Path, answer: bool
+):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("elsewhere")
+    asked: list[str] = []
+
+    async def confirm(path: str, reason: str) -> bool:
+        asked.append(path)
+        return answer
+
+    session = make_session(policy=Policy(files, ask=["read(large.txt)"]))
+    words = f"@{outside} @.env @small.txt @large.txt"
+    found = await mentioned(session, words, person=Person(typed=lambda at: True, confirm=confirm))
+    assert found is not None
+    assert asked == [str(outside), ".env"]
+    assert ("elsewhere" in found.text, "hunter2" in found.text) == (answer, answer)
+    assert ("needle" in found.text, "large.txt has" in found.text) == (True, True), "typing answers a rule that asks"
+    assert len(found.notes) == (0 if answer else 2)
+
+
+async def test_what_was_not_typed_is_judged_as_a_call_of_the_model(
+    files: Path, make_session: MakeSession, tmp_path: Path
+):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("elsewhere")
+    session = make_session(policy=Policy(files, ask=["read(large.txt)"]))
+    words = f"@{outside} @.env @small.txt @large.txt"
+    pasted = Person(typed=lambda at: False, confirm=TYPED.confirm)
+    found = await mentioned(session, words, person=pasted)
+    assert found is not None
+    assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
+    assert [note.split()[0] for note in found.notes] == [f"@{outside}", "@.env", "@large.txt"]
+    again = f"{words} @.env"
+    typed_later = Person(typed=lambda at: at == again.rindex("@.env"), confirm=TYPED.confirm)
+    found = await mentioned(session, again, person=typed_later)
+    assert found is not None
+    assert ("elsewhere" in found.text, "hunter2" in found.text) == (False, True)
+
+
+async def test_a_pasted_picture_goes_along_by_its_name(files: Path, make_session: MakeSession):
     session, pasted = make_session(), {"clipboard:1": png(), "clipboard:2": b"no picture"}
-    found = mentioned(session, "what is (@clipboard:1)? not @clipboard:3", person=True, pasted=pasted)
+    found = await mentioned(session, "what is (@clipboard:1)? not @clipboard:3", person=TYPED, pasted=pasted)
     assert found is not None
     assert found.names == ("clipboard:1 (3 × 2)",)
     assert "[picture 1: clipboard:1, 3 × 2 pixels]" in found.text
     with pytest.raises(UsageError, match="clipboard:2 is no picture that models take"):
-        mentioned(session, "@clipboard:2", person=True, pasted=pasted)
-    assert mentioned(session, "@clipboard:1", person=True) is None, "without it the word is a word"
+        await mentioned(session, "@clipboard:2", person=TYPED, pasted=pasted)
+    assert await mentioned(session, "@clipboard:1", person=TYPED) is None, "without it the word is a word"
 
 
 @pytest.mark.parametrize(
@@ -105,14 +143,14 @@ def test_the_path_of_a_dropped_picture_becomes_a_mention(pasted: str, mention: s
     assert found == (None if mention is None else mention.format(tmp_path))
 
 
-def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_session: MakeSession):
+async def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_session: MakeSession):
     session = make_session()
     (files / "half.png").write_bytes(png()[:-9])
     with pytest.raises(UsageError, match=r"half\.png begins as a PNG image, but is broken or not whole"):
-        mentioned(session, "@half.png", person=True)
+        await mentioned(session, "@half.png", person=TYPED)
     session.meter.facts = session.facts.replace(images=False)
     with pytest.raises(UsageError, match=r"scripted takes no pictures: my shot\.png cannot be sent; --model"):
-        mentioned(session, 'what is @"my shot.png"?', person=True)
+        await mentioned(session, 'what is @"my shot.png"?', person=TYPED)
 
 
 async def test_a_prompt_and_a_read_show_them_to_the_model(
@@ -121,7 +159,7 @@ async def test_a_prompt_and_a_read_show_them_to_the_model(
     model_server.script = [Reply(calls=[Call("c1", "read", {"path": "my shot.png"})]), Reply("Two pictures.")]
     session = make_session()
     words = 'what is @"my shot.png"?'
-    async with aclosing(session.send(words, None, mentioned(session, words, person=True))) as stream:
+    async with aclosing(session.send(words, None, await mentioned(session, words, person=TYPED))) as stream:
         seen = [event async for event in stream]
     (result,) = [event for event in seen if isinstance(event, events.ToolResult)]
     assert (result.status, result.text) == ("done", "my shot.png is a PNG image, 3 × 2 pixels: it is shown to you")

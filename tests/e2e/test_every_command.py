@@ -90,7 +90,10 @@ ROWS = [
 def answer(terminal: Terminal, line: str, expected: str = "") -> str:
     """What comes of a line, up to the next prompt."""
     terminal.type("\x15")  # what a command left in the line goes
-    terminal.line(line)
+    terminal.type(line)  # once it is drawn, it comes in one read with no other line: that would be a paste
+    drawn = "".join(line.split())
+    terminal.until(lambda: drawn in "".join(terminal.text.split()), f"{line} in the line editor")
+    terminal.key("enter")
     if line in ASKED:
         question, key = ASKED[line]
         terminal.until(lambda: question in terminal.text and "enter takes" in terminal.text, f"the question of {line}")

@@ -81,6 +81,10 @@ def test_a_picture_comes_from_the_clipboard_and_from_a_dropped_file(codelet: Cod
         terminal.type(f"and \x1b[200~{tools}/a\\ shot.png\x1b[201~?")
         terminal.wait_for("a shot.png")
         terminal.line("")
+        terminal.wait_for("outside")
+        terminal.settle(0.4)  # Enter does not count right after the question came
+        terminal.key("down")
+        terminal.key("enter")
         terminal.wait_for("attached: clipboard:1 (9 × 4),")
         terminal.wait_for("A grey square.")
         terminal.wait_for("1% of 96k · 100 in 10 out · main")  # the prompt is open again

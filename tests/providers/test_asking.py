@@ -22,6 +22,7 @@ from tests.providers.chunks import options, request
 from tests.support.pictures import png
 from tests.support.raw import RawServer, read_request
 from tests.support.server import ModelServer, closed_port
+from tests.support.sessions import TYPED
 from tests.support.waiting import Neighbour
 
 Answers = dict[str, Any]
@@ -195,14 +196,14 @@ async def test_a_session_attaches_no_picture_for_a_server_that_takes_none(tmp_pa
     asked = Asked({"/v1/models": models({"id": "m"}), "/props": {"modalities": {"vision": False}}})
     provider = open_provider("m", options(model_server.openai))
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    assert mentioned(session, "@a.png", person=True) is not None
+    assert await mentioned(session, "@a.png", person=TYPED) is not None
     with RawServer(asked.handle) as server:
         other = open_provider("m", options(f"{server.base}/v1"))
         session.switch(other)
         session.ask_server()
         await session.upkeep.learnt()
     with pytest.raises(UsageError, match="takes no pictures"):
-        mentioned(session, "@a.png", person=True)
+        await mentioned(session, "@a.png", person=TYPED)
     await other.close()
     await provider.close()
 

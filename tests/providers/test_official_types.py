@@ -26,6 +26,7 @@ from tests.support.official import ANTHROPIC, complaints, understood
 from tests.support.pictures import png
 from tests.support.script import Call, Reply, Tokens
 from tests.support.server import ModelServer
+from tests.support.sessions import TYPED
 from tests.support.vendors import DIALECTS, RESPONSES
 
 STEPS = 20
@@ -56,7 +57,7 @@ async def test_every_request_of_twenty_steps_is_valid(model: str, model_server: 
     provider = open_provider(model, options(model_server.openai))
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path, yes=True), window=1_000_000)
     for prompt in ("look at @shot.png", "go on"):
-        async with aclosing(session.send(prompt, None, mentioned(session, prompt, person=True))) as stream:
+        async with aclosing(session.send(prompt, None, await mentioned(session, prompt, person=TYPED))) as stream:
             seen = [event async for event in stream]
         assert not [event.reason for event in seen if isinstance(event, events.Retry)]
     await provider.close()
@@ -91,7 +92,7 @@ async def test_every_request_over_the_other_wires_is_valid(
     model_server.script = replace(dialect, rules=()).script(replies)
     provider = open_provider(model, options(model_server.openai, effort="high" if wire == "messages" else None))
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path, yes=True), window=1_000_000)
-    attached = mentioned(session, "look at @shot.png", person=True)
+    attached = await mentioned(session, "look at @shot.png", person=TYPED)
     async with aclosing(session.send("look at @shot.png", None, attached)) as stream:
         seen = [event async for event in stream]
     await provider.close()

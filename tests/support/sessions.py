@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from codelet import events
+from codelet.context.attachments import Person
 from codelet.errors import CodeletError
 from codelet.loop.session import Session
 from codelet.messages import unpaired
@@ -19,6 +20,14 @@ from codelet.safety import Policy
 from tests.support.server import ModelServer
 
 MakeSession = Callable[..., Session]
+
+
+async def _yes(path: str, reason: str) -> bool:
+    return True
+
+
+TYPED = Person(typed=lambda at: True, confirm=_yes)
+"""A user who typed the whole prompt, and confirms every file that they are asked about."""
 
 
 def provider_of(server: ModelServer, wire: str = "openai", name: str = "scripted") -> Provider:

@@ -221,7 +221,7 @@ class _OneShot:
         gc.freeze()  # else the first collection would walk through all of it
         gc.enable()  # everything is imported by now; see cli.main
         try:
-            async with aclosing(self._turn(session)) as turn:
+            async with aclosing(await self._turn(session)) as turn:
                 self._piped = None  # what fits stands in the list from now on, the rest in the archive
                 async for event in turn:
                     if self._export is not None:
@@ -237,7 +237,7 @@ class _OneShot:
             if self._export is not None:
                 self._export.save()
 
-    def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
+    async def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
         """What answers the prompt: a /command, or the model."""
         if self._question.startswith("/"):
             from codelet.frontends.printing.command_prompt import answer_of_command
@@ -252,7 +252,7 @@ class _OneShot:
                 return answer
             if isinstance(session.provider, NoModel):
                 raise session.provider.missing
-        attached = mentioned(session, self._question, person=False)
+        attached = await mentioned(session, self._question, person=None)
         for note in attached.notes if attached is not None else ():
             _complain(note)
         return turn_of(session, self._question, self._piped, attached)

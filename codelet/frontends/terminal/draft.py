@@ -1,4 +1,9 @@
-"""What the user types: long pastes behind a marker, and while a turn runs the line being edited and lines that wait."""
+"""What the user types and pastes: long pastes behind a marker, and while a turn runs the line being edited and lines
+that wait.
+
+Only what was typed acts: a line that begins with a pasted `!` or `#` gets a space in front, which makes it a prompt.
+The space stays with the line in the queue, in the history and when it comes back to the editor.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,51 @@ _MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
 # More would fill the screen, as when a terminal pastes line by line.
 _MOST_QUEUED = 3
 
+_SIGNS = ("!", "#")
+
 _LONGEST_STEERING = 20_000
 """Characters of a line that may reach a turn that runs; a longer one is a prompt, which is cut to fit where need be."""
+
+
+def as_prompt(text: str) -> str:
+    """A text as a line that is sent to the model, whatever it begins with."""
+    return f" {text}" if text.startswith(_SIGNS) else text
+
+
+def is_plain_prompt(line: str) -> bool:
+    """Whether a space makes a prompt of a line that would act without it."""
+    text = line.strip()
+    return line[:1].isspace() and text.startswith(_SIGNS if "\n" not in text else (*_SIGNS, "/"))
+
+
+class EditedLine:
+    """A line that is being edited. `pasted` has a 1 for each of its characters that was pasted."""
+
+    def __init__(self, text: str = "", pasted: bytes = b"") -> None:
+        self.text = text
+        self.pasted = pasted or bytes(len(text))
+
+    def insert(self, text: str, at: int, *, pasted: bool, over: int = 0) -> None:
+        """Put a text at a position, in place of the next `over` characters."""
+        self.text = self.text[:at] + text + self.text[at + over :]
+        self.pasted = self.pasted[:at] + bytes([pasted]) * len(text) + self.pasted[at + over :]
+
+    def become(self, text: str, cursor: int, *, pasted: bool) -> None:
+        """Take over a change: what is not in both texts, before and after it, was pasted or not."""
+        before, most = self.text, min(len(self.text), len(text))
+        start = 0
+        while start < min(most, cursor) and before[start] == text[start]:
+            start += 1
+        end = 0
+        while end < most - start and before[-1 - end] == text[-1 - end]:
+            end += 1
+        self.insert(text[start : len(text) - end], start, pasted=pasted, over=len(before) - start - end)
+
+    @property
+    def entered(self) -> str:
+        """The line as it is to be sent: a prompt if its first character was pasted."""
+        marked = f" {self.text}"
+        return marked if self.pasted[:1] == b"\1" and is_plain_prompt(marked) else self.text
 
 
 class Pastes:
@@ -28,7 +76,27 @@ class Pastes:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
+        self._lines: dict[str, bytes] = {}
         self.pictures: dict[str, bytes] = {}
+        self.any = False
+        """Whether anything was pasted, here or in the user's editor."""
+
+    def enter(self, line: EditedLine) -> str:
+        """The line as it is to be sent. What was pasted into it is remembered, for files that it names."""
+        text = line.text.strip()
+        self._lines.pop(text, None)
+        if "@" in text and any(line.pasted):
+            at = line.text.index(text)
+            self._lines[text] = line.pasted[at : at + len(text)]
+        return line.entered
+
+    def origin_of(self, text: str) -> EditedLine:
+        """A text with what is known of its characters: they were typed, unless a line in it was entered otherwise."""
+        found = EditedLine(text)
+        for line, pasted in self._lines.items():
+            if (at := text.find(line)) >= 0:
+                found.pasted = found.pasted[:at] + pasted + found.pasted[at + len(line) :]
+        return found
 
     def keep_picture(self, data: bytes) -> str:
         """Keep a picture; gives what stands for it in the line."""
@@ -38,6 +106,7 @@ class Pastes:
 
     def collapse(self, text: str) -> str:
         """The text with one kind of line end, or, if it is long, a marker for it."""
+        self.any = True
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
@@ -74,7 +143,7 @@ class Draft:
     """
 
     def __init__(self, pastes: Pastes, acts: Callable[[str], bool] = lambda line: False) -> None:
-        self.text = ""
+        self._line = EditedLine()
         self.queued: list[str] = []
         self._at_end: list[str] = []
         self._acts = acts
@@ -86,30 +155,44 @@ class Draft:
         """Whether the first line that waits was entered behind a stop: it is the next prompt."""
         self._pastes = pastes
 
+    @property
+    def text(self) -> str:
+        """The line that is being edited."""
+        return self._line.text
+
     def take(self, key: Key) -> None:
         """Apply one key to the line."""
         match key.meaning:
             case "text":
-                self.text += key.text
+                self._add(key.text, pasted=key.pasted)
             case "paste":
-                self.text += self._pastes.collapse(key.text)
+                self._add(self._pastes.collapse(key.text), pasted=True)
             case "newline":
-                self.text += "\n"
+                self._add("\n")
             case "backspace":
-                self.text = self.text[:-1]
+                self._keep(len(self.text) - 1)
             case "word":
                 kept = self.text.rstrip()
-                self.text = kept[: len(kept) - len(kept.split()[-1])] if kept else ""
+                self._keep(len(kept) - len(kept.split()[-1]) if kept else 0)
             case "line":
-                self.text = ""
+                self._keep(0)
             case "leave":
                 self.leaving = not self.text
             case "enter" | "later":
                 self._enter(later=key.meaning == "later")
             case "up":
                 if not self.text and self.queued:
-                    self.text = self.queued.pop()
-                    self._forget(self.text)
+                    line = self.queued.pop()
+                    self._line = self._pastes.origin_of(line)
+                    self._forget(line)
+
+    def _add(self, text: str, *, pasted: bool = False) -> None:
+        self._line.insert(text, len(self.text), pasted=pasted)
+
+    def _keep(self, length: int) -> None:
+        """Keep so many characters of the line, from its start."""
+        kept = max(length, 0)
+        self._line.insert("", kept, pasted=False, over=len(self.text) - kept)
 
     def take_stopped(self, key: Key) -> None:
         """Apply a key that came behind a stop: the next prompt, which is not there yet, is to take it as its own."""
@@ -122,8 +205,8 @@ class Draft:
 
     def withdraw(self) -> str:
         """Take everything out, queued and unfinished, for the editor."""
-        everything = "\n".join([*self.queued, *([self.text] if self.text else [])])
-        self.text, self.queued, self.leaving, self.left, self.sent = "", [], False, False, False
+        everything = "\n".join([*self.queued, *([self._pastes.enter(self._line)] if self.text else [])])
+        self._line, self.queued, self.leaving, self.left, self.sent = EditedLine(), [], False, False, False
         self._at_end.clear()
         return everything
 
@@ -171,9 +254,10 @@ class Draft:
 
     def _enter(self, *, later: bool) -> None:
         if self.text.endswith("\\"):
-            self.text = self.text[:-1] + "\n"
+            self._keep(len(self.text) - 1)
+            self._add("\n")
         elif self.text.strip():
-            line, self.text = self.text, ""
+            line, self._line = self._pastes.enter(self._line), EditedLine()
             if later:
                 self._at_end.append(line)
             if later or not self._acts(line):

@@ -14,6 +14,7 @@ from typing import Literal
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
@@ -29,10 +30,38 @@ Meaning = Literal[
 
 
 class Key(Record):
-    """One key by what it means here; `text` is what was typed or pasted."""
+    """One key by what it means here; `text` is what was typed or pasted. `pasted` marks a character of a burst."""
 
     meaning: Meaning
     text: str = ""
+    pasted: bool = False
+
+
+class KeyInput(Vt100Input):
+    """The terminal's keys. `several_lines` says whether the last read was a burst: no one types several lines at once,
+    so they were pasted in a terminal that does not mark pastes.
+    """
+
+    several_lines = False
+
+    def read_keys(self) -> list[KeyPress]:
+        """The keys that were pressed since."""
+        presses = super().read_keys()
+        self.several_lines = _has_several_lines(presses)
+        return presses
+
+
+def _has_several_lines(presses: Iterable[KeyPress]) -> bool:
+    """Whether there is text before a line end and after it."""
+    begun = ended = False
+    for press in presses:
+        if press.key in (Keys.ControlM, Keys.ControlJ):
+            ended = begun
+        elif len(press.key) == 1:
+            if ended:
+                return True
+            begun = True
+    return False
 
 
 _MEANINGS: dict[str, Meaning] = {
@@ -176,8 +205,9 @@ class Keyboard:
         self._hand_on(self._input.flush_keys())
 
     def _hand_on(self, presses: Iterable[KeyPress]) -> None:
+        burst = isinstance(self._input, KeyInput) and self._input.several_lines
         for key in read_meanings(presses, self._own):
-            self.handler(key)
+            self.handler(key.replace(pasted=True) if burst and key.meaning == "text" else key)
 
     def _cancel_flush(self) -> None:
         if self._flush is not None:

@@ -19,7 +19,6 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, has_completions, is_done, to_filter
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History, InMemoryHistory
-from prompt_toolkit.input import Input
 from prompt_toolkit.layout import ConditionalContainer, FloatContainer, FormattedTextControl, HSplit, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth, Output
@@ -32,8 +31,9 @@ from prompt_toolkit.utils import is_dumb_terminal
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
 from codelet.frontends.terminal.draft import Pastes
+from codelet.frontends.terminal.keys import KeyInput
 from codelet.frontends.terminal.preferences import Preferences
-from codelet.frontends.terminal.prompt_keys import prompt_bindings
+from codelet.frontends.terminal.prompt_keys import LineOrigin, prompt_bindings
 
 KEYS_HELP = (
     ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
@@ -82,7 +82,7 @@ class PromptLine:
 
     def __init__(
         self,
-        source: Input,
+        source: KeyInput,
         pastes: Pastes,
         *,
         workspace: Path,
@@ -101,7 +101,8 @@ class PromptLine:
         self.exit_status = EXIT_DONE
         self.output = make_output()
         own = (self._interrupted, cycle_mode, self._open_whole, self._paste_picture)
-        bindings = prompt_bindings(pastes, *own, workspace, preferences.keys)
+        self._origin = LineOrigin(pastes, lambda: source.several_lines)
+        bindings = prompt_bindings(pastes, self._origin, *own, workspace, preferences.keys)
         with create_app_session(input=source, output=self.output):
             self._session: PromptSession[str] = PromptSession(
                 self._message,
@@ -141,6 +142,7 @@ class PromptLine:
         """
         self._leave_at, self._warning = 0.0, ""
         self._offered = "" if default else offered
+        self._origin.begin(default or offered)
         reading = asyncio.ensure_future(self._session.prompt_async(default=default or offered))
         try:
             return await asyncio.shield(reading)
@@ -195,6 +197,7 @@ class PromptLine:
         """Take an ESC for one soon, and notice what is typed behind an offer."""
         self._session.app.ttimeoutlen = 0.03
         self._session.app.timeoutlen = 0.1
+        self._origin.follow(self._session.default_buffer)
         self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
 
     def _message(self) -> StyleAndTextTuples:
@@ -238,8 +241,10 @@ class PromptLine:
         """Ctrl-C: clears a line; on an empty one, twice within two seconds, leaves."""
         app, buffer = self._session.app, self._session.default_buffer
         if buffer.text:
+            self._origin.enter(buffer)
             buffer.append_to_history()
             buffer.reset()
+            self._origin.begin("")
             return
         now = time.monotonic()
         if now < self._leave_at:

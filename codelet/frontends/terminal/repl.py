@@ -10,16 +10,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.input import create_input
-
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
 from codelet.events import Event
 from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
-from codelet.frontends.terminal.draft import Draft, Pastes
+from codelet.frontends.terminal.draft import Draft, EditedLine, Pastes, as_prompt, is_plain_prompt
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.ground import GroundQuestion
-from codelet.frontends.terminal.keys import Keyboard
+from codelet.frontends.terminal.keys import Keyboard, KeyInput
 from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
@@ -31,10 +29,12 @@ from codelet.opening import mentioned
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.verdict import MODES, Answer, Mode, Question
 from codelet.setting_kinds import ThemeName
+from codelet.system.text import clean
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.context.attachments import Person
     from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
@@ -85,7 +85,7 @@ class Repl:
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
         self._status = StatusRow(session, self.screen.signs, self.attached)
-        self._input = create_input()
+        self._input = KeyInput(sys.stdin)
         self.prompt_line = PromptLine(
             self._input,
             self.pastes,
@@ -145,14 +145,19 @@ class Repl:
     async def _begin(self, text: str) -> None:
         """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
         self._echo(text)
-        self.prompt_line.remember(text)
+        self.pastes.enter(EditedLine(text, b"\1" * len(text)))
+        self.prompt_line.remember(as_prompt(text))
         if not await run_if_command(self, self.commands, text):
             await self._ask_model(text)
         self._part()
 
     async def evaluate(self, text: str) -> None:
         """Run one line: a command, a shell command, a fact to keep, or a prompt for the model."""
-        if text.startswith("#") and "\n" not in text.strip() and "facts" in self.session.commands:
+        if is_plain_prompt(text):
+            self._say_why_prompt(text.strip())
+            await self._ask_model(text.strip())
+            return
+        if self._is_fact(text):
             text = f"/facts add {text.lstrip('#').strip()}"
         text = text.strip()
         try:
@@ -164,7 +169,7 @@ class Repl:
             command, argument = found
             await command.run(self, self.pastes.expand(argument))
             self.log.save()
-        elif text.startswith("!"):
+        elif self._is_shell(text):
             await self._shell(text).run()
         elif text:
             await self._ask_model(text)
@@ -172,7 +177,7 @@ class Repl:
     async def _ask_model(self, text: str) -> None:
         """Send a prompt with the files that it names; one whose picture cannot be sent goes back to the editor."""
         try:
-            brought = mentioned(self.session, text, person=True, pasted=self.pastes.pictures)
+            brought = await mentioned(self.session, text, person=self._person(text), pasted=self.pastes.pictures)
         except UsageError as error:
             self.screen.fail(str(error))
             self.prefill = text
@@ -183,6 +188,21 @@ class Repl:
                 self.screen.note(note)
         self.screen.renderer.keep_prompt(self.session.mask(text))
         await self.turn(self.session.send(self._with_attached(text), None, brought))
+
+    def _person(self, text: str) -> Person:
+        from codelet.context.attachments import Person
+
+        pasted = self.pastes.origin_of(text).pasted
+        return Person(lambda at: not pasted[at], self._confirm_file)
+
+    async def _confirm_file(self, path: str, reason: str) -> bool:
+        """Ask whether a file is attached; no, if the terminal cannot show the question."""
+        if not self.can_choose:
+            return False
+        from rich.text import Text
+
+        head = Text(clean(f"Attach {path}? It{reason.removeprefix(path)}."))
+        return await self.choose([head], [Text("no, send the prompt without it"), Text("yes, attach it")]) == 1
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
@@ -287,7 +307,7 @@ class Repl:
         if self.draft.left or (self.draft.leaving and not self.can_resume):
             self.exit_status = EXIT_DONE
             return None
-        default = "\n".join(part for part in (self.pastes.fold(self.prefill), self.draft.withdraw()) if part)
+        default = "\n".join(part for part in (as_prompt(self.pastes.fold(self.prefill)), self.draft.withdraw()) if part)
         offered, self.prefill, self.offered = self.offered, "", ""
         following = asyncio.create_task(self._status.follow(self.prompt_line.refresh))
         try:
@@ -317,14 +337,17 @@ class Repl:
     def _is_prompt(self, line: str) -> bool:
         """Whether a line is nothing but words for the model."""
         try:
-            return not line.strip().startswith(("!", "#")) and self.commands.find(line) is None
+            acts = line.strip().startswith(("!", "#")) or self.commands.find(line) is not None
+            return is_plain_prompt(line) or self._is_image(line) or not acts
         except LookupError:
             return False
 
     def _act(self, line: str) -> bool:
         """Do what a line asks for while a turn runs, where the turn does not mind."""
         text = line.strip()
-        if text.strip("! ") and text.startswith("!"):
+        if is_plain_prompt(line):
+            return False
+        if text.strip("! ") and self._is_shell(text):
             self._echo(text)
             self.view.beside(self._shell(text).run_beside())
             return True
@@ -337,6 +360,21 @@ class Repl:
         self._echo(text)
         self.view.beside(found[0].run(self, found[1]))
         return True
+
+    def _is_shell(self, text: str) -> bool:
+        return text.startswith("!") and not self._is_image(text)
+
+    def _is_fact(self, text: str) -> bool:
+        return text.startswith("#") and "\n" not in text.strip() and "facts" in self.session.commands
+
+    def _is_image(self, text: str) -> bool:
+        """Whether a line begins as an image does in Markdown."""
+        return self.pastes.expand(text).startswith("![")
+
+    def _say_why_prompt(self, text: str) -> None:
+        """Say that a pasted line did not act."""
+        if "\n" not in text and (self._is_shell(text) or self._is_fact(text)):
+            self.screen.note(f"sent to the model, as the {text[0]} was pasted; type it to use it")
 
     def _shell(self, text: str) -> UserShell:
         from codelet.frontends.terminal.user_shell import UserShell
