@@ -62,10 +62,15 @@ class Message(TypedDict, total=False):
     `images` are pictures beside the text of a prompt or of a tool's result, which names them. `failed` marks a tool's
     result that is an error, a refusal or cut short; it is there only where it is true.
 
-    `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and `thinking_blocks` (Anthropic) are
-    an assistant's reasoning as it came, `extra` is what else came beside its text (a signature), field by field. They
-    are kept so that they can be sent back to the provider that made them, which `origin` names; to no other.
-    `inline_reasoning` is what came of it at the start of the text, tags and all: it goes back in front of the text.
+    `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and the reasoning in `blocks`
+    (Anthropic) are an assistant's reasoning as it came, `extra` is what else came with its text (a signature), field by
+    field. They are kept to be sent back to the provider that made them, which `origin` names, and to no other.
+
+    `blocks` is the order of an answer: blocks of reasoning whole, `{"type": "text", "length": 12}` for the next 12
+    characters of `content`, and `{"type": "tool_use"}` for the next call. `bound_to` is the digest of everything that
+    was sent before the answer, if its reasoning is valid only after that very prefix. `thinking_blocks` is how exports
+    of version 0.1.0 hold the reasoning: it comes first in them. `inline_reasoning` is what came at the start of the
+    text, tags and all: it goes back before the text.
     """
 
     role: Required[Role]
@@ -79,6 +84,8 @@ class Message(TypedDict, total=False):
     inline_reasoning: str
     reasoning_details: list[dict[str, Any]]
     thinking_blocks: list[dict[str, Any]]
+    blocks: list[dict[str, Any]]
+    bound_to: str
     extra: dict[str, Any]
     origin: str
 
@@ -236,6 +243,48 @@ def call_arguments(call: Mapping[str, Any]) -> str:
     import json
 
     return json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "bound_to")
+
+
+def answer_parts(message: Message) -> list[dict[str, Any] | str | ToolCall]:
+    """The parts of an assistant message in the order in which they came: blocks of reasoning, texts, and calls.
+
+    A text is a string; a call has a `function`. What `blocks` does not account for comes last: text, then calls.
+    """
+    text, calls = message["content"] or "", list(message.get("tool_calls", ()))
+    blocks = message.get("blocks")
+    if blocks is None:
+        blocks = [*message.get("thinking_blocks", ()), {"type": "text"}]
+    texts = sum(block.get("type") == "text" for block in blocks)
+    parts: list[dict[str, Any] | str | ToolCall] = []
+    for block in blocks:
+        match block.get("type"):
+            case "text":
+                texts -= 1
+                length = block.get("length") if texts else None
+                end = length if isinstance(length, int) else len(text)
+                parts.append(text[:end])
+                text = text[end:]
+            case "tool_use":
+                parts += [calls.pop(0)] if calls else []
+            case _:
+                parts.append(block)
+    return [*parts, text, *calls]
+
+
+def has_reasoning(message: Message) -> bool:
+    """Whether an assistant message carries reasoning that can be sent back."""
+    return "blocks" in message or any(name in message for name in _REASONING)
+
+
+def without_reasoning(message: Message) -> Message:
+    """The same message without its reasoning; texts and calls keep their order."""
+    rest = {name: value for name, value in message.items() if name not in _REASONING}
+    if "blocks" in rest:
+        rest["blocks"] = [block for block in message["blocks"] if block.get("type") in ("text", "tool_use")]
+    return cast("Message", rest)
 
 
 def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:

@@ -168,9 +168,9 @@ class TurnProgress:
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:
-        from codelet.providers.content.inline_reasoning import without_reasoning  # it is there since the first answer
+        from codelet.providers.content.inline_reasoning import split_reasoning  # it is there since the first answer
 
-        answer = without_reasoning("".join(self._answer))[1]
+        answer = split_reasoning("".join(self._answer))[1]
         if isinstance(error, NoAnswer):
             return "" if is_blank(answer) else answer
         return answer or (self._earlier if partial else "")

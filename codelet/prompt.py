@@ -53,6 +53,8 @@ CODED = "[invisible characters are written here as codes, such as \\u202e]"
 TURN_START = "the start of this turn"
 EARLIER_STEP = "an earlier step of this turn"
 AS_OF = "As of {when}:\n{text}"
+FROM_HERE = "As of here. It replaces what was said of this before; a later one replaces it.\n{text}"
+NO_LONGER = "This reminder no longer applies."
 AS_OF_CHANGED = "As of {when}; files may have changed since, and git has not answered yet:\n{text}"
 
 GIT_BRANCH = "Branch: {branch}"

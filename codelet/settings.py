@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from codelet.context.reminders import Placement
+    from codelet.context.reminders import PlacementChoice
     from codelet.extensions.event_log import Level
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
@@ -169,11 +169,11 @@ class Settings(Record):
         None, names, PROMPT, metavar="NAMES", about="only these, separated by commas; '' for none"
     )
     bare: bool = _row(False, switch, PROMPT, about="no reminders, no instruction files")
-    reminders: Placement = _row(
-        "tail",
-        ("tail", "prepend"),
+    reminders: PlacementChoice = _row(
+        "auto",
+        ("auto", "tail", "append", "prepend"),
         PROMPT,
-        about="the changing ones last (tail), or all in front: then no cache outlasts a turn",
+        about="where changing reminders go: last (tail), appended when they change, in front; auto: by the model",
     )
 
     profile: str | None = _row(

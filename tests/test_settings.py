@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from codelet.context.reminders import Placement
+from codelet.context.reminders import PlacementChoice
 from codelet.errors import UsageError
 from codelet.extensions.builtin import turned_on
 from codelet.frontends.arguments import build_parser
@@ -249,7 +249,7 @@ def test_a_row_names_an_extension_that_there_is(tmp_path: Path):
 
 
 def test_the_table_knows_all_values_that_the_program_does():
-    types = {"mode": Mode, "transport": Transport, "reminders": Placement, "sandbox": Use}
+    types = {"mode": Mode, "transport": Transport, "reminders": PlacementChoice, "sandbox": Use}
     assert {name: SETTINGS[name].choices for name in types} == {name: get_args(each) for name, each in types.items()}
 
 

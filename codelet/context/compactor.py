@@ -82,20 +82,21 @@ class Compactor:
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
         budget, size = self._window.budget, self._window.size(self._conversation)
-        body = self._conversation.body
-        if size < budget.hard_trigger and len(body) == 1 and self.held(body[0]):
+        count = len(self._conversation.body) - len(self._conversation.appended)
+        if size < budget.hard_trigger and count == 1 and self.held(self._conversation.body[0]):
             return None  # there is nothing but the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
         if (trigger := budget.trigger(size, self._window.cached)) is not None:
             return trigger
-        return "entries" if self._too_many(body) else None
+        return "entries" if self._too_many(count) else None
 
-    def _too_many(self, body: Sequence[Message]) -> bool:
+    def _too_many(self, count: int) -> bool:
         """Whether there are more entries than the user wants, and enough of them before the newest turns."""
         most = self.options.entries
-        if most is None or len(body) <= most:
+        if most is None or count <= most:
             return False
+        body = self._conversation.without_appended().body
         return len(body) - newest_messages(body, self.options.keep_last) >= min(_LEAST_ENTRIES, most)
 
     @property
@@ -127,14 +128,15 @@ class Compactor:
         pays = pays_after(before, min(before, self._window.budget.target)) if warm else 0
         yield events.Compaction(phase="starting", reason=reason, before=before, after=before, pays_after=pays)
         snapshot = self._conversation.snapshot()
+        said = snapshot.without_appended()
         try:
-            made = await self._smaller(snapshot, reason, instruction, size)
+            made = await self._smaller(said, reason, instruction, size)
         except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
             return
-        if (note := self._commit(snapshot, made)) is not None:
+        if (note := self._commit(snapshot, said, made)) is not None:
             self._fruitless += reason in ("hard", "cost")
             if self._fruitless >= _FRUITLESS:
                 note = f"{note}; {self._what_stays()}"
@@ -204,7 +206,7 @@ class Compactor:
         """What a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
         from codelet.context.asked import CompactionPreview
 
-        now = self._conversation.snapshot()
+        now = self._conversation.snapshot().without_appended()
         made = self.tiers.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
         after = self._window.rewritten(now.with_body(cast("list[Message]", made.messages)))
@@ -351,8 +353,11 @@ class Compactor:
         used = category_sizes(self._conversation.sent(), self._window.estimate, self._window.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
-    def _commit(self, snapshot: Parts, made: Compacted) -> str | None:
-        """Swap the result in, or return a sentence that says why not."""
+    def _commit(self, snapshot: Parts, said: Parts, made: Compacted) -> str | None:
+        """Swap the result in, or return a sentence that says why not.
+
+        `said` is the list without the reminders in its body: they are older texts, and the newest ones are sent again.
+        """
         from codelet.context.compaction.parsing import faults
 
         body = list(snapshot.body)
@@ -362,12 +367,12 @@ class Compactor:
             return "the list changed meanwhile"
         if self.reform is not None:
             new = self.reform(new)
-        if self._conversation.same_body(new):
+        if said.same_body(new):
             return "nothing in it can be made smaller by a summary"
         if made.report.after > made.report.target or faults(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, measurement=measurement))
-        self._keep(body, made.report.removed)
+        self._keep(list(said.body), made.report.removed)
         self.report = made.report
         self.count += 1
         reduced = made.report.tier == 1

@@ -138,7 +138,7 @@ class Entry:
         False where that is not how things are: then a compaction is wanted.
         """
         place = self._place() if self._unsent else None
-        if place is None or len(self._conversation.body) != 1:
+        if place is None or len(self._conversation.body) - len(self._conversation.appended) != 1:
             return False
         length = len(self._conversation.body[place]["content"] or "")
         if length <= 2 * _SMALLEST_CAP:

@@ -42,6 +42,7 @@ FoldersForm = Annotated[list[FolderForm], Meta(max_length=1000, description="Fol
 KindsForm = Annotated[
     list[WordForm], Meta(max_length=100, description="Types of reminders that the user switched off.")
 ]
+DroppedForm = Annotated[bool, Meta(description="A server refused reasoning after a changed prefix: it is left out.")]
 KindsOnForm = Annotated[list[WordForm], Meta(max_length=100, description="Types that are off at first, switched on.")]
 IdsForm = Annotated[list[NameForm], Meta(max_length=_MANY)]
 PinsForm = Annotated[list[CountForm], Meta(max_length=_MANY, description="Indices of the messages that stay verbatim.")]
@@ -99,6 +100,8 @@ class _NotOfAModel(Struct, kw_only=True):
     inline_reasoning: OfAnotherRole | UnsetType = UNSET
     reasoning_details: OfAnotherRole | UnsetType = UNSET
     thinking_blocks: OfAnotherRole | UnsetType = UNSET
+    blocks: OfAnotherRole | UnsetType = UNSET
+    bound_to: OfAnotherRole | UnsetType = UNSET
     extra: OfAnotherRole | UnsetType = UNSET
     origin: OfAnotherRole | UnsetType = UNSET
 
@@ -129,6 +132,8 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     inline_reasoning: TextForm | UnsetType = UNSET
     reasoning_details: FreeObjects | UnsetType = UNSET
     thinking_blocks: FreeObjects | UnsetType = UNSET
+    blocks: FreeObjects | UnsetType = UNSET
+    bound_to: PlaceForm | UnsetType = UNSET
     extra: VendorFields | UnsetType = UNSET
     origin: NameForm | UnsetType = UNSET
     tool_call_id: OfAnotherRole | UnsetType = UNSET
@@ -350,6 +355,7 @@ class Document(Struct, kw_only=True):
     reminders_off: KindsForm | UnsetType = UNSET
     reminders_on: KindsOnForm | UnsetType = UNSET
     touched_folders: FoldersForm | UnsetType = UNSET
+    thinking_dropped: DroppedForm | UnsetType = UNSET
     archive: Annotated[list[ArchiveEntry], Meta(max_length=_MANY)] | None = None
     messages: MessagesForm
 

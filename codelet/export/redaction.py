@@ -26,7 +26,7 @@ class Mask(Record):
 
 
 _OPAQUE = frozenset({"id", "tool_call_id", "signature", "data", "encrypted_content", "thought_signature"})
-_SIGNED = ("thinking_blocks", "reasoning_details", "extra")
+_SIGNED = ("thinking_blocks", "blocks", "reasoning_details", "extra")
 PIECE_LENGTH = 16 * 1024
 """Characters that are masked in one go, a few milliseconds' work during which no other thread runs."""
 

@@ -36,6 +36,7 @@ def context_of(
         "reminders_off": session.reminders.switched_off,
         "reminders_on": session.reminders.switched_on or None,
         "touched_folders": tuple(session.touched.names),
+        "thinking_dropped": session.provider.drops_thinking or None,
     }
     if (report := session.compactor.report) is not None:
         parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
@@ -51,6 +52,8 @@ def restore_context(session: Session, snapshot: Snapshot) -> None:
     session.compactor.pins = snapshot.pins
     session.reminders.switch(off=snapshot.reminders_off, on=snapshot.reminders_on or ())
     session.touched.restore(snapshot.touched_folders)
+    if snapshot.thinking_dropped:
+        session.provider.drop_thinking()
     for entry in snapshot.archive or ():
         session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
     for part in parts_of(session):

@@ -83,6 +83,7 @@ class Snapshot(Record):
     reminders_off: tuple[str, ...] = ()
     reminders_on: tuple[str, ...] | None = None
     touched_folders: tuple[str, ...] = ()
+    thinking_dropped: bool | None = None
     profile_held: bool = True
     version: str = VERSION
     unknown: Mapping[str, Any] = MappingProxyType({})

@@ -15,9 +15,9 @@ from operator import is_
 from typing import TYPE_CHECKING, Protocol, overload
 
 from codelet import prompt
-from codelet.context.reminders import NESTED, Placement, Zones, renewed
+from codelet.context.reminders import NESTED, Placement, Zones, appended, renewed
 from codelet.events import Event, Interrupted
-from codelet.messages import Message, Picture, kind_of, tool_result, unpaired, with_kinds
+from codelet.messages import Message, Picture, kind_of, reminder_type, tool_result, unpaired, with_kinds
 from codelet.record import Record
 
 if TYPE_CHECKING:
@@ -71,6 +71,22 @@ class Parts:
     def with_body(self, body: Sequence[Message]) -> Parts:
         """The same reminders around another body."""
         return Parts(self.head, body, self.tail)
+
+    @property
+    def appended(self) -> Sequence[Message]:
+        """The reminders in the body, where `--reminders append` puts them; the newest of a type is in force."""
+        return [message for message in self.body if reminder_type(message) is not None]
+
+    @property
+    def reminders(self) -> tuple[Message, ...]:
+        """All reminders, in the order of the list."""
+        return (*self.head, *self.appended, *self.tail)
+
+    def without_appended(self) -> Parts:
+        """The same without the reminders in its body."""
+        if not self.appended:
+            return self
+        return self.with_body([message for message in self.body if reminder_type(message) is None])
 
     def same_body(self, body: Sequence[Message]) -> bool:
         """Whether the body is made of these very messages."""
@@ -134,7 +150,18 @@ class Conversation(Parts):
     what the early end of the last turn left, if it had one.
     """
 
-    __slots__ = ("_checkpoints", "_files", "_watches", "call_ids", "interruption", "placement", "rewrites", "zones")
+    __slots__ = (
+        "_appended",
+        "_begun",
+        "_checkpoints",
+        "_files",
+        "_watches",
+        "call_ids",
+        "interruption",
+        "placement",
+        "rewrites",
+        "zones",
+    )
 
     body: list[Message]
 
@@ -146,8 +173,16 @@ class Conversation(Parts):
         self.call_ids: set[str] = set()
         self.interruption: Interrupted | None = None
         self._watches = watches
+        self._appended: list[Message] = []
+        self._begun = False
+        """Whether an answer has come to the list as it begins now: then its head stays as it was sent."""
         self._checkpoints: deque[Checkpoint] = deque(maxlen=_MOST_CHECKPOINTS)
         self._files: SessionFiles | None = None
+
+    @property
+    def appended(self) -> Sequence[Message]:
+        """The reminders in the body, known without a walk through it."""
+        return self._appended
 
     @property
     def files(self) -> SessionFiles:
@@ -170,6 +205,7 @@ class Conversation(Parts):
         if wrong := unpaired(new):
             raise ValueError(f"calls and results are to enter the list together: {', '.join(wrong)}")
         self.body.extend(new)
+        self._begun = self._begun or any(message["role"] == "assistant" for message in new)
         return len(self.messages) - len(new)
 
     def answer(self, call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> None:
@@ -190,16 +226,29 @@ class Conversation(Parts):
 
     def rewrite(self, body: Sequence[Message], why: str) -> None:
         """Put another body in the old one's place, and say `why`: what was measured of the list is void."""
+        self._begun = self._begun and bool(body) and bool(self.body) and body[0] is self.body[0]
         self.body = list(body)
+        self._appended = [message for message in self.body if reminder_type(message) is not None]
         self.rewrites += 1
         for watch in self._watches:
             watch.list_changed(why, body=True)
 
     def renew(self, head: Texts, tail: Texts) -> list[Event]:
         """Bring reminders up to date; gives an event for each change. Types that are not named stay as they are."""
+        changes: list[Event] = []
+        if self.placement == "append":
+            self.body += self.tail
+            self._appended += self.tail
+            self.tail = ()
+            if self._begun:
+                head, tail = {}, {**head, **tail}
+            new, told = appended(tail, self.reminders, self.zones)
+            self.body += new
+            self._appended += new
+            changes += told
+            tail = {}
         before = self.head
         prepended = self.placement == "prepend"
-        changes: list[Event] = []
         if head:
             front = self.zones.prepended if prepended else self.zones.head
             self.head, self.tail, told = renewed(front, head, self.head, self.tail, self.zones.momentary)
@@ -248,6 +297,7 @@ class Conversation(Parts):
         taken = Parts.of(messages, self.zones)
         self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self._become(taken, "the conversation was cleared")
+        self._begun = any(message["role"] == "assistant" for message in taken.body)
         places = [place for place, message in enumerate(taken.body) if kind_of(message) == "prompt"]
         for place in places[-_MOST_CHECKPOINTS:]:
             told = taken.body[place]["content"] or ""
@@ -265,10 +315,8 @@ class Conversation(Parts):
     @property
     def is_open(self) -> bool:
         """Whether the last turn did not come to its answer, as when its process was killed."""
-        if not self.body:
-            return False
-        last = self.body[-1]
-        return kind_of(last) in ("tool", "prompt") or bool(last.get("tool_calls"))
+        last = next((message for message in reversed(self.body) if reminder_type(message) is None), None)
+        return last is not None and (kind_of(last) in ("tool", "prompt") or bool(last.get("tool_calls")))
 
     def _become(self, parts: Parts, why: str) -> None:
         self.interruption = None

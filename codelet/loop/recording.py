@@ -79,6 +79,20 @@ class RecordingProvider:
         """Start ahead what the first request would wait for."""
         await self._provider.warm()
 
+    @property
+    def prefix_bound(self) -> bool:
+        """Whether the model binds its reasoning to the prefix."""
+        return self._provider.prefix_bound
+
+    @property
+    def drops_thinking(self) -> bool:
+        """Whether reasoning is left out."""
+        return self._provider.drops_thinking
+
+    def drop_thinking(self) -> None:
+        """Leave reasoning out from now on."""
+        self._provider.drop_thinking()
+
     async def ask(self) -> ServerFacts | None:
         """What the server itself says of the model."""
         return await self._provider.ask()

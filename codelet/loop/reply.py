@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from codelet import events
 from codelet.context.tokens import estimate_text
-from codelet.messages import Message, ToolCall, tool_call
-from codelet.providers.content.inline_reasoning import without_reasoning
+from codelet.messages import Message, ToolCall, has_reasoning, tool_call
+from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import (
+    BlockChunk,
     Chunk,
     ExtraChunk,
     FinishChunk,
@@ -29,7 +30,7 @@ from codelet.tools.call_forms import arguments_in, plain_name, strict_object
 from codelet.usage import Usage
 
 _PLAIN = {"role", "content", "tool_calls"}
-_CONTENT = (TextChunk, ReasoningChunk, ToolCallChunk, ExtraChunk, RefusalChunk, FinishChunk)
+_CONTENT = (TextChunk, ReasoningChunk, BlockChunk, ToolCallChunk, ExtraChunk, RefusalChunk, FinishChunk)
 
 
 class _OpenCall:
@@ -64,8 +65,9 @@ class Reply:
         self._reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
         self._extra: dict[str, Any] = {}
         self._details: list[dict[str, Any]] = []
-        self._thinking: list[dict[str, Any]] = []
         self._inline: list[str] = []
+        self._blocks: list[dict[str, Any]] = []
+        self._bound_to = ""
         self._calls: list[_OpenCall] = []
         self._at_index: dict[int, _OpenCall] = {}
         self._counted = 0
@@ -82,9 +84,13 @@ class Reply:
         match chunk:
             case TextChunk():
                 self._text.append(chunk.text)
+                if self._blocks and self._blocks[-1]["type"] == "text":
+                    self._blocks[-1]["length"] += len(chunk.text)
                 return events.Text(chunk.text)
             case ReasoningChunk():
                 return self._add_reasoning(chunk)
+            case BlockChunk():
+                self._blocks.append({"type": "text", "length": 0} if chunk.kind == "text" else {"type": chunk.kind})
             case ToolCallChunk():
                 self._add_call_piece(chunk)
             case ExtraChunk():
@@ -94,7 +100,7 @@ class Reply:
             case RefusalChunk():
                 self.refusal += chunk.text
             case FinishChunk():
-                self.finish = chunk.reason
+                self.finish, self._bound_to = chunk.reason, chunk.bound_to
                 if not is_blank(self.refusal) and chunk.reason == "stop":
                     self.finish = "refused"
                 if self.finish == "refused":
@@ -111,7 +117,7 @@ class Reply:
     @property
     def text(self) -> str:
         """The text so far, without reasoning."""
-        return without_reasoning("".join(self._text))[1]
+        return split_reasoning("".join(self._text))[1]
 
     def newly_written(self) -> int:
         """An estimate, in tokens, of what came of the answer since this was last asked."""
@@ -123,7 +129,12 @@ class Reply:
     @property
     def has_begun(self) -> bool:
         """Whether anything of the answer has come."""
-        return bool(self._text or self._reasoning or self._inline or self._calls or self._thinking or self._details)
+        return bool(self._text or self._reasoning or self._inline or self._calls or self._has_blocks or self._details)
+
+    @property
+    def _has_blocks(self) -> bool:
+        """Whether blocks of reasoning have come, so that the order of all blocks matters."""
+        return any(block["type"] not in ("text", "tool_use") for block in self._blocks)
 
     @property
     def is_void(self) -> bool:
@@ -152,12 +163,12 @@ class Reply:
 
         A history with invalid arguments or names would make every later request fail at some providers.
         """
-        reasoning, text = without_reasoning("".join(self._text))
+        reasoning, text = split_reasoning("".join(self._text))
         message: Message = {"role": "assistant", "content": text or None}
         if calls:
             message["tool_calls"] = [_legal(call) for call in calls]
-        if self._thinking:
-            message["thinking_blocks"] = self._thinking
+        if self._has_blocks:
+            message["blocks"] = self._blocks
         if self._details:
             message["reasoning_details"] = self._details
         if self._reasoning:
@@ -166,13 +177,15 @@ class Reply:
             message["inline_reasoning"] = "".join((*self._inline, reasoning))
         if self._extra:
             message["extra"] = self._extra
+        if self._bound_to and has_reasoning(message):
+            message["bound_to"] = self._bound_to
         if message.keys() - _PLAIN or any("extra" in call for call in calls):
             message["origin"] = origin
         return message
 
     def _add_reasoning(self, chunk: ReasoningChunk) -> events.Event | None:
         if chunk.block is not None:
-            self._thinking.append(chunk.block)
+            self._blocks.append(chunk.block)
         if chunk.details:
             for detail in chunk.details:
                 self._add_detail(detail)

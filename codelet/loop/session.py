@@ -26,7 +26,7 @@ from codelet.context import (
     Renewal,
 )
 from codelet.context.entry import LONGEST_KEPT
-from codelet.context.reminders import Placement
+from codelet.context.reminders import Placement, PlacementChoice
 from codelet.context.reminders.sources import own_sources
 from codelet.context.tokens import estimate_text
 from codelet.errors import CodeletError, LimitReached, UsageError
@@ -81,18 +81,18 @@ class Session:
         compaction: CompactionOptions | None = None,
         environment: Mapping[str, str] | None = None,
         safeguards: Safeguards | None = None,
-        placement: Placement = "tail",
+        placement: PlacementChoice = "auto",
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
         fallbacks: Sequence[Provider] = (),
     ) -> None:
-        self.provider, self.workspace, self.turns = provider, workspace, 0
+        self.provider, self.workspace, self.turns, self._placement = provider, workspace, 0, placement
         self.standby = Standby(provider, fallbacks, self._answered_by, clock)
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, self.context_limits = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
-        self.conversation = Conversation(self.context_window, self.cache, context, placement=placement)
+        self.conversation = Conversation(self.context_window, self.cache, context)
         self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
         self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
@@ -134,7 +134,14 @@ class Session:
             self.extensions,
             system=system,
             ask_server=self.ask_server,
+            placement=self._reminders_go,
         )
+
+    def _reminders_go(self) -> Placement:
+        """Where changing reminders go with the model that answers now."""
+        if self._placement != "auto":
+            return self._placement
+        return "append" if self.provider.prefix_bound else "tail"
 
     @property
     def messages(self) -> Messages:
@@ -285,15 +292,22 @@ class Session:
         self._answered_by(provider)
 
     def _answered_by(self, provider: Provider) -> None:
+        self._keep_dropping(provider)
         self.provider, self.meter.facts = provider, facts_of(provider.model, local=provider.local)
         self.context_window.switch(self.context_limits.within(self.facts), provider.model)
         self.cache.switched()
 
     def change_effort(self, provider: Provider) -> None:
         """Go on with the same model, asked for another effort; the one that was chosen stays that."""
+        self._keep_dropping(provider)
         self.standby.replace(self.provider, provider)
         self.provider = provider
         self.cache.list_changed("another effort was chosen", body=False)
+
+    def _keep_dropping(self, provider: Provider) -> None:
+        """What a server refused once stays out of this list's requests, whichever provider sends them."""
+        if self.provider.drops_thinking and not provider.drops_thinking:
+            provider.drop_thinking()
 
     def ask_server(self) -> None:
         """Begin to ask the server for what the list of models does not tell, once for each model; nobody waits."""

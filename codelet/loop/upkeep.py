@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
+from codelet.context.reminders import Placement
 from codelet.context.tokens import estimate_text
 from codelet.errors import ProviderError
 from codelet.extensions.base import Extension, offered_by
@@ -35,7 +36,8 @@ class Upkeep:
     `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over what the
     user wrote for the running turn; `required` is the schema that the final answer has to meet, which the system
     prompt tells. `unseen`: whoever follows the turn shows no answer before it is whole, and drops what came of one
-    when it is asked for again. `server` is what the model's server was asked, once `ask_server` did.
+    when it is asked for again. `server` is what the model's server was asked, once `ask_server` did. `placement` says
+    where changing reminders go with the model that answers.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class Upkeep:
         *,
         system: str,
         ask_server: Callable[[], None],
+        placement: Callable[[], Placement],
     ) -> None:
         self.system = system
+        self._placement = placement
         self.server: AskedServer | None = None
         self._ask_server = ask_server
         self.steering: Callable[[], Sequence[str]] | None = None
@@ -110,6 +114,7 @@ class Upkeep:
         may answer meanwhile.
         """
         self._ask_before_long()
+        self._conversation.placement = self._placement()
         notices, self._renewal.ledger.notices = self._renewal.ledger.notices, []
         texts = [*notices, *(text for each in self._extensions for text in each.remarks())]
         return [*map(events.Note, texts), *await self._renewal.for_turn()]

@@ -1,28 +1,34 @@
 """The native wire for Anthropic's Messages.
 
-Source: Anthropic's API reference for `POST /v1/messages` with `stream: true`, prompt caching and extended
-thinking. Cache marks: on the system prompt (which covers the tools), on the last block before the volatile
-reminders, and where the last request had it, so that a step with many results still finds its prefix.
+Source: Anthropic's API reference for `POST /v1/messages` with `stream: true`, prompt caching, extended thinking, and
+"Fix a thinking block bound to a different conversation" (`block_binding` and its beta header). An answer goes back with
+its blocks in the order in which they came. Cache marks: on the system prompt (which covers the tools), on the last
+block before the volatile reminders, and where the last request had it, so that a step with many results still finds
+its prefix.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
-from codelet.messages import Message
+from codelet.errors import ProviderError
+from codelet.messages import Message, answer_parts, has_reasoning
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
+from codelet.providers.prefix import Returned, names_binding
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
 
 _VERSION = "2023-06-01"
+_OWN_PLACE = "api.anthropic.com"
+_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _DEFAULT_MAX_OUTPUT = 8_192
 _THINKING_MAX_OUTPUT = 32_000  # what a model thinks counts too; the budget of the context keeps as much free
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -36,9 +42,10 @@ class AnthropicProvider(NativeProvider):
     answer_form = "output_config"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        own = endpoint.vendor.prefix == "anthropic" and endpoint.base == endpoint.vendor.base
+        own = endpoint.vendor.prefix == "anthropic" and endpoint.base.partition("://")[2] == _OWN_PLACE
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
+        self._takes_binding = own
         self._max_output = _DEFAULT_MAX_OUTPUT
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, messages_way  # only for who asks
@@ -50,19 +57,20 @@ class AnthropicProvider(NativeProvider):
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
-        head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
+        model = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
+        head = b""
         if request.tools:
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         if request.system:
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **_MARK}])
         most = request.max_output or self._max_output
         options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
-        for name, value in self._answer_fields(request).items():
+        for name, value in (*self._answer_fields(request).items(), *self._binding_fields().items()):
             options[name] = {**options.get(name, {}), **value}
-        fragments = self._cache.fragments(request.messages)
+        fragments = self._cache.fragments(request.messages, head)
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
-        return b"".join([head, b',"messages":[', *fragments, closing])
+        return b"".join([model, head, b',"messages":[', *fragments, closing])
 
     def _thinking(self, messages: Sequence[Message], most: int) -> dict[str, Any]:
         """What the request says of the effort. Thinking by a budget has to begin a turn: amid calls that were made
@@ -71,9 +79,27 @@ class AnthropicProvider(NativeProvider):
         fields = self._effort_fields(most)
         last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
         if "budget_tokens" in fields.get("thinking", ()) and last is not None and "tool_calls" in last:
-            thought = last.get("origin") == self.origin and "thinking_blocks" in last
+            thought = last.get("origin") == self.origin and has_reasoning(last)
             return fields if thought else {}
         return fields
+
+    @property
+    def _returned(self) -> Returned:
+        return "all" if self.drops_thinking and self._takes_binding else super()._returned
+
+    def _unbound(self, error: ProviderError) -> bool:
+        if self.drops_thinking and self._takes_binding and names_binding(error):
+            self._takes_binding = False
+            self._encode_anew()
+            return True
+        return super()._unbound(error)
+
+    def _binding_fields(self) -> dict[str, Any]:
+        """The option that lets the API drop thinking whose prefix has changed, instead of refusing the request."""
+        if not self.drops_thinking or not self._takes_binding:
+            return {}
+        kind = "adaptive" if self._asked is None else self._effort_fields().get("thinking", {}).get("type", "adaptive")
+        return {"thinking": {"type": kind, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
         """Set the cache marks in this request's copy of the fragments."""
@@ -109,21 +135,18 @@ class AnthropicProvider(NativeProvider):
             content = [*blocks, {"type": "text", "text": text}] if blocks else text or prompt.NO_OUTPUT
             result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
             return [{**result, "is_error": True} if message.get("failed") else result]
-        calls = message.get("tool_calls", ())
-        if message.get("origin") == self.origin and (text.strip() or calls):  # thinking may not come last
-            blocks.extend(message.get("thinking_blocks", ()))
-        if text.strip():
-            blocks.append({"type": "text", "text": text})
-        for call in calls:
-            function = call["function"]
-            blocks.append(
-                {
-                    "type": "tool_use",
-                    "id": _call_id(call["id"]),
-                    "name": function["name"],
-                    "input": _input(function["arguments"]),
-                }
-            )
+        if message["role"] == "user":
+            return [*blocks, {"type": "text", "text": text}] if text.strip() else blocks
+        own = message.get("origin") == self.origin
+        for part in answer_parts(message):
+            if isinstance(part, str):
+                blocks += [{"type": "text", "text": part}] if part.strip() else []
+            elif "function" in part:
+                blocks.append(_tool_use(part))
+            elif own:
+                blocks.append(part)
+        while blocks and blocks[-1]["type"] not in ("text", "tool_use"):
+            del blocks[-1]  # thinking may not come last
         return blocks
 
     def _path(self) -> str:
@@ -131,7 +154,8 @@ class AnthropicProvider(NativeProvider):
 
     def _headers(self) -> dict[str, str]:
         key = {"x-api-key": self._endpoint.key} if self._endpoint.key else {}
-        return {"anthropic-version": _VERSION, **key}
+        beta = {"anthropic-beta": _BINDING_BETA} if self._binding_fields() else {}
+        return {"anthropic-version": _VERSION, **beta, **key}
 
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.anthropic_messages_decode import MessageDecoder
@@ -144,6 +168,16 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
         "name": function["name"],
         "description": function["description"],
         "input_schema": function["parameters"],
+    }
+
+
+def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {
+        "type": "tool_use",
+        "id": _call_id(call["id"]),
+        "name": function["name"],
+        "input": _input(function["arguments"]),
     }
 
 

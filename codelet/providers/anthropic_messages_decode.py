@@ -9,6 +9,7 @@ from codelet.errors import ProviderError
 from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_text, until_silent
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
+    BlockChunk,
     Chunk,
     FinishChunk,
     FinishReason,
@@ -85,11 +86,12 @@ class MessageDecoder:
     def _block_start(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         match block.get("type"):
             case "tool_use":
-                return [ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))]
+                call = ToolCallChunk(index=index, id=as_text(block.get("id")), name=as_text(block.get("name")))
+                return [BlockChunk("tool_use"), call]
             case "thinking" | "redacted_thinking":
                 self._thinking, self._thoughts = dict(block), []
-            case "text" if block.get("text"):
-                return [TextChunk(as_text(block["text"]))]
+            case "text":
+                return [BlockChunk("text"), *([TextChunk(as_text(block["text"]))] if block.get("text") else ())]
         return []
 
     def _delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:

@@ -25,7 +25,16 @@ from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
-from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, NoteChunk, ProviderOptions, Request, with_retries
+from codelet.providers.prefix import DROPPED, names_binding
+from codelet.providers.protocol import (
+    LONGEST_ORIGIN,
+    Chunk,
+    FinishChunk,
+    NoteChunk,
+    ProviderOptions,
+    Request,
+    with_retries,
+)
 
 # Releases with a stealer in them: these are never imported.
 MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")
@@ -132,7 +141,7 @@ class LiteLLMProvider:
         self._note(request)
 
         def adapted(error: ProviderError) -> bool:
-            return self._adapted(error) or self._unseen(error, request)
+            return self._adapted(error) or self._unbound(error) or self._unseen(error, request)
 
         attempt, retries = lambda: self._attempt(request), self._options.retries
         return with_retries(attempt, retries, adapted, self._notes, unseen=request.unseen)
@@ -166,6 +175,28 @@ class LiteLLMProvider:
             return False
         self._requests.quirks = learnt
         self._note(None)
+        return True
+
+    @property
+    def prefix_bound(self) -> bool:
+        """Whether the model's reasoning is valid only after an unchanged prefix."""
+        return self._requests.prefix_bound
+
+    @property
+    def drops_thinking(self) -> bool:
+        """Whether reasoning is left out, because the server has refused some for its prefix."""
+        return self._requests.drops_thinking
+
+    def drop_thinking(self) -> None:
+        """Leave reasoning out from now on."""
+        self._requests.prefix_bound = self._requests.drops_thinking = True
+
+    def _unbound(self, error: ProviderError) -> bool:
+        """Whether the request is sent once more, because the server says that reasoning has another prefix."""
+        if self.drops_thinking or not names_binding(error):
+            return False
+        self.drop_thinking()
+        self._notes.append(DROPPED)
         return True
 
     def _unseen(self, error: ProviderError, request: Request) -> bool:
@@ -249,7 +280,8 @@ class LiteLLMProvider:
             known = {"model": self.model, "place": self.name, "key_name": self.key_name}
             raise translated(error, **known, begun=decoder.begun, local=self.local, key=self._key) from error
         for piece in decoder.end(stream):
-            queue.put_nowait(piece)
+            bound = isinstance(piece, FinishChunk) and self.prefix_bound
+            queue.put_nowait(piece.replace(bound_to=self._requests.digest()) if bound else piece)
 
     def _arguments(self, litellm: ModuleType, request: Request) -> dict[str, Any]:
         model, provider = self._resolved(litellm)

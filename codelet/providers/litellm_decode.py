@@ -10,12 +10,14 @@ from codelet.errors import ProviderError
 from codelet.providers.answer import NO_MARKER, SILENCE, as_count
 from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.protocol import (
+    BlockChunk,
     Chunk,
     ExtraChunk,
     FinishChunk,
     FinishReason,
     ReasoningChunk,
     RefusalChunk,
+    TextChunk,
     ToolCallChunk,
     UsageChunk,
 )
@@ -144,6 +146,7 @@ class Decoder:
         self._counts_reasoning = counts_reasoning
         self._thinking = ""
         self._text = InlineReasoning()
+        self._in_text = False
 
     def chunks(self, chunk: Any, stream: Any) -> Iterator[Chunk]:
         """The pieces in one chunk of the stream, without the reasoning details that the tap has."""
@@ -152,7 +155,19 @@ class Decoder:
         delta = chunk.choices[0].delta
         for piece in (*self._reasoning(delta, stream), *_extra(delta), *self._content(delta)):
             self.begun = True
+            yield from self._opened(piece)
             yield piece
+
+    def _opened(self, piece: Chunk) -> Iterator[Chunk]:
+        """What says that a text or a call begins with this piece."""
+        if isinstance(piece, ToolCallChunk):
+            if piece.id or piece.name:
+                self._in_text = False
+                yield BlockChunk("tool_use")
+        elif isinstance(piece, TextChunk) != self._in_text:
+            self._in_text = not self._in_text
+            if self._in_text:
+                yield BlockChunk("text")
 
     def end(self, stream: Any) -> Iterator[Chunk]:
         """Usage and finish marker; raises ProviderError where the marker is missing, unless nothing came at all.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codelet.messages import Message, ToolCall
+from codelet.messages import Message, ToolCall, answer_parts
 from codelet.providers.facts import model_facts
+from codelet.providers.prefix import PrefixCache, binds_reasoning
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, prompt_last, returned
 
@@ -45,6 +46,9 @@ class Requests:
         self.format: AnswerFormat | None = None
         self.sees = model_facts(model).images is not False
         self.refused: RefusedPictures | None = None
+        self.prefix_bound = binds_reasoning(model)
+        self.drops_thinking = False
+        self.digest: Callable[[], str] = str
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
         """What differs from request to request: messages, tools and output limit. All lists are fresh ones.
@@ -56,7 +60,7 @@ class Requests:
             messages = self._with_pictures(messages)
         if self.quirks.alternating:
             messages = alternating(messages)
-        wire = [self._wire(message) for message in messages]
+        wire = self._encoded(messages, f"{request.system}{request.tools}".encode(errors="replace"))
         head: list[dict[str, Any]] = []
         if request.system:
             head.append({"role": "system", "content": request.system})
@@ -75,6 +79,21 @@ class Requests:
         if limit is not None:
             arguments["max_tokens"] = limit
         return arguments
+
+    def _encoded(self, messages: Sequence[Message], head: bytes) -> list[dict[str, Any]]:
+        """The messages as litellm takes them; reasoning goes back only after the prefix that it is bound to."""
+        if not self.prefix_bound:
+            return [self._wire(message) for message in messages]
+        wire: list[dict[str, Any]] = []
+
+        def encode(message: Message, _: str) -> tuple[bytes, str]:
+            wire.append(self._wire(message))
+            return json.dumps(wire[-1]).encode(), ""
+
+        cache = PrefixCache(encode, "none" if self.drops_thinking else "valid")
+        cache.fragments(messages, head)
+        self.digest = cache.seal()
+        return wire
 
     def _with_pictures(self, messages: Sequence[Message]) -> list[Message]:
         """The messages with the pictures of results in messages of the user's behind them, or with none at all."""
@@ -107,8 +126,8 @@ class Requests:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
             wire["tool_call_id"] = self.quirks.call_id(message["tool_call_id"])
-        if own and "thinking_blocks" in message:
-            wire["thinking_blocks"] = [dict(block) for block in message["thinking_blocks"]]
+        if own and ("blocks" in message or "thinking_blocks" in message):
+            wire.update(_in_order(message))
         elif own:
             wire.update(returned(message))
         if own and "inline_reasoning" in message:
@@ -135,6 +154,22 @@ class Requests:
             if 0 <= place < stable:
                 _mark_message(wire[place])
         self._last_mark = here
+
+
+def _in_order(message: Message) -> dict[str, Any]:
+    """An answer's blocks of reasoning as litellm sends them back: before its text, or between its texts.
+
+    Between calls it cannot send them. There they are left out: in another place the vendor refuses them.
+    """
+    parts = answer_parts(message)
+    calls = [place for place, part in enumerate(parts) if not isinstance(part, str) and "function" in part]
+    said = [part for part in parts[: calls[0] if calls else len(parts)] if part]
+    reasoning = [place for place, part in enumerate(said) if not isinstance(part, str)]
+    if len(reasoning) < len(parts) - len(calls) - sum(isinstance(part, str) for part in parts):
+        return {}
+    if reasoning == list(range(len(reasoning))):
+        return {"thinking_blocks": [part for part in said if not isinstance(part, str)]} if reasoning else {}
+    return {"content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in said]}
 
 
 def _mark_message(message: dict[str, Any]) -> None:

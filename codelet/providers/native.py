@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from itertools import repeat
-from operator import contains, is_
+from operator import contains
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
@@ -16,7 +16,16 @@ from codelet.providers.catalog import quirks_of
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
-from codelet.providers.protocol import LONGEST_ORIGIN, Chunk, ProviderOptions, Request, UsageChunk, with_retries
+from codelet.providers.prefix import DROPPED, PrefixCache, Returned, binds_reasoning, names_binding
+from codelet.providers.protocol import (
+    LONGEST_ORIGIN,
+    Chunk,
+    FinishChunk,
+    ProviderOptions,
+    Request,
+    UsageChunk,
+    with_retries,
+)
 from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, prompt_last, stand_in
 from codelet.system.text import valid_unicode
 
@@ -27,8 +36,6 @@ if TYPE_CHECKING:
     from codelet.providers.content.structured import AnswerField, AnswerFormat
     from codelet.providers.effort import AskedEffort
     from codelet.providers.quirks import Structured
-
-EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 
 
 def compact_json(value: Any) -> bytes:
@@ -45,46 +52,16 @@ def has_pictures(messages: Sequence[Message]) -> bool:
     return any(map(contains, messages, repeat("images")))
 
 
-class PrefixCache:
-    """The encoded fragments of a message list, reused as far as the list is unchanged.
-
-    `encode(message, state)` returns a message's bytes and the state for the next one (a wire keeps the open role
-    there). Messages are compared by identity: they are never changed once they stand in a list.
-    """
-
-    def __init__(self, encode: EncodeMessage) -> None:
-        self._encode = encode
-        self._messages: list[Message] = []
-        self._fragments: list[bytes] = []
-        self._states: list[str] = []
-
-    def fragments(self, messages: Sequence[Message]) -> list[bytes]:
-        """One fragment a message, in order; the new part alone is encoded."""
-        same = list(map(is_, self._messages, messages))
-        keep = same.index(False) if False in same else len(same)
-        del self._messages[keep:], self._fragments[keep:], self._states[keep:]
-        state = self._states[-1] if self._states else ""
-        for message in messages[keep:]:
-            fragment, state = self._encode(message, state)
-            self._messages.append(message)
-            self._fragments.append(fragment)
-            self._states.append(state)
-        return list(self._fragments)
-
-    @property
-    def state(self) -> str:
-        """The state behind the last message."""
-        return self._states[-1] if self._states else ""
-
-
 class NativeProvider(ABC):
     """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
     `decoder` is the module of its own that reads the answer, `answer_form` where the final answer's schema goes.
+    `checks_prefix`: the server refuses reasoning whose prefix has changed, instead of ignoring it.
     """
 
     decoder: ClassVar[str]
     answer_form: ClassVar[AnswerField]
+    checks_prefix: ClassVar[bool] = True
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
@@ -95,7 +72,9 @@ class NativeProvider(ABC):
         self._endpoint = endpoint
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
-        self._cache = PrefixCache(self._encode)
+        self.prefix_bound = binds_reasoning(model)
+        self.drops_thinking = False
+        self._encode_anew()
         self._other_base: str | None = None
         self._notes: list[str] = []
         self._asked: AskedEffort | None = None
@@ -105,17 +84,41 @@ class NativeProvider(ABC):
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
-        body = self.body(self._without_refused(request))
+        body, digest = self.body(self._without_refused(request)), self._cache.seal()
 
         def adapted(error: ProviderError) -> bool:
-            nonlocal body
-            if not self._adapted(error) and not self._unseen(error, request):
+            nonlocal body, digest
+            if not self._adapted(error) and not self._unbound(error) and not self._unseen(error, request):
                 return False
-            body = self.body(self._without_refused(request))
+            body, digest = self.body(self._without_refused(request)), self._cache.seal()
             return True
 
-        attempt, retries = lambda: self._attempt(body), self._options.retries
+        attempt, retries = lambda: self._attempt(body, digest), self._options.retries
         return with_retries(attempt, retries, adapted, self._notes, unseen=request.unseen)
+
+    @property
+    def _returned(self) -> Returned:
+        """Which reasoning goes back to the server."""
+        if not self.prefix_bound or not self.checks_prefix:
+            return "all"
+        return "none" if self.drops_thinking else "valid"
+
+    def _encode_anew(self) -> None:
+        """Begin another cache: what was encoded is no longer how messages are sent."""
+        self._cache = PrefixCache(self._encode, self._returned)
+
+    def drop_thinking(self) -> None:
+        """From now on let a changed prefix cost reasoning, not the request: the server has refused one for it."""
+        self.prefix_bound = self.drops_thinking = True
+        self._encode_anew()
+
+    def _unbound(self, error: ProviderError) -> bool:
+        """Whether the request is sent once more, because the server says that reasoning has another prefix."""
+        if self.drops_thinking or not names_binding(error):
+            return False
+        self.drop_thinking()
+        self._notes.append(DROPPED)
+        return True
 
     async def warm(self) -> None:
         """Start opening the connection."""
@@ -134,7 +137,8 @@ class NativeProvider(ABC):
         base = self._endpoint.base + ("/v1" if path.startswith("/v1/") else "")
         said = await ask(base, self._headers(), name, local=self.local)
         if said.images is not None and said.images != self._sees:
-            self._sees, self._cache = said.images, PrefixCache(self._encode)
+            self._sees = said.images
+            self._encode_anew()
         return said
 
     @abstractmethod
@@ -175,7 +179,8 @@ class NativeProvider(ABC):
         if which == "no":
             return False
         if which == "all":
-            self._sees, self._cache = False, PrefixCache(self._encode)
+            self._sees = False
+            self._encode_anew()
         self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error, which))
         return True
 
@@ -212,7 +217,7 @@ class NativeProvider(ABC):
         for name in ("answer", "failure", self.decoder):
             import_module(f"codelet.providers.{name}")
 
-    async def _attempt(self, body: bytes) -> AsyncGenerator[Chunk, None]:
+    async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self._path(), self._headers(), body, self._load_decoder) as response:
             from codelet.providers.answer import json_events
             from codelet.providers.failure import http_failure, without_key
@@ -234,7 +239,8 @@ class NativeProvider(ABC):
                     async for chunk in self._chunks(events):
                         if not isinstance(chunk, UsageChunk):
                             response.heard()
-                        yield chunk
+                        bound = isinstance(chunk, FinishChunk) and self.prefix_bound and self.checks_prefix
+                        yield chunk.replace(bound_to=digest()) if bound else chunk
             except ProviderError as error:
                 error.args = (without_key(str(error), self._endpoint.key),)
                 raise
@@ -297,7 +303,8 @@ class OpenAIWire(NativeProvider):
         them are lists.
         """
         if not self._parts and self._quirks.alternating and has_pictures(messages):
-            self._parts, self._cache = True, PrefixCache(self._encode)
+            self._parts = True
+            self._encode_anew()
 
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
@@ -338,5 +345,5 @@ class OpenAIWire(NativeProvider):
     def _adapted(self, error: ProviderError) -> bool:
         if not super()._adapted(error) and not self._learnt(error):
             return False
-        self._cache = PrefixCache(self._encode)
+        self._encode_anew()
         return True

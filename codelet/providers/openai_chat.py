@@ -46,7 +46,7 @@ class OpenAIChatProvider(OpenAIWire):
             options |= self._effort_fields()
         options |= self._answer_fields(request)
         messages = self._with_pictures(self._ordered(request))  # which may begin another cache
-        fragments = self._cache.fragments(messages)
+        fragments = self._cache.fragments(messages, head + system)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
 

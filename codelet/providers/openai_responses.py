@@ -48,6 +48,7 @@ class OpenAIResponsesProvider(OpenAIWire):
 
     decoder = "openai_responses_decode"
     answer_form = "text"
+    checks_prefix = False
     _effort_field = "reasoning"
     _text_type = "input_text"
 

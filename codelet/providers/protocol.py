@@ -41,9 +41,9 @@ class TextChunk(Record):
 class ReasoningChunk(Record):
     """A piece of reasoning to show, or what must be kept of it to send it back.
 
-    `text` is for people, `inline` the same as it came in the answer's own text; `block` is a finished
-    `thinking_blocks` entry (Anthropic), `details` entries of `reasoning_details` (OpenAI-like servers). The texts
-    become the message's field `field`, as the server named it.
+    `text` is for people, `inline` the same as it came in the answer's own text; `block` is a finished block of
+    reasoning (Anthropic), `details` entries of `reasoning_details` (OpenAI-like servers). The texts become the
+    message's field `field`, as the server named it.
     """
 
     text: str = ""
@@ -51,6 +51,12 @@ class ReasoningChunk(Record):
     details: list[dict[str, Any]] | None = None
     field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     inline: str = ""
+
+
+class BlockChunk(Record):
+    """A text or a call begins, on wires whose answers go back with their blocks in order."""
+
+    kind: Literal["text", "tool_use"]
 
 
 class ExtraChunk(Record):
@@ -85,9 +91,13 @@ class UsageChunk(Record):
 
 
 class FinishChunk(Record):
-    """The stream's finish marker. A stream that ends without one was cut."""
+    """The stream's finish marker. A stream that ends without one was cut.
+
+    `bound_to` is the digest of the request, if the answer's reasoning is valid only after that very prefix.
+    """
 
     reason: FinishReason
+    bound_to: str = ""
 
 
 class RetryChunk(Record, kw_only=True):
@@ -112,6 +122,7 @@ class NoteChunk(Record):
 Chunk = (
     TextChunk
     | ReasoningChunk
+    | BlockChunk
     | ExtraChunk
     | RefusalChunk
     | ToolCallChunk
@@ -187,6 +198,20 @@ class Provider(Protocol):
     local: bool
     effort: Effort | None
 
+    @property
+    def prefix_bound(self) -> bool:
+        """Whether reasoning is valid only after the very prefix that it was made with."""
+        ...
+
+    @property
+    def drops_thinking(self) -> bool:
+        """Whether the server has refused reasoning for its prefix once: from then on such reasoning is left out."""
+        ...
+
+    def drop_thinking(self) -> None:
+        """Leave reasoning out from now on if its prefix has changed, as a session did before."""
+        ...
+
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""
         ...
@@ -234,7 +259,7 @@ async def with_retries(
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     size.add(chunk)
-                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk)
+                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk)
                     yield chunk
             return
         except ProviderError as error:
@@ -309,6 +334,8 @@ class AnswerSize:
                 self._size += len(chunk.text)
             case ReasoningChunk():
                 self._size += max(len(chunk.text), len(chunk.inline)) + _size(chunk.block) + _size(chunk.details)
+            case BlockChunk():
+                self._size += len(chunk.kind)
             case ExtraChunk():
                 self._size += _size(chunk.extra)
             case ToolCallChunk():

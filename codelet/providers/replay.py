@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from codelet.errors import ProviderError, UsageError
+from codelet.providers.prefix import binds_reasoning
 from codelet.providers.protocol import (
     Chunk,
     Effort,
@@ -95,6 +96,8 @@ class ReplayProvider:
         self.origin = f"replay:{recording.source}"
         self.local = False
         self.effort: Effort | None = None  # a recording answers as it once did
+        self.prefix_bound = binds_reasoning(recording.model)
+        self.drops_thinking = False
         self._recording = recording
         self._pace = pace
         self._strict = strict
@@ -129,6 +132,9 @@ class ReplayProvider:
         if found is not None:
             place = f"step {self._position + 1} of the recording {self._recording.source}"
             raise ProviderError(f"--strict: the request differs from that of {place}: {found}")
+
+    def drop_thinking(self) -> None:
+        """Nothing to do: a recording gets no reasoning back."""
 
     async def warm(self) -> None:
         """Nothing to do ahead."""

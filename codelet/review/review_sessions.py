@@ -73,6 +73,19 @@ class Borrowed:
         """The owner's answer."""
         return self._owned.stream(request)
 
+    @property
+    def prefix_bound(self) -> bool:
+        """Whether the owner's model binds its reasoning to the prefix."""
+        return self._owned.prefix_bound
+
+    @property
+    def drops_thinking(self) -> bool:
+        """Whether the owner leaves reasoning out."""
+        return self._owned.drops_thinking
+
+    def drop_thinking(self) -> None:
+        """That is the owner's to do."""
+
     async def warm(self) -> None:
         """Nothing to do ahead."""
 

@@ -14,7 +14,7 @@ from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError, 
 from codelet.extensions.base import Extension, Guard
 from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
 from codelet.loop.session import Session
-from codelet.providers.content.inline_reasoning import without_reasoning
+from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.review.review_prompt import AGAIN
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
@@ -189,4 +189,4 @@ class Reviewer:
         cut: Sequence[events.Cut] = self._session.cut
         if any(each.read < each.bytes for each in cut):
             raise Unanswered(_TOO_LARGE)
-        return without_reasoning("".join(answer))[1]
+        return split_reasoning("".join(answer))[1]

@@ -35,6 +35,7 @@ class Provider:
     """Asks for one search a step, so many times, then answers; notes the processor time between its answers."""
 
     model, name, origin, local = "bench/none", "bench", "bench", False
+    prefix_bound = drops_thinking = False
 
     def __init__(self, steps: int, *, reports: bool) -> None:
         self.steps = steps

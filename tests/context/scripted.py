@@ -58,6 +58,8 @@ class ScriptedProvider:
     origin: str = "script"
     local: bool = False
     effort: Effort | None = None
+    prefix_bound: bool = False
+    drops_thinking: bool = False
     window: int = 10**9
     caches: bool = True
     answers: deque[Answer] = field(default_factory=deque)
@@ -70,6 +72,9 @@ class ScriptedProvider:
     _seen: list[Message] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
     _number: int = 0
+
+    def drop_thinking(self) -> None:
+        self.drops_thinking = True
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         fixed = estimate_text(request.system) + estimate_text(str(request.tools))

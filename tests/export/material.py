@@ -17,6 +17,8 @@ def whole() -> Snapshot:
     call["extra"] = {"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}}
     thinking: Message = {"role": "assistant", "content": None, "tool_calls": [call]}
     thinking["thinking_blocks"] = [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]
+    thinking["blocks"] = [{"type": "thinking", "thinking": "", "signature": "c2ln"}, {"type": "tool_use"}]
+    thinking["bound_to"] = "0123456789abcdef0123456789abcdef"
     thinking["reasoning_content"] = "hm"
     thinking["reasoning"] = "hm, under another name"
     thinking["extra"] = {"encrypted_content": "Z2VoZWlt"}
@@ -68,6 +70,7 @@ def whole() -> Snapshot:
         reminders_off=("environment",),
         reminders_on=("plan",),
         touched_folders=("src", "src/parser"),
+        thinking_dropped=True,
     )  # fmt: skip
 
 

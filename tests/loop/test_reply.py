@@ -218,7 +218,7 @@ def test_reasoning_is_kept_with_its_origin():
     assert reply.message([], "somewhere") == {
         "role": "assistant",
         "content": "yes",
-        "thinking_blocks": [block],
+        "blocks": [block],
         "reasoning_content": "hm",
         "origin": "somewhere",
     }

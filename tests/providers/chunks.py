@@ -11,6 +11,7 @@ from codelet.errors import ProviderError
 from codelet.messages import Message, user
 from codelet.providers.litellm_bridge import IMPORTING
 from codelet.providers.protocol import (
+    BlockChunk,
     Chunk,
     Deadlines,
     Effort,
@@ -75,7 +76,7 @@ def request(*messages: Message, tail: int = 0, tools: Sequence[dict[str, Any]] =
 async def collect(provider: Provider, wanted: Request | None = None) -> list[Chunk]:
     """All chunks of one answer."""
     async with aclosing(provider.stream(wanted or request(tools=TOOLS))) as stream:
-        return [chunk async for chunk in stream if not _of_the_import(chunk)]
+        return [chunk async for chunk in stream if not _is_no_content(chunk)]
 
 
 async def collect_until_error(
@@ -88,16 +89,16 @@ async def collect_until_error(
         with contextlib.suppress(ProviderError):
             try:
                 async for chunk in stream:
-                    if not _of_the_import(chunk):
+                    if not _is_no_content(chunk):
                         chunks.append(chunk)
             except ProviderError as error:
                 failed = error
     return chunks, failed
 
 
-def _of_the_import(chunk: Chunk) -> bool:
-    """Whether a chunk only says that litellm is being imported, which any first answer may wait for."""
-    return isinstance(chunk, NoteChunk) and chunk.text == IMPORTING
+def _is_no_content(chunk: Chunk) -> bool:
+    """Whether a chunk only says that a block begins, or that litellm is being imported."""
+    return isinstance(chunk, BlockChunk) or (isinstance(chunk, NoteChunk) and chunk.text == IMPORTING)
 
 
 def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from codelet.prompt import as_reminder
 from codelet.providers import open_provider
 from codelet.providers.anthropic_messages import AnthropicProvider
 from codelet.providers.protocol import (
+    BlockChunk,
     Chunk,
     Deadlines,
     FinishChunk,
@@ -245,7 +246,9 @@ async def test_blocks_of_every_kind():
         ReasoningChunk("m"),
         ReasoningChunk(block={"type": "thinking", "thinking": "hm", "signature": "sig"}),
         ReasoningChunk(block={"type": "redacted_thinking", "data": "xyz"}),
+        BlockChunk("text"),
         TextChunk("AB"),
+        BlockChunk("tool_use"),
         ToolCallChunk(index=3, id="t", name="read"),
         ToolCallChunk(index=3, arguments='{"a"'),
         ToolCallChunk(index=3, arguments=":1}"),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from codelet.providers.addresses.custom_vendors import vendors_from
 from codelet.providers.catalog import Vendor, quirks_of, vendor_of
-from codelet.providers.custom_vendors import vendors_from
 from codelet.providers.endpoint import endpoint_for
 from codelet.providers.quirks import Quirks
 from tests.support import repo as repositories

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codelet import events
-from codelet.providers.content.inline_reasoning import InlineReasoning, without_reasoning
+from codelet.providers.content.inline_reasoning import InlineReasoning, split_reasoning
 from codelet.providers.protocol import ReasoningChunk, TextChunk
 from tests.support.bodies import messages_of
 from tests.support.script import Call, Reply
@@ -81,7 +81,7 @@ def test_ordinary_text_is_not_held_back() -> None:
     ],
 )
 def test_a_closing_tag_that_nothing_opened(text: str, reasoning: str, answer: str) -> None:
-    assert without_reasoning(text) == (reasoning, answer)
+    assert split_reasoning(text) == (reasoning, answer)
 
 
 @pytest.mark.parametrize("wire", ["openai", "openai/responses", "anthropic"])

@@ -124,7 +124,9 @@ class Reply:
 
     `finish` defaults to what the content says. `refusal` is what the model says in place of an answer: Anthropic's wire
     has a stop reason for that, and no text. `fault` is what goes wrong on the way. `reasoning_field` is what Chat
-    Completions calls the reasoning; `details` are entries of `reasoning_details`.
+    Completions calls the reasoning; `details` are entries of `reasoning_details`. `order` lists the blocks of an answer
+    over Anthropic's wire: "think" (with the next of `signatures`, and no text, as new models send it), "text" (the next
+    piece) and "call" (the next one).
     """
 
     text: str | Sequence[str] = ()
@@ -132,6 +134,8 @@ class Reply:
     reasoning_field: str = "reasoning_content"
     details: Sequence[Mapping[str, Any]] = ()
     signature: str = "c2lnbmF0dXJl"
+    order: Sequence[str] = ()
+    signatures: Sequence[str] = ()
     calls: Sequence[Call] = ()
     interleaved: bool = False
     usage: Tokens | None = Tokens()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.support import vendor_responses
+from tests.support import vendor_claude, vendor_responses
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import Recorded
 from tests.support.templates import gemma
@@ -41,9 +41,9 @@ class Rule:
 class Dialect:
     """A vendor: its model, how it answers beside the text, and what it refuses.
 
-    `reasoning` is the field of its reasoning, "details" for OpenRouter's, "" for none; `signed` puts a thought
-    signature on each first call. `litellm` is the model's name for litellm where its own protocol is another one;
-    `native_only` where litellm cannot keep these rules.
+    `reasoning` is the field of its reasoning, "details" for OpenRouter's, "blocks" for Claude's, "" for none; `signed`
+    puts a thought signature on each first call. `litellm` is the model's name for litellm where its own protocol is
+    another one; `native_only` where litellm cannot keep these rules.
     """
 
     model: str
@@ -58,8 +58,8 @@ class Dialect:
         """What the vendor sends beside an answer: nobody else may ever see it."""
         return f"secret-of-{self.model.replace('/', '-')}-{number}"
 
-    def dressed(self, reply: Reply, number: int) -> Reply:
-        """The reply with what this vendor sends beside it."""
+    def dressed(self, reply: Reply, number: int, body: Body) -> Reply:
+        """The reply to a request with what this vendor sends with it."""
         calls = [replace(call, id=self.ids.format(f"{number}{at}")) for at, call in enumerate(reply.calls)]
         if self.signed and calls:
             calls[0] = replace(calls[0], extra={"extra_content": {"google": {"thought_signature": self.mark(number)}}})
@@ -67,6 +67,8 @@ class Dialect:
         if self.reasoning == "details":
             detail = {"type": "reasoning.encrypted", "data": self.mark(number), "id": f"r{number}", "index": 0}
             return replace(reply, details=[detail])
+        if self.reasoning == "blocks":
+            return vendor_claude.signed(reply, body, self.mark(number))
         if self.reasoning:
             return replace(
                 reply, reasoning=self.mark(number), reasoning_field=self.reasoning, signature=self.mark(number)
@@ -85,7 +87,7 @@ class Dialect:
                     return HttpError(rule.status, complaint)
             taken.append(request.number)
             reply = replies[len(taken) - 1]
-            return reply if isinstance(reply, HttpError) else self.dressed(reply, len(taken))
+            return reply if isinstance(reply, HttpError) else self.dressed(reply, len(taken), body)
 
         return answer
 
@@ -245,35 +247,12 @@ def model_with_maker(body: Body) -> str | None:
     return None if "/" in body["model"] else f"{body['model']} is not a valid model ID"
 
 
-def claude_fields(body: Body) -> str | None:
-    allowed = {"model", "max_tokens", "messages", "system", "tools", "stream"}
-    odd = sorted(body.keys() - allowed)
-    if odd:
-        return f"{odd[0]}: Extra inputs are not permitted"
-    return None if body.get("max_tokens") else "max_tokens: Field required"
-
-
-def claude_thinking(body: Body, signer: str = "secret-of-anthropic", ids: str = "toolu_") -> str | None:
-    """A message with calls begins with its thinking, signed by this vendor; one of another model has none."""
-    for at, message in assistants(body):
-        kinds = [block["type"] for block in message["content"]]
-        signatures = [block["signature"] for block in message["content"] if block["type"] == "thinking"]
-        if any(not signature.startswith(signer) for signature in signatures):
-            return f"messages.{at}.content.0: Invalid `signature` in `thinking` block"
-        own = any(block["type"] == "tool_use" and block["id"].startswith(ids) for block in message["content"])
-        if own and kinds[0] != "thinking":
-            return f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kinds[0]}`."
-        if kinds[-1] == "thinking":
-            return f"messages.{at}: The final block in an assistant message cannot be `thinking`."
-    return None
-
-
 def mantle_thinking(body: Body) -> str | None:
-    return claude_thinking(body, "secret-of-bedrock_mantle", "tooluse_")
+    return vendor_claude.thinking(body, "secret-of-bedrock_mantle")
 
 
 def minimax_fields(body: Body) -> str | None:
-    return claude_fields({name: value for name, value in body.items() if name != "thinking"})
+    return vendor_claude.fields({name: value for name, value in body.items() if name != "thinking"})
 
 
 def minimax_thinking(body: Body) -> str | None:
@@ -306,24 +285,6 @@ def fireworks_name(body: Body) -> str | None:
     return None if body["model"].startswith("accounts/") else "Model not found, inaccessible, and/or not deployed"
 
 
-def claude_blocks(body: Body) -> str | None:
-    roles = [message["role"] for message in body["messages"]]
-    if roles[0] != "user" or any(a == b for a, b in itertools.pairwise(roles)):
-        return 'messages: roles must alternate between "user" and "assistant"'
-    waiting: set[str] = set()
-    for at, message in enumerate(body["messages"]):
-        results = [block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"]
-        if waiting != set(results):
-            return f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after"
-        waiting = {block["id"] for block in message["content"] if block["type"] == "tool_use"}
-        for block in message["content"]:
-            if block["type"] == "text" and not block["text"].strip():
-                return "messages: text content blocks must contain non-whitespace text"
-        if any(not re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) for call_id in waiting):
-            return f"messages.{at}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
-    return None
-
-
 def template(body: Body) -> str | None:
     """A strict one; results in a row are one user's turn, as one message with calls has several."""
     messages = body["messages"]
@@ -332,14 +293,21 @@ def template(body: Body) -> str | None:
 
 
 CHAT = (Rule(known_roles), Rule(paired), Rule(valid_arguments))
+CLAUDE = (Rule(vendor_claude.fields), Rule(vendor_claude.blocks))
 LOCAL = (*CHAT, Rule(template, 500))
 
 DIALECTS: dict[str, Dialect] = {
     "anthropic": Dialect(
         "anthropic/claude-sonnet-5-5",
-        (Rule(claude_fields), Rule(claude_blocks), Rule(claude_thinking)),
-        reasoning="reasoning_content",
+        (*CLAUDE, Rule(vendor_claude.thinking), Rule(vendor_claude.prefix)),
+        reasoning="blocks",
         ids="toolu_{}",
+    ),
+    "anthropic, before 5.5": Dialect(
+        "anthropic/claude-opus-4-8",
+        (*CLAUDE, Rule(vendor_claude.thinking), Rule(vendor_claude.thinking_first), Rule(vendor_claude.order)),
+        reasoning="blocks",
+        ids="toolu_48_{}",
     ),
     "openai": Dialect(
         "openai/gpt-5.6",
@@ -418,7 +386,7 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "minimax": Dialect(
         "minimax/MiniMax-M3",
-        (Rule(minimax_fields), Rule(claude_blocks), Rule(minimax_thinking)),
+        (Rule(minimax_fields), Rule(vendor_claude.blocks), Rule(minimax_thinking)),
         reasoning="reasoning_content",
         ids="call_function_{}",
         native_only=True,  # litellm has it over Chat Completions
@@ -468,8 +436,8 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "bedrock_mantle, Claude": Dialect(
         "bedrock_mantle/anthropic.claude-sonnet-5-5",
-        (Rule(mantle_name), Rule(claude_fields), Rule(claude_blocks), Rule(mantle_thinking)),
-        reasoning="reasoning_content",
+        (Rule(mantle_name), *CLAUDE, Rule(mantle_thinking), Rule(vendor_claude.prefix)),
+        reasoning="blocks",
         ids="tooluse_{}",
         native_only=True,
     ),

@@ -152,21 +152,42 @@ def _anthropic(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": message}
     yield {"type": "ping"}
     index = 0
-    if reply.reasoning_pieces:
+    if reply.order:
+        streams = list(_anthropic_blocks(reply))
+    elif reply.reasoning_pieces:
         parts = [{"type": "thinking_delta", "thinking": piece} for piece in reply.reasoning_pieces]
         parts.append({"type": "signature_delta", "signature": reply.signature})
         yield from _block(index, {"type": "thinking", "thinking": "", "signature": ""}, parts)
         index += 1
-    if reply.text_pieces:
+    if reply.text_pieces and not reply.order:
         parts = [{"type": "text_delta", "text": piece} for piece in reply.text_pieces]
         yield from _block(index, {"type": "text", "text": ""}, parts)
         index += 1
-    streams = [list(_anthropic_call(call, index + number)) for number, call in enumerate(reply.calls)]
+    if not reply.order:
+        streams = [list(_anthropic_call(call, index + number)) for number, call in enumerate(reply.calls)]
     yield from _merge(streams, interleaved=reply.interleaved)
     reason = "refusal" if reply.refusal else _ANTHROPIC_REASONS[reply.reason]
     delta = {"stop_reason": reason, "stop_sequence": None}
     yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": tokens.output}}
     yield {"type": "message_stop"}
+
+
+def _anthropic_blocks(reply: Reply) -> Iterator[list[dict[str, Any]]]:
+    """The blocks of an answer in the order that the script wants."""
+    texts, calls, signatures = iter(reply.text_pieces), iter(reply.calls), iter(reply.signatures)
+    index = 0
+    for kind in reply.order:
+        if kind == "call":
+            block = _anthropic_call(next(calls), index)
+        elif kind == "think":
+            parts = [{"type": "signature_delta", "signature": next(signatures)}]
+            block = _block(index, {"type": "thinking", "thinking": "", "signature": ""}, parts)
+        elif (text := next(texts, "")) != "":
+            block = _block(index, {"type": "text", "text": ""}, [{"type": "text_delta", "text": text}])
+        else:
+            continue
+        index += 1
+        yield list(block)
 
 
 def _anthropic_call(call: Call, index: int) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,10 @@ Reminders of extensions stand behind `claudeMd` or before `nestedClaudeMd`, in t
 With `--reminders prepend` all of them stand in front, in the order of PREPENDED; only what comes up in the middle of
 a turn stands in the tail.
 
+With `append`, the default for models whose reasoning is valid only after an unchanged prefix, nothing that was sent
+moves or changes: a type is appended to the conversation when its text has changed, and the newest text is the one in
+force. The head is written again only when the conversation begins or is rewritten from its beginning.
+
 Their ledger has each type's text, its tokens, what it has cost so far, and its switch.
 """
 
@@ -32,8 +36,10 @@ if TYPE_CHECKING:
     from codelet.loop.conversation import Conversation, Parts
 
 Zone = Literal["head", "tail"]
-Placement = Literal["tail", "prepend"]
-"""Where the volatile reminders stand: last, or with all others in front."""
+Placement = Literal["tail", "append", "prepend"]
+"""Where changing reminders go: last in each request, appended once when they change, or in front with all others."""
+PlacementChoice = Literal["auto", "tail", "append", "prepend"]
+"""The same as a user chooses it; `auto` is `append` for models that need an unchanged prefix, else `tail`."""
 
 HEAD = ("environment", "claudeMd")
 RESERVED = ("plan", "facts", "tasks")
@@ -50,7 +56,8 @@ class Source:
     is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
     through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
     replaced. While it is off nothing is asked of it; what `instructs` only the user switches off, no saved session. A
-    `momentary` text tells of the moment: it is another one in the next run, so a replay does not compare it.
+    `momentary` text tells of the moment: it is another one in the next run, so a replay does not compare it. `stays` is
+    set before each turn: what is sent stays in the conversation, so `momentary` figures should change rarely.
     """
 
     name: str
@@ -60,6 +67,7 @@ class Source:
     instructs: bool = False
     quiet: bool = False
     momentary: bool = False
+    stays: bool = False
 
     async def text(self) -> str | None:
         """What the model is to be told now; None or an empty text takes the reminder out."""
@@ -155,6 +163,36 @@ def renewed(
     return (*wanted, *rest), tuple(kept), changes
 
 
+def appended(
+    texts: Mapping[str, str | None], messages: Iterable[Message], zones: Zones
+) -> tuple[list[Message], list[events.Event]]:
+    """What to append to a list so that the newest reminder of each type has the text in `texts`; an event for each.
+
+    An empty text or None says that the type's last text no longer applies.
+    """
+    newest = {kind: message for message in messages if (kind := reminder_type(message)) is not None}
+    new: list[Message] = []
+    changes: list[events.Event] = []
+    for kind in (kind for kind in zones.types if kind in texts):
+        text, old = texts[kind], newest.get(kind)
+        if not text and (old is None or is_withdrawn(old)):
+            continue
+        plain = prompt.as_reminder(kind, text or prompt.NO_LONGER)
+        content = prompt.as_reminder(kind, prompt.FROM_HERE.format(text=text)) if text else plain
+        if old is not None and old["content"] in (plain, content):
+            continue
+        new.append(reminder(kind, content, momentary=kind in zones.momentary))
+        known = None if old is None or is_withdrawn(old) else old
+        changes.append(_change(kind, known, new[-1] if text else None))
+    return new, changes
+
+
+def is_withdrawn(message: Message) -> bool:
+    """Whether a reminder only says that its type no longer applies."""
+    kind = reminder_type(message)
+    return kind is not None and message["content"] == prompt.as_reminder(kind, prompt.NO_LONGER)
+
+
 def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message]:
     """The reminders of a zone among these messages, by type."""
     return {kind: message for message in messages if (kind := reminder_type(message)) is not None and kind in zone}
@@ -236,16 +274,17 @@ class ReminderLedger:
 
     def count(self, parts: Parts) -> None:
         """A request with these reminders leaves."""
-        for message in (*parts.head, *parts.tail):
+        for message in parts.reminders:
             if (kind := reminder_type(message)) is not None:
                 self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
 
     def rows(self, parts: Parts) -> list[ReminderRow]:
         """One row for each type that has a source, stands in the list, was sent or is off."""
-        standing = {kind: message for message in parts.sent() if (kind := reminder_type(message)) is not None}
+        newest = {kind: message for message in parts.reminders if (kind := reminder_type(message)) is not None}
+        in_force = {kind: message for kind, message in newest.items() if not is_withdrawn(message)}
         rows = []
         for kind in self.zones.types:
-            message = standing.get(kind)
+            message = in_force.get(kind)
             if message is None and kind not in self._sent and kind not in self.off | self.sourced:
                 continue
             text = (message["content"] or "") if message else ""
@@ -281,9 +320,12 @@ class Renewal:
         self.ledger = ledger
         self._mask = mask
         self._notes: list[events.Event] = []
+        self._head: dict[str, str | None] = {}
 
     async def for_turn(self) -> list[events.Event]:
         """Gather everything anew, at the start of a turn."""
+        for source in self._sources:
+            source.stays = self._conversation.placement == "append"
         for source in self._on():
             await self._tried(source, source.begin)
         head, tail = {}, {}
@@ -291,13 +333,14 @@ class Renewal:
             if source.zone == "head":
                 head[source.name] = await self._text(source)
         for source in self._sources:
-            if source.zone == "head" or (source.late and not self._in_front(source)):
-                continue
+            if source.zone == "head" or source.stays or (source.late and not self._in_front(source)):
+                continue  # what stays in the list is sent right before the request
             text = await self._text(source)
             if not self._in_front(source):
                 tail[source.name] = text
             else:  # once a turn: it says of when it is, as the turn goes on
                 head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
+        self._head = head
         return self._renewed(head, tail)
 
     def changed(self) -> None:
@@ -312,7 +355,8 @@ class Renewal:
         for source in self._sources:
             if source.zone == "tail" and not self._in_front(source):
                 texts[source.name] = await self._text(source)
-        return self._renewed({}, texts)
+        # A compaction may have taken out what was appended of the head's types: they are sent again.
+        return self._renewed(self._head if self._conversation.placement == "append" else {}, texts)
 
     def sent(self) -> None:
         """The provider has begun to answer, so that it was sent the reminders."""

@@ -119,7 +119,8 @@ class TokenStatus(Source):
         self._budget = budget
 
     async def text(self) -> str:
-        """How full the list is as it stands."""
+        """How full the list is: in whole per cent, or in tenths of the budget where each text stays in the list."""
         budget = self._budget()
         percent = min(100, percent_of(self._used(), budget))
+        percent -= percent % 10 if self.stays else 0
         return f"Context: about {percent} % of the budget of {budget:,} tokens used."

@@ -33,7 +33,7 @@ class NoModel:
     """Stands in a session's provider where there is no model, for what needs none; `missing` says why there is none."""
 
     model = name = origin = ""
-    local = False
+    local = prefix_bound = drops_thinking = False
     effort: Effort | None = None
 
     def __init__(self, missing: UsageError) -> None:
@@ -42,6 +42,9 @@ class NoModel:
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Nobody answers: raises `missing`."""
         raise self.missing
+
+    def drop_thinking(self) -> None:
+        """There is nothing to drop."""
 
     async def warm(self) -> None:
         """There is nothing to start."""

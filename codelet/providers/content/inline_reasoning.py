@@ -97,7 +97,7 @@ class InlineReasoning:
         return text
 
 
-def without_reasoning(text: str) -> tuple[str, str]:
+def split_reasoning(text: str) -> tuple[str, str]:
     """Return the reasoning that a closing tag ends which nothing opened, and the answer after it; "" for no reasoning.
 
     Templates of Qwen and DeepSeek open the block in the prompt, so it is known only at its end, after it was shown.

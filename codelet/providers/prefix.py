@@ -1,0 +1,122 @@
+"""The beginning of a wire's requests: each message is encoded once, and reasoning goes back only while it is valid.
+
+Some models bind the reasoning of an answer to everything that was sent before it (system prompt, tools, messages, and
+earlier reasoning): with another prefix the request is refused. Sources: Anthropic, "Preserved thinking" and "Prefix
+checks". Whatever changes the list, the rule is applied here, to the bytes that are sent: an answer carries the digest
+of the request that it answered, and its reasoning is left out whenever the prefix has another digest. Reasoning after
+it is bound to a prefix that held it, so it is left out as well; answers to later requests are valid again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import is_
+from typing import Literal
+
+from codelet.errors import ProviderError
+from codelet.messages import Message, has_reasoning, without_reasoning
+
+EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
+Returned = Literal["all", "valid", "none"]
+"""Which reasoning goes back: all of it, what is valid after this prefix, or none."""
+
+_CLAUDE = r"claude-([a-z]+)-(?:(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)|latest\b)"
+_GPT = r"(?:^|[/.])gpt-(\d+)"
+_FIRST_BOUND = {"fable": (5, 1), "mythos": (5, 1)}
+_FIRST_OF_OTHERS = (5, 5)
+_FIRST_BOUND_GPT = 6
+
+
+def binds_reasoning(model: str) -> bool:
+    """Return whether a model, by its name, accepts its reasoning only after an unchanged prefix.
+
+    Claude 5.5, Fable and Mythos 5.1, GPT-6, and every later version: a name that is not known yet is taken for one.
+    Sources: Anthropic, "Preserved thinking"; OpenAI, "Keep the prefix unchanged" (there it is dropped, not refused).
+    """
+    name = model.lower()
+    if "claude" in name and (claude := re.search(_CLAUDE, name)) is not None:
+        family, major, minor = claude.groups()
+        return major is None or (int(major), int(minor or 0)) >= _FIRST_BOUND.get(family, _FIRST_OF_OTHERS)
+    gpt = re.search(_GPT, name) if "gpt-" in name else None
+    return gpt is not None and int(gpt[1]) >= _FIRST_BOUND_GPT
+
+
+_BINDING = ("bound to a different conversation", "block_binding", "prefix_mismatch_behavior")
+"""How a server says that the prefix of a thinking block has changed, or that it does not know the option for it."""
+DROPPED = (
+    "The server refused earlier reasoning because the conversation before it has changed. "
+    "From now on such reasoning is left out."
+)
+
+
+def names_binding(error: ProviderError) -> bool:
+    """Whether a server refused a request because of what its thinking blocks are bound to."""
+    return error.status == 400 and any(words in str(error) for words in _BINDING)
+
+
+class PrefixCache:
+    """The encoded fragments of a message list, reused as far as the list is unchanged.
+
+    `encode(message, state)` returns a message's bytes and the state for the next one (a wire keeps the open role
+    there). Messages are compared by identity: they are never changed once they are in a list.
+    """
+
+    def __init__(self, encode: EncodeMessage, returned: Returned = "all") -> None:
+        self._encode = encode
+        self._returned = returned
+        self._head = b""
+        self._messages: list[Message] = []
+        self._fragments: list[bytes] = []
+        self._states: list[str] = []
+        self._digests: list[str] = []
+
+    def fragments(self, messages: Sequence[Message], head: bytes = b"") -> list[bytes]:
+        """One fragment for each message, in order; only the new part is encoded.
+
+        `head` is what the request has before the messages and is bound like them: tools and system prompt.
+        """
+        same = list(map(is_, self._messages, messages)) if head == self._head else [False]
+        keep = same.index(False) if False in same else len(same)
+        del self._messages[keep:], self._fragments[keep:], self._states[keep:]
+        del self._digests[keep + 1 if head == self._head else 0 :]
+        self._head = head
+        for message in messages[keep:]:
+            sent = message if self._goes_back(message) else without_reasoning(message)
+            fragment, state = self._encode(sent, self.state)
+            self._messages.append(message)
+            self._fragments.append(fragment)
+            self._states.append(state)
+        return list(self._fragments)
+
+    @property
+    def state(self) -> str:
+        """The state after the last message."""
+        return self._states[-1] if self._states else ""
+
+    def seal(self) -> Callable[[], str]:
+        """Return a function that gives the digest of this request, however the cache is used meanwhile.
+
+        It is called once the request has left, so that the first request does not wait for it.
+        """
+        known, fragments, head = list(self._digests), list(self._fragments), self._head
+        return lambda: _digests(head, fragments, known)[-1]
+
+    def _goes_back(self, message: Message) -> bool:
+        """Whether the reasoning of the next message, if it has any, may be sent."""
+        if self._returned == "all" or message["role"] != "assistant" or not has_reasoning(message):
+            return True
+        if self._returned == "none" or "bound_to" not in message:
+            return False
+        return message["bound_to"] == _digests(self._head, self._fragments, self._digests)[-1]
+
+
+def _digests(head: bytes, fragments: Sequence[bytes], known: list[str]) -> list[str]:
+    """Complete the digests of a request: of its head, and of what comes up to the end of each fragment."""
+    from hashlib import sha256  # not on the way to the first request
+
+    if not known:
+        known.append(sha256(head).hexdigest()[:32])
+    for fragment in fragments[len(known) - 1 :]:
+        known.append(sha256(known[-1].encode() + fragment).hexdigest()[:32])
+    return known
