@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension
 from codelet.messages import Message, text_of, user
-from codelet.providers.content.inline_reasoning import without_reasoning
+from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
 from codelet.system.text import is_blank
 from codelet.usage import Usage
@@ -125,7 +125,7 @@ class Narrator(Extension):
         finally:
             if used is not None or pieces:
                 self._meter.count_handoff(used, estimate_text("".join(pieces)), prepared=prepared)
-        return without_reasoning("".join(pieces))[1]
+        return split_reasoning("".join(pieces))[1]
 
 
 def _said(message: Message) -> str:
