@@ -16,6 +16,7 @@ from codelet.review.diff import text_of_bytes
 from codelet.safety.paths import why_unread
 from codelet.safety.verdict import Touch
 from codelet.system.git import GitAnswer, run_git
+from codelet.system.text.globs import with_literal_brackets
 from codelet.tools.tool import Arguments, Tool, ToolOutput, tool
 
 _LARGEST_FILE = 16 << 20
@@ -49,8 +50,10 @@ def tools_at(folder: Path, commit: str, *, is_head: bool) -> tuple[Tool, Tool]:
         if not pattern or len(pattern) > _LONGEST_PATTERN:
             raise ToolError(review_prompt.GREP_FAILED.format(why="the pattern is empty or too long"))
         words = ["-n", "-I", "-E", "--full-name", "-z", *(["-i"] if ignore_case else []), "-e", pattern, commit]
+        names, left_out = await _names_in(folder, commit)
         within = f":(top,glob){path}" if path.strip("./") else ":(top)"
-        left_out = await _secrets_of(folder, commit)
+        if "[" in path and not any(f"{name}/".startswith(f"{path.rstrip('/')}/") for name in names):
+            within = f":(top,glob){with_literal_brackets(path, names)}"  # it is not simply a folder or a file
         kept_out = (f":(top,exclude,literal){name}" for name in left_out)
         found = await _git(folder, "grep", *words, "--", within, *kept_out, limit=_LARGEST_HITS)
         if found.exit_code not in (0, 1) and found.complete:
@@ -101,13 +104,14 @@ async def _git(folder: Path, command: str, *words: str, limit: int = _LARGEST_FI
     return answer
 
 
-async def _secrets_of(folder: Path, commit: str) -> tuple[str, ...]:
-    """The files of the commit that no search may open: a pattern could ask for what they hold, bit by bit."""
+async def _names_in(folder: Path, commit: str) -> tuple[list[str], tuple[str, ...]]:
+    """The files of a commit, and those that no search may open: a pattern could ask for what they hold, bit by bit."""
     listed = await _git(folder, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
-    found = tuple(name for name in os.fsdecode(listed.stdout).split("\0") if name and why_unread(name))
+    names = os.fsdecode(listed.stdout).split("\0")
+    found = tuple(name for name in names if name and why_unread(name))
     if not listed.complete or sum(len(os.fsencode(name)) for name in found) > _MOST_SECRETS:
         raise ToolError(review_prompt.GREP_FAILED.format(why="the commit has too many files"))
-    return found
+    return names, found
 
 
 def _entries(listed: bytes) -> list[str]:

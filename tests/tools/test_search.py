@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codelet.review.commit_tools import tools_at
 from codelet.safety.paths import why_unread
 from codelet.system.process import find_program
 from codelet.tools import file_search as searching
@@ -21,6 +22,7 @@ from codelet.tools.confirm import FoundLine, confirmed
 from codelet.tools.file_search import Query, SearchResult
 from codelet.tools.results import files_found, lines_found
 from codelet.tools.tool import ToolContext
+from tests.support import repo as repositories
 from tests.support.program import descendants, processor_seconds
 from tests.support.waiting import Neighbour, Work, happens
 from tests.tools.conftest import Call
@@ -442,3 +444,18 @@ async def test_an_empty_answer_says_why(glob: str, why: str, routes: Path, call:
     assert (await call("find", pattern="*.zzz")).text == "no files"
     assert "no file matches" in (await call("grep", pattern="foo", glob="*.zzz")).text
     assert (await call("grep", pattern="nothing", glob="*.ts")).text == "no matches"
+
+
+async def test_brackets_in_the_search_of_a_review(workspace: Path, context: ToolContext) -> None:
+    files = ("app/[id]/page.tsx", "app/i/page.tsx", "lib/a.ts", "lib/[...all]/x.ts")
+    repositories.git(workspace, "init", "-q")
+    repositories.commit(workspace, dict.fromkeys(files, "foo\n"))
+    _, tool = tools_at(workspace, "HEAD", is_head=True)
+    for path, found in {
+        "app/[id]/*.tsx": ["app/[id]/page.tsx"],
+        "app/[id]": ["app/[id]/page.tsx"],
+        "**/[...all]/**": ["lib/[...all]/x.ts"],
+        "lib/[ab].ts": ["lib/a.ts"],
+    }.items():
+        lines = (await tool.run(context, lambda _: None, pattern="foo", path=path)).text.split("\n")
+        assert [line.partition(":")[0] for line in lines] == found, path
