@@ -114,11 +114,16 @@ class JoinedText:
                 self._held.append(chunk.text)
             else:
                 yield from self.rest()
-                if isinstance(chunk, FinishChunk | ToolCallChunk):
-                    yield from self._text.flush()
+                if isinstance(chunk, ToolCallChunk | FinishChunk):
+                    yield from self.end()
                 yield chunk
         if last:
             yield from self.rest()
+
+    def end(self) -> Iterator[Chunk]:
+        """What is held back as it may still become a tag: no more text comes."""
+        yield from self.rest()
+        yield from self._text.flush()
 
     def rest(self) -> Iterator[Chunk]:
         """What is held."""

@@ -50,12 +50,14 @@ class MessageDecoder:
             for chunk in text.take(self._decode, event, last or event.get("type") == "message_stop"):
                 empty = False
                 yield chunk
-            if event is DONE and self._finish is not None:
-                yield FinishChunk(self._finish)
-                return
-            if event.get("type") == "message_stop":
+            if event.get("type") == "message_stop" or (event is DONE and self._finish is not None):
+                for chunk in text.end():
+                    yield chunk
                 yield FinishChunk(self._finish or "stop")
                 return
+        for chunk in text.end():
+            empty = False
+            yield chunk
         if empty:
             yield FinishChunk("stop")
             return

@@ -69,6 +69,9 @@ async def decoded_chunks(events: Events) -> AsyncGenerator[Chunk, None]:
             else:
                 empty = False
                 yield chunk
+    for chunk in text.end():
+        empty = False
+        yield chunk
     if finish is None and empty:
         finish = "stop"
     if finish is None:

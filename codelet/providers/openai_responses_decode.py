@@ -52,6 +52,8 @@ class ResponseDecoder:
                 yield chunk
                 if isinstance(chunk, FinishChunk):
                     return
+        for chunk in text.end():
+            yield chunk
         raise ProviderError(NO_MARKER, retryable=True)
 
     def _decode(self, event: dict[str, Any]) -> list[Chunk]:

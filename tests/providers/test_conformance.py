@@ -44,6 +44,7 @@ ANSWERS: dict[str, Reply] = {
     "no arguments": Reply(calls=[Call("call_1", "read", "")]),
     "arguments that do not parse": Reply(calls=[Call("call_1", "read", '{"path": ')]),
     "reasoning": Reply("So.", reasoning=["First ", "this, ", "then that."], calls=[READ]),
+    "half a tag": Reply(["<thi"]),
     "usage with cache fields": Reply("cached", usage=CACHED),
     "no usage": Reply("free", usage=None),
     "length": Reply("cut sho", finish="length"),
@@ -149,6 +150,14 @@ async def both(server: ModelServer, model: str, step: Step) -> list[tuple[dict[s
 
 def test_there_are_sixty_scripts():
     assert len(ANSWERS) + len(CHAT_ANSWERS) + len(FAULTS) >= 60
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+async def test_reasoning_in_the_text_is_the_same_both_ways(model: str, model_server: ModelServer):
+    reply = Reply(["<thi", "nk>so\n", "</think>\n", "\nSo."], calls=[READ])
+    native, litellm = await both(model_server, model, reply)
+    assert litellm == native
+    assert (native[0]["reasoning"], native[0]["text"]) == ("so", "So.")
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())

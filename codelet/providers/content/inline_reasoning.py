@@ -86,7 +86,8 @@ class InlineReasoning:
             yield ReasoningChunk(self._shown(shown), inline=taken)
             return
         kept = next(n for n in range(len(self._closing), -1, -1) if n == 0 or self._held.endswith(self._closing[:n]))
-        taken, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
+        taken = self._held[: len(self._held) - kept].rstrip()
+        self._held = self._held[len(taken) :]
         if taken:
             yield ReasoningChunk(self._shown(taken), inline=taken)
 
