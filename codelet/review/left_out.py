@@ -52,8 +52,11 @@ def why_left_out(file: FileDiff, *, generated: bool = False) -> str | None:
 
 
 def looks_binary(data: bytes) -> bool:
-    """Whether bytes are no text: one in twenty, or more, is a control character. A few of them make no binary."""
-    return len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20
+    """Return whether bytes are no text: they hold a NUL, and one in twenty, or more, is a control character.
+
+    Few programs take a NUL; most take other control characters in a comment, whatever the name of their file.
+    """
+    return b"\0" in data and len(data) - len(data.translate(None, _CONTROLS)) > len(data) // 20
 
 
 def _runs(file: FileDiff) -> bool:

@@ -157,12 +157,33 @@ def test_attributes_of_the_change_hide_no_file(tmp_path: Path) -> None:
 def test_control_characters_in_a_comment_take_no_program_out_of_the_review(tmp_path: Path, name: str) -> None:
     folder = repo.plain(tmp_path / "r", {"a.txt": "a\n"})
     noise = "#!/bin/sh\n# " + "\x01\x02" * 200
-    repo.commit(folder, {name: f"{noise}\nrun(everything)\n", "data.bin": "\x01\x02" * 200})
+    repo.commit(folder, {name: f"{noise}\nrun(everything)\n", "data.bin": "\x00\x01\x02" * 200})
     with ModelServer(model(found(finding("run(everything)", 3, name)))) as server:
         done = review(server, folder, "HEAD", "--output", "json=report.json")
     assert done.exit == 1, done.out
     states = {each["path"]: each["state"] for each in report_file(folder)["hunks"]}
     assert states == {name: "reviewed", "data.bin": "skipped"}
+
+
+def test_nor_one_whose_name_is_not_known(tmp_path: Path) -> None:
+    names = [
+        "Jenkinsfile",
+        "Vagrantfile",
+        "BUILD",
+        "defs.bzl",
+        "Procfile",
+        "crontab",
+        "a.service",
+        ".htaccess",
+        "a.bat",
+    ]
+    names += ["a.jsp", "a.erb", "a.vbs", "a.pyw", "a.rake", "a.phtml", "docker-entrypoint"]
+    folder = repo.plain(tmp_path / "r", {"a.txt": "a\n"})
+    repo.commit(folder, dict.fromkeys(names, "# " + "\x01" * 120 + "\nrun(everything)\n"))
+    with ModelServer(model()) as server:
+        done = review(server, folder, "HEAD", "--output", "json")
+    assert (done.exit, {each["state"] for each in report(done)["hunks"]}) == (0, {"reviewed"})
+    assert len(report(done)["hunks"]) == len(names)
 
 
 def test_a_repository_that_wants_programs_run_gets_none_run(tmp_path: Path) -> None:
