@@ -348,6 +348,20 @@ async def test_a_call_leaves_the_sandbox_by_a_yes_only(tmp_path: Path, answer: b
     assert (status == "done") == answer == (tmp_path / "outside").exists()
 
 
+async def test_what_the_star_of_a_rule_allows_writes_the_workspace_alone(tmp_path: Path) -> None:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    (workspace / "Makefile").write_text("x:\n\ttouch inside; touch ../outside\n")
+    sandbox = Sandbox(workspace)
+    if not await sandbox.works():
+        pytest.skip("no sandbox works here")
+    for rule, written in (("bash(make *)", False), ("bash(make x)", True)):
+        box = toolbox(workspace, Policy(workspace, allow=[rule]), sandbox=sandbox)
+        await call(box, "bash", command="make x")
+        assert (workspace / "inside").exists()
+        assert (tmp_path / "outside").exists() is written, rule
+
+
 def test_the_result_in_json_says_what_confined_commands(
     codelet: Codelet, model_server: ModelServer, tmp_path: Path
 ) -> None:

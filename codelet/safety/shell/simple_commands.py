@@ -68,8 +68,12 @@ def judge_command(command: SimpleCommand, folders: Folders) -> PartVerdict:
         if name == "cd":
             _change_folder(command, folders)
         else:
+            inner = _timed(words)
             for cwd in folders.of(command):
-                _judge_in(name, words, Location(cwd, workspace_root(folders.workspace), folders.written))
+                place = Location(cwd, workspace_root(folders.workspace), folders.written)
+                if inner is not words:
+                    _refuse_own_program(name, place)  # `time` too: it is a word of bash, not of every shell
+                _judge_in(inner[0].text, inner, place)
     except RefusedError as refused:
         return PartVerdict(str(refused), words=plain if not command.assignments else None)
     return PartVerdict(None, "read", words=plain)
@@ -80,6 +84,25 @@ def only_reads(command: SimpleCommand) -> bool:
     name = command.words[0].text if command.words else "cd"
     program = READ_ONLY_PROGRAMS.get(name)
     return name == "cd" or (program is not None and program.any_option)
+
+
+_REWRITTEN = frozenset(("grep", "egrep", "fgrep", "rg", "sed", "xargs"))
+"""Programs that are told more before they run, where they begin a command."""
+
+
+def _timed(words: Sequence[Word]) -> Sequence[Word]:
+    """The words of the program behind `time` or `timeout SECONDS`, where it can do nothing but read; else all words."""
+    plain = [word.text for word in words]
+    start = 1 if plain[0] == "time" else 2 if plain[0] == "timeout" and _DURATION.fullmatch(" ".join(plain[1:2])) else 0
+    if not start or len(words) <= start or words[start].glob is not None:
+        return words
+    name = plain[start]
+    program = READ_ONLY_PROGRAMS.get(name)
+    reads = program is not None and program.any_option and name not in _BUILTINS | _REWRITTEN
+    return words[start:] if reads else words
+
+
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?", re.ASCII)
 
 
 def _refuse_dynamic(name: str, words: Sequence[Word]) -> None:

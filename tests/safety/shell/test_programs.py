@@ -172,3 +172,38 @@ def test_a_version_is_asked_for_in_one_way(
     policy = Policy(workspace, "read-only")
     assert policy.judge("bash", [Touch("run", f"{name} {option}")]).action == "allow"
     assert policy.judge("bash", [Touch("run", f"{name} {option} x")]).action == "ask" or name in READ_ONLY_PROGRAMS
+
+
+def test_what_is_only_timed_is_judged_as_what_it_is(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def action(command: str, *, sandboxed: bool = True) -> str:
+        return Policy(workspace, "read-only", sandboxed=sandboxed).judge("bash", [Touch("run", command)]).action
+
+    reads = ("timeout 5 cat a.txt", "time ls", "timeout 1.5m wc -l src/*.py | tail -1", "cd src && time head ../a.txt")
+    for command in reads:
+        assert action(command) == "allow", command
+        assert action(command, sandboxed=False) == "ask", command
+    for command in (
+        *("timeout 5 cat .env", "time cat /etc/passwd", "cd src && timeout 5 cat ../../x", "timeout 5 touch x"),
+        *(
+            "timeout -k 5 5 cat a.txt",
+            "timeout x cat a.txt",
+            "time -o x ls",
+            "time cd src",
+            "time time ls",
+            "timeout 5",
+        ),
+        # What is rewritten before it runs must begin the command.
+        *(
+            "timeout 5 rg x",
+            "timeout 5 grep -r x .",
+            "time git log",
+            "timeout 5 sed -n 1p a.txt",
+            "ls | timeout 5 xargs cat",
+        ),
+    ):
+        assert action(command) == "ask", command
+    for name in ("timeout", "time"):
+        (workspace / name).write_text("#!/bin/sh\n")
+        (workspace / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(workspace), prepend=":")
+    assert {action(command) for command in reads} == {"ask"}
