@@ -100,8 +100,9 @@ class Meter:
     `spent` and `spent_cost` leave out what the session had used before it was taken up here. Limits are about `held`
     and `charged`: the same tokens and dollars, with an estimate wherever a provider did not report what was used.
     `allowed` is what the last request that was admitted may ask for. `timer` is the time limit of the turn that runs,
-    if any. `requests` were answered, in `waited` seconds altogether; `retries` were sent again. `taken` are seconds of
-    the time limit that were used before a turn could begin.
+    if any. `requests` were answered, in `waited` seconds altogether; `retries` were sent again. Servers left
+    `dropped` blocks of earlier reasoning out of requests. `taken` are seconds of the time limit that were used before
+    a turn could begin.
     """
 
     def __init__(
@@ -114,7 +115,7 @@ class Meter:
         self.held = Usage()
         self.charged = 0.0
         self.timer: asyncio.Timeout | None = None
-        self.requests = self.retries = 0
+        self.requests = self.retries = self.dropped = 0
         self.waited = self.taken = 0.0
         self.allowed = Allowance(None)
         self._all, self._here = Bill(), Bill()

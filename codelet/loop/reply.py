@@ -14,6 +14,7 @@ from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import (
     BlockChunk,
     Chunk,
+    DroppedChunk,
     ExtraChunk,
     FinishChunk,
     FinishReason,
@@ -52,6 +53,8 @@ class Reply:
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
+        self.dropped = 0
+        """Blocks of earlier reasoning that the server left out of the request."""
         self._again = False
         self._counted = 0
         self._forget()
@@ -95,6 +98,8 @@ class Reply:
                 self._add_call_piece(chunk)
             case ExtraChunk():
                 _merge(self._extra, chunk.extra)
+            case DroppedChunk():
+                self.dropped = chunk.count
             case UsageChunk():
                 self.usage = chunk.usage if chunk.usage.known else self.usage
             case RefusalChunk():

@@ -68,6 +68,7 @@ def once_more(turn: TurnState, error: ProviderError) -> Iterator[events.Event]:
 def _spend(turn: TurnState, reply: Reply, answered: int) -> Iterator[events.Event]:
     """Count what the reply cost, where the provider says it; what is to be told of that."""
     written = reply.newly_written()
+    turn.meter.dropped += reply.dropped
     if reply.usage is None:
         turn.meter.count(None, written)
         return

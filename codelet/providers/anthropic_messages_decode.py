@@ -11,6 +11,7 @@ from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
     BlockChunk,
     Chunk,
+    DroppedChunk,
     FinishChunk,
     FinishReason,
     ReasoningChunk,
@@ -66,7 +67,8 @@ class MessageDecoder:
     def _decode(self, event: dict[str, Any]) -> list[Chunk]:
         match event.get("type"):
             case "message_start":
-                return [self._usage((event.get("message") or {}).get("usage"))]
+                message = event.get("message") or {}
+                return [self._usage(message.get("usage")), *_dropped(message)]
             case "content_block_start":
                 return self._block_start(event.get("index", 0), event.get("content_block") or {})
             case "content_block_delta":
@@ -80,7 +82,7 @@ class MessageDecoder:
             case "message_delta":
                 reason = (event.get("delta") or {}).get("stop_reason")
                 self._finish = _FINISH.get(reason, "stop") if reason else self._finish
-                return [self._usage(event.get("usage"))]
+                return [self._usage(event.get("usage")), *_dropped(event)]
             case "error":
                 raise stream_failure(event.get("error") or {})
         return []
@@ -122,3 +124,11 @@ class MessageDecoder:
         total = get("input_tokens", 0) + read + write
         usage = Usage(total_input=total, cache_read=read, cache_write=write, output=get("output_tokens", 0))
         return UsageChunk(usage.replace(cache_write_hour=min(get("hour", 0), write)))
+
+
+def _dropped(reported: dict[str, Any]) -> list[Chunk]:
+    """What the API says it left out of the request: entries of `input_transformations`."""
+    entries = reported.get("input_transformations")
+    found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    count = sum(entry.get("type") == "thinking_dropped" for entry in found)
+    return [DroppedChunk(count)] if count else []

@@ -59,6 +59,12 @@ class BlockChunk(Record):
     kind: Literal["text", "tool_use"]
 
 
+class DroppedChunk(Record):
+    """How many blocks of earlier reasoning the server left out of the request, because they were not valid there."""
+
+    count: int
+
+
 class ExtraChunk(Record):
     """What the server sent beside the answer's text and must get back with it, field by field."""
 
@@ -123,6 +129,7 @@ Chunk = (
     TextChunk
     | ReasoningChunk
     | BlockChunk
+    | DroppedChunk
     | ExtraChunk
     | RefusalChunk
     | ToolCallChunk
@@ -259,7 +266,7 @@ async def with_retries(
             async with aclosing(attempt()) as chunks:
                 async for chunk in chunks:
                     size.add(chunk)
-                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk)
+                    begun = begun or not isinstance(chunk, UsageChunk | NoteChunk | BlockChunk | DroppedChunk)
                     yield chunk
             return
         except ProviderError as error:

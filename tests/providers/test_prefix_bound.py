@@ -255,6 +255,14 @@ async def test_switching_to_another_model_and_back_keeps_what_is_valid(
     assert thoughts(model_server.requests[-1]) == 9
 
 
+async def test_what_the_server_drops_is_counted(model_server: ModelServer, session_of: MakeSession):
+    model_server.script = CLAUDE.script([Reply("One."), Reply("Two.", dropped=3)])
+    session = session_of(provider_of(model_server))
+    for expected in (0, 3):
+        await turn(session)
+        assert session.meter.dropped == expected
+
+
 REFUSAL = (
     "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. "
     'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'

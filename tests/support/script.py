@@ -126,7 +126,7 @@ class Reply:
     has a stop reason for that, and no text. `fault` is what goes wrong on the way. `reasoning_field` is what Chat
     Completions calls the reasoning; `details` are entries of `reasoning_details`. `order` lists the blocks of an answer
     over Anthropic's wire: "think" (with the next of `signatures`, and no text, as new models send it), "text" (the next
-    piece) and "call" (the next one).
+    piece) and "call" (the next one). `dropped` thinking blocks of the request were left out, says that wire.
     """
 
     text: str | Sequence[str] = ()
@@ -136,6 +136,7 @@ class Reply:
     signature: str = "c2lnbmF0dXJl"
     order: Sequence[str] = ()
     signatures: Sequence[str] = ()
+    dropped: int = 0
     calls: Sequence[Call] = ()
     interleaved: bool = False
     usage: Tokens | None = Tokens()

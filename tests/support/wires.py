@@ -149,6 +149,9 @@ def _anthropic(reply: Reply, model: str) -> Iterator[dict[str, Any]]:
         "stop_sequence": None,
         "usage": usage,
     }
+    if reply.dropped:
+        entry = {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "prefix_binding_mismatch"}
+        message["input_transformations"] = [entry] * reply.dropped
     yield {"type": "message_start", "message": message}
     yield {"type": "ping"}
     index = 0

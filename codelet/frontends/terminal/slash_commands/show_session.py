@@ -39,6 +39,8 @@ async def usage(screen: Screen, session: Session, argument: str) -> None:
         f"{tokens(used.total_input)} tokens in{cached}{written}",
         f"{tokens(used.output)} tokens out{thought}",
     ]
+    if session.meter.dropped:
+        lines.append(f"{plural(session.meter.dropped, 'block')} of earlier reasoning dropped by the server")
     if session.cost:
         lines.append(f"{money(session.cost)} by list price")
     elif session.facts.free:
