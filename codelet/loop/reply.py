@@ -122,7 +122,12 @@ class Reply:
     @property
     def text(self) -> str:
         """The text so far, without reasoning."""
-        return split_reasoning("".join(self._text))[1]
+        return self._split()[1]
+
+    def _split(self) -> tuple[str, str]:
+        """Reasoning that only a closing tag ends, and the text after it. The lengths of several texts stay right."""
+        whole = "".join(self._text)
+        return ("", whole) if sum(each["type"] == "text" for each in self._blocks) > 1 else split_reasoning(whole)
 
     def newly_written(self) -> int:
         """An estimate, in tokens, of what came of the answer since this was last asked."""
@@ -168,7 +173,7 @@ class Reply:
 
         A history with invalid arguments or names would make every later request fail at some providers.
         """
-        reasoning, text = split_reasoning("".join(self._text))
+        reasoning, text = self._split()
         message: Message = {"role": "assistant", "content": text or None}
         if calls:
             message["tool_calls"] = [_legal(call) for call in calls]

@@ -138,9 +138,11 @@ class AnthropicProvider(NativeProvider):
         if message["role"] == "user":
             return [*blocks, {"type": "text", "text": text}] if text.strip() else blocks
         own = message.get("origin") == self.origin
+        inline = message.get("inline_reasoning", "") if own else ""
         for part in answer_parts(message):
             if isinstance(part, str):
-                blocks += [{"type": "text", "text": part}] if part.strip() else []
+                written, inline = inline + part, ""  # it came at the start of the first text
+                blocks += [{"type": "text", "text": written}] if written.strip() else []
             elif "function" in part:
                 blocks.append(_tool_use(part))
             elif own:

@@ -97,7 +97,8 @@ async def test_a_whole_turn(make_session: MakeSession, model_server: ModelServer
         assert "".join(event.delta for event in of_type(seen, events.Reasoning)) == "see {1}" * 2
     await turn(session)
     sent = json.dumps(model_server.requests[2].json)
-    assert sent.count(json.dumps(f"{start}done")[1:-1]) == (wire != "anthropic")
+    assert sent.count(json.dumps(f"{start}done")[1:-1]) == 1
+    assert sent.count(json.dumps(f"{start}I look")[1:-1]) == 1
 
 
 async def test_it_goes_back_in_front_of_its_text(make_session: MakeSession, model_server: ModelServer) -> None:
