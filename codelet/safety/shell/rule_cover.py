@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from codelet.safety.paths import judge_path, workspace_root
+from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.rules import Rule
 from codelet.safety.shell.folders import Folders, Location
+from codelet.safety.shell.git_content import possible_paths
 from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.syntax import SimpleCommand, Word
 from codelet.safety.shell.wildcards import expansion
@@ -47,7 +48,7 @@ _OF_PROGRAM = {
     "clang-format": "-i",
     "eslint": "--ext",
     "docker": "-d -i -t",
-    "git": "-A -a -b -d -l -m -s -u",
+    "git": "-A -a -b -d -l -m -u",
     "go": "-run -count -race -short -timeout -bench -benchmem -benchtime -cover -failfast -json -cpu -parallel "
     "-shuffle -list -skip -tags -fullpath",
     "gmake": "-B -R -r -s -i -w",
@@ -114,7 +115,7 @@ def _stands_for(word: Word, place: Location) -> Sequence[str]:
 def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -> None:
     """Raise RefusedError at the first word that the `*` does not stand for."""
     known = frozenset(option for name in prefix for option in _OF_PROGRAM.get(name, "").split())
-    expected = ""
+    expected = "message" if _takes_message(prefix, prefix[-1] if prefix else "") else ""
     for word in rest:
         before, expected = expected, ""
         if before == "message":
@@ -123,6 +124,8 @@ def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -
             raise RefusedError(word)
         if not word.startswith("-") or word in ("-", "--"):
             _refuse_operand(word, word, place)
+            if prefix[:1] == ("git",):
+                _refuse_old_secret(word)
             continue
         option, attached, value = word.partition("=")
         if not _is_harmless(option, bool(attached), known):
@@ -131,10 +134,23 @@ def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -
             if attached and not _BARE.fullmatch(value):
                 raise RefusedError(word)
             expected = "" if attached else "format"
-        elif prefix[0] == "git" and (option == "--message" or re.fullmatch(r"-[a-z]*m", word)):
+        elif _takes_message(prefix, option):
             expected = "" if attached else "message"
         elif attached:
             _refuse_operand(word, value, place)
+
+
+def _takes_message(prefix: Sequence[str], option: str) -> bool:
+    """Whether the word after the option is a text for git to keep, whatever it says."""
+    with_message = prefix[:1] == ("git",) and prefix[1:2] in (("commit",), ("merge",), ("stash",), ("tag",))
+    return with_message and re.fullmatch(r"-[anqv]*m|--message", option) is not None
+
+
+def _refuse_old_secret(word: str) -> None:
+    """Raise RefusedError where a word names a secret in a revision: `HEAD~3:.env`, which need not be there now."""
+    for path in possible_paths(word):
+        if why := why_unread(path):
+            raise RefusedError(f"{word}: {path} {why}")
 
 
 @cache

@@ -24,6 +24,11 @@ def judged(place: Path, command: str, *allow: str) -> Verdict:
 
 
 WRITE_RUN_OR_LOAD = {
+    "bash(git show *)": ["git show HEAD:.env", "git show HEAD~3:old/.env", "git show :.env"],
+    "bash(git diff *)": ["git diff -m .env", "git diff HEAD..main:.env"],
+    "bash(git merge *)": ["git merge -s evil main"],
+    "bash(git commit -v *)": ["git commit -v -um .env"],
+    "bash(git commit -a *)": ["git commit -a ../x", "git commit -a -F x"],
     "bash(ruff *)": [
         "ruff check -o ~/.bashrc --output-format=concise .",
         "ruff check -o report.txt .",
@@ -176,6 +181,7 @@ def test_no_rule_covers_what_writes_runs_or_loads_or_leaves_the_workspace(place:
 
 
 COVERED = {
+    "bash(git commit -m *)": ["git commit -m 'See ../x and https://x.example'", "git commit -m 'a: b' --signoff"],
     "bash(ruff *)": [
         "ruff check .",
         "ruff check --fix --select E501,F401 --ignore E203 src a.txt",
