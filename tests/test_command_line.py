@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -311,14 +312,48 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
 
 
 @pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("login", "API_KEY"), ("logout", "API_KEY"), ("login status", "API_KEY"), ("mcp", "MCP"),
+        ("mcp add server", "MCP"), ("acp", "-p"), ("resume", "--continue"), ("resume 0199-abcd", "--continue"),
+        ("exec", "-p"), ("exec 'fix the tests'", "-p"), ("exec --full-auto hi", "-p"), ("chat", "session"),
+        ("init", "/init"), ("config set model x", "config.toml"), ("-c", "--continue"), ("-c hi", "--continue"),
+        ("--continue", "FILE"), ("--continue -p hi", "FILE"), ("--resume", "--continue"), ("--yolo", "--mode auto"),
+        ("--print hi", "-p"), ("--permission-mode plan", "--plan"), ("--full-auto hi", "--mode auto"),
+        ("--dangerously-skip-permissions -p hi", "--yes"), ("-a never hi", "--mode"), ("--vim", "--edit-mode"),
+        ("--ask-for-approval never hi", "--mode"), ("--allowedTools Bash -p hi", "--allow"), ("-C dir hi", "cd"),
+        ("--sandbox workspace-write hi", "--mode"), ("-p hi --approval-mode=yolo", "--mode"),
+    ],
+)  # fmt: skip
+def test_words_of_other_programs_are_answered_without_a_request(codelet: Codelet, line: str, names: str):
+    assert names in one_line(codelet(*shlex.split(line)), 2)
+    assert codelet.server.requests == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "'exec the tests and fix'", "exec the tests and fix", "resume where we stopped", "'login fails'",
+        "login is slow", "mcp servers time out", "'init'' the project'", "run tests", "-- login", "-p login",
+        "-p resume", "-- exec hi", "config of ruff",
+    ],
+)  # fmt: skip
+def test_a_prompt_that_begins_with_such_a_word_reaches_the_model(codelet: Codelet, line: str):
+    words = shlex.split(line)
+    assert codelet(*words).exit == 0
+    prompt = " ".join(word for word in words if not word.startswith("-"))
+    assert prompt in codelet.server.requests[-1].body.decode()
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--modle", "x", "-p", "hi"), "unknown option --modle; did you mean --model?"),
         (("--modle=x", "-p", "hi"), "unknown option --modle; did you mean --model?"),
         (("-p", "--modle", "x"), "unknown option --modle; did you mean --model?"),
         (("-p", "hi", "--max-truns", "3"), "unknown option --max-truns; did you mean --max-turns?"),
-        (("--image", "f.png", "-p", "hi"), "unknown option --image; see codelet --help"),
-        (("--yolo", "-p", "hi"), "unknown option --yolo; see codelet --help"),
+        (("--nonsense", "f.png", "-p", "hi"), "unknown option --nonsense; see codelet --help"),
+        (("--yolo", "-p", "hi"), "unknown option --yolo: --mode auto"),
         (("-qz", "-p", "hi"), "unknown option -z; see codelet --help"),
         (("doctor", "--jsno"), "unknown option --jsno; did you mean --json?"),
         (("doctor", "--modle", "x"), "unknown option --modle; did you mean --model? It stands before doctor"),

@@ -269,21 +269,22 @@ def _read_words(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tu
         if word in _ALONE and rest and rest[0] in (_options(parser)[word].choices or ()):
             options[-1] = f"{word}={rest.pop(0)}"  # "--narrative off": off is no prompt
         if bare and _unknown(parser, word):
-            _refuse_near_command(bare[0])
+            _refuse_near_command(bare)
         if word not in _ALONE and _takes_value(parser, word, rest):
             value = rest.pop(0)
             # As one word with its option, a prompt is never taken for something else.
             options[-1:] = [f"--prompt={value}"] if word in ("-p", "--prompt") else [word, value]
-    if len(bare) == 1 and not said:
-        _refuse_near_command(bare[0])
+    if bare and not said:
+        _refuse_near_command(bare)
     return options, " ".join(bare) if bare else None
 
 
-def _refuse_near_command(word: str) -> None:
-    """Raise UsageError for a word that is nearly a command."""
-    from codelet.frontends.mistakes import near_command
+def _refuse_near_command(bare: Sequence[str]) -> None:
+    """Raise UsageError for a word that is nearly a command, and for a command of another program."""
+    from codelet.frontends.mistakes import near_command, peer_command
 
-    if mistake := near_command(word, _COMMANDS):
+    mistake = peer_command(bare) or (near_command(bare[0], _COMMANDS) if len(bare) == 1 else None)
+    if mistake is not None:
         raise mistake
 
 

@@ -1,18 +1,140 @@
-"""What is said of a command line that is wrong: what was probably meant, or where to look.
+"""What is said of a command line that is wrong: what was probably meant, where to look, and what to use in place of
+another program's command, option or slash command.
 
 It is imported for mistakes only, and for a bare word, which may be one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from codelet.errors import UsageError
 from codelet.system.text.spelling import nearest
 
+_NO_KEYS = "codelet stores no keys; export ANTHROPIC_API_KEY=… (or another vendor's) and run codelet"
+_NO_SESSIONS = "codelet keeps nothing by itself; --continue FILE saves a session there, and continues it the next time"
+_NO_MCP = "codelet has no MCP servers yet; it uses the command-line tools of this machine"
+_ONE_SHOT = "codelet -p PROMPT answers one prompt and exits"
+_REPL = "codelet alone starts a session"
+_AUTO = "--mode auto runs edits and sandboxed commands without asking; --yes answers every question with yes"
+_MODES = "--mode ask, auto-edit, auto or read-only sets what runs without asking; --plan asks for a plan first"
+_RULES = "--allow RULE and --deny RULE, such as 'bash(git log *)'"
+_SETTINGS = "settings are flags, CODELET_… variables and ~/.config/codelet/config.toml; codelet help lists them"
+_PIP = "codelet is updated as it was installed: uv tool upgrade, pipx upgrade or pip"
+
+PEER_COMMANDS: dict[str, tuple[str, tuple[str, ...] | None]] = {
+    "login": (_NO_KEYS, ("status",)),
+    "logout": (_NO_KEYS, ()),
+    "auth": (_NO_KEYS, ("login", "logout", "list", "status")),
+    "setup-token": (_NO_KEYS, ()),
+    "mcp": (_NO_MCP, ("add", "add-json", "get", "list", "login", "logout", "remove", "serve")),
+    "mcp-server": (_NO_MCP, ()),
+    "acp": ("codelet does not speak the Agent Client Protocol yet; editors can run codelet -p PROMPT", ()),
+    "resume": (_NO_SESSIONS, None),
+    "continue": (_NO_SESSIONS, ()),
+    "exec": (_ONE_SHOT, None),
+    "run": (_ONE_SHOT, ()),
+    "chat": (_REPL, None),
+    "tui": (_REPL, ()),
+    "init": ("/init in a session writes AGENTS.md, after asking you", ()),
+    "config": (_SETTINGS, ("list", "get", "set")),
+    "settings": (_SETTINGS, ()),
+    "update": (_PIP, ()),
+    "upgrade": (_PIP, ()),
+    "plugin": ("codelet has no plugins; open_session(extensions=…) takes extensions in Python", ("install", "list")),
+    "agents": ("codelet profiles lists the profiles, --profile NAME uses one", ()),
+}
+"""Commands of other programs: what to do here, and the words that may follow; None for any one argument.
+
+What begins with such a word and is longer is a prompt, as is one argument with spaces: see `peer_command`.
+"""
+
+PEER_OPTIONS = {
+    "-c": _NO_SESSIONS,
+    "-r": _NO_SESSIONS,
+    "--session-id": _NO_SESSIONS,
+    "--print": _ONE_SHOT,
+    "-e": _ONE_SHOT,
+    "--message": _ONE_SHOT,
+    "--yolo": _AUTO,
+    "--full-auto": _AUTO,
+    "--dangerously-skip-permissions": _AUTO,
+    "--dangerously-bypass-approvals-and-sandbox": _AUTO,
+    "--approval-mode": _MODES,
+    "--permission-mode": _MODES,
+    "--ask-for-approval": _MODES,
+    "-a": _MODES,
+    "-s": _MODES,
+    "--allowedTools": _RULES,
+    "--allowed-tools": _RULES,
+    "--disallowedTools": _RULES,
+    "--disallowed-tools": _RULES,
+    "--mcp-config": _NO_MCP,
+    "--append-system-prompt": "instructions are in AGENTS.md or CLAUDE.md, or in a profile (--profile NAME)",
+    "--settings": _SETTINGS,
+    "--config": _SETTINGS,
+    "--vim": "--edit-mode vi",
+    "-C": "codelet works in the current folder: cd there first",
+    "--cd": "codelet works in the current folder: cd there first",
+    "--image": "name the image in the prompt: @shot.png",
+    "-i": "name the image in the prompt: @shot.png",
+}
+"""Options of other programs, and what to do here."""
+
+PEER_SLASH = {
+    "login": _NO_KEYS,
+    "logout": _NO_KEYS,
+    "mcp": _NO_MCP,
+    "skills": "codelet has no skills yet; write instructions into AGENTS.md, or attach a file with @path",
+    "hooks": "codelet has no hooks yet; /permissions shows what runs without asking",
+    "plugin": "codelet has no plugins; open_session(extensions=…) takes extensions in Python",
+    "vim": "start codelet with --edit-mode vi",
+    "settings": _SETTINGS,
+    "config": _SETTINGS,
+    "tree": "/rewind goes back to an earlier prompt, /fork keeps the conversation aside",
+    "hotkeys": "? shows the keys",
+    "shortcuts": "? shows the keys",
+    "keybindings": "? shows the keys; --keys changes them",
+    "terminal-setup": "Alt-Enter and Ctrl-J begin a new line in every terminal",
+    "statusline": "/usage and /context show more than the row below the prompt",
+    "add-dir": "--allow 'read(/path/**)' lets the model read another folder",
+    "add": "attach a file with @path",
+    "ide": "codelet has no editor plugin; Ctrl-X Ctrl-E opens the prompt in your editor",
+    "run": "!COMMAND runs a shell command",
+    "shell": "!COMMAND runs a shell command",
+    "bug": "report bugs where you got codelet; codelet doctor shows what it finds on this machine",
+    "feedback": "report bugs where you got codelet; codelet doctor shows what it finds on this machine",
+    "upgrade": _PIP,
+    "update": _PIP,
+    "sandbox": "--sandbox auto, on or off; /mode shows what confines commands",
+    "yolo": "/mode auto runs edits and sandboxed commands without asking",
+    "security-review": "/review reviews a change, for security too",
+    "web": "codelet does not search the web",
+    "search": "codelet does not search the web",
+}
+"""Slash commands of other programs, and what to do here."""
+
+
+def peer_command(words: Sequence[str]) -> UsageError | None:
+    """The mistake in arguments that are a command of another program, such as `exec "hi"`; None for a prompt.
+
+    The command is an argument of its own, with nothing after it or what its entry names.
+    """
+    word, *following = words
+    if word not in PEER_COMMANDS:
+        return None
+    answer, sub_words = PEER_COMMANDS[word]
+    is_peers = not following or (len(following) == 1 if sub_words is None else following[0] in sub_words)
+    prompt = " ".join(words)
+    return UsageError(f"there is no command {word!r}: {answer}. As a prompt: -p {prompt!r}") if is_peers else None
+
 
 def helpful(message: str) -> str:
     """The message of argparse, with what to do where people coming from other programs go wrong."""
+    if message.startswith(("argument --continue: expected", "argument --resume: expected")):
+        return f"{message.partition(':')[0].removeprefix('argument ')} needs a file: {_NO_SESSIONS}"
+    if message.startswith("argument --sandbox: invalid choice"):
+        return f"{message.removeprefix('argument ')}; {_MODES}"
     if message.startswith("unrecognized arguments: "):
         words = message.removeprefix("unrecognized arguments: ")
         return f"not understood: {words}; a prompt that begins with a command's name is given with -p"
@@ -27,6 +149,8 @@ def near_command(word: str, commands: Iterable[str]) -> UsageError | None:
 
 def unknown_option(name: str, known: Iterable[str], later: Iterable[tuple[str, Iterable[str]]]) -> UsageError:
     """The mistake in an option that the program lacks; `later` are the commands behind it, each with its options."""
+    if name in PEER_OPTIONS:
+        return UsageError(f"unknown option {name}: {PEER_OPTIONS[name]}")
     for command, options in later:
         own = list(options)
         if near := name if name in own else _nearest(name, own):

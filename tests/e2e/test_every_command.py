@@ -29,6 +29,8 @@ ASKED = {
 # In this order: what is typed, and what of the answer has to come. Together they have every command of /help.
 ROWS = [
     ("/help", "list"), ("/help usage", "tokens and cost"), ("/help nothing", "there is no command /nothing"),
+    ("/keys", "Ctrl-D"), ("/keys x", "takes nothing"), ("?", "Ctrl-D"), ("help", "list"),
+    ("/mcp", "there is no command /mcp:"),
     ("first words", "Answer 1"),
     ("second words", "Answer 2"),
     ("/usage", "2 turns"), ("/usage now", "takes nothing after it"),

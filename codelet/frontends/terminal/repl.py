@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codelet.providers.choice.known import KnownModel
     from codelet.safety.sandbox import Confinement
 
-_AT_ONCE = frozenset({"help", "usage", "context", "mode", "model", "permissions", "tools"})
+_AT_ONCE = frozenset({"help", "keys", "usage", "context", "mode", "model", "permissions", "tools"})
 """Commands that act while a turn runs: they look, or set what only the next call reads."""
 
 

@@ -278,6 +278,23 @@ def test_other_keys_do_not_stop(start: Start, sequence: str) -> None:
     assert "stopped" not in terminal.scrollback
 
 
+def test_a_newcomers_words_are_answered_without_the_model(start: Start) -> None:
+    terminal = start(step("To the model."), rows=50)
+    terminal.wait_for(STATUS)
+    sheet = ask(terminal, "?", "Ctrl-D").split("\n")
+    rows = [row for row in sheet if row.startswith("  ") and STATUS not in row]
+    assert 10 <= len(rows) <= 14, rows
+    assert any("Shift-Tab" in row for row in rows)
+    ask(terminal, "help", "/model [NAME]")
+    for name, meant in {
+        "mcp": "MCP", "skills": "AGENTS.md", "hooks": "/permissions", "vim": "--edit-mode vi", "login": "API_KEY",
+        "settings": "config.toml", "config": "config.toml", "tree": "/fork", "terminal-setup": "Alt-Enter",
+    }.items():  # fmt: skip
+        ask(terminal, f"/{name}", f"there is no command /{name}:", meant)
+    assert "To the model." not in terminal.scrollback
+    ask(terminal, "help me", "To the model.")
+
+
 def test_typed_ahead_text_waits_in_the_editor(start: Start) -> None:
     terminal = start(step("Some words that come " * 6, pace=40), step("Second answer."))
     terminal.wait_for(STATUS)

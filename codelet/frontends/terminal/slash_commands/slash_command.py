@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from typing import TYPE_CHECKING, Protocol
 
 from codelet.events import Event
+from codelet.frontends.mistakes import PEER_SLASH
 from codelet.frontends.terminal.screen import Screen
 from codelet.frontends.terminal.show.style import ACCENT
 from codelet.loop.session import Session
@@ -102,6 +103,22 @@ class ReplControls(Protocol):
         """Show events that are no turn, and let the user stop them."""
 
 
+_KEYS = (
+    ("/", "commands; /help lists them"),
+    ("@", "attach a file or an image; Tab completes its name"),
+    ("!", "run a shell command yourself; the model sees its output"),
+    ("Enter", "send; while a turn runs, add to it"),
+    ("Alt-Enter", "new line"),
+    ("Shift-Tab", "next mode: ask, auto-edit, auto, read-only"),
+    ("Esc", "stop the turn; continue resumes it"),
+    ("Esc Esc", "go back to an earlier prompt"),
+    ("Ctrl-O", "show the last output in full"),
+    ("Ctrl-R", "search earlier prompts"),
+    ("Ctrl-V", "attach the image in the clipboard"),
+    ("Ctrl-D", "leave"),
+)
+"""The keys to know first. `KEYS_HELP` has all of them."""
+
 ShowHandler = Callable[[Screen, Session, str], Awaitable[None]]
 """Runs a command that needs no terminal; the text is what stands after its name."""
 ReplHandler = Callable[[ReplControls, str], Awaitable[None]]
@@ -148,8 +165,12 @@ class Commands:
         elsewhere: Mapping[str, str] | None = None,
         keys: Sequence[tuple[str, str]] = (),
     ) -> None:
-        about = SlashCommand("help", "this list, or one command of it", self.help, None, "[COMMAND]", ("?",))
-        self._commands = (about, *commands)
+        aliases = () if keys else ("?",)
+        about = SlashCommand(
+            "help", "this list, or one command of it", self.help, None, "[COMMAND]", aliases, bare=True
+        )
+        sheet = SlashCommand("keys", "the keys, in short", act=_show_keys, aliases=("?",), bare=True)
+        self._commands = (about, sheet, *commands) if keys else (about, *commands)
         self._elsewhere = elsewhere or {}
         self._keys = keys
 
@@ -166,7 +187,7 @@ class Commands:
         word, _, argument = text.strip().partition(" ")
         if not word.startswith("/"):
             bare = (command for command in self if command.bare and not argument)
-            named = (command for command in bare if word.lower() in (name for name in command.names if len(name) > 1))
+            named = (command for command in bare if word.lower() in (name for name in command.names if name != "q"))
             return next(((command, "") for command in named), None)
         name = word[1:].lower()
         if not name:
@@ -191,7 +212,7 @@ class Commands:
         try:
             return self.find(prompt)
         except LookupError as error:
-            if not name or self.near(name.lower()) is None:
+            if not name or (self.near(name.lower()) is None and name.lower() not in PEER_SLASH):
                 return None
             raise LookupError(f"{error.args[0]}; to send it as a prompt, begin with a blank") from None
 
@@ -230,6 +251,8 @@ class Commands:
         return next((command for command in self if name in command.names), None)
 
     def _unknown(self, name: str) -> str:
+        if name in PEER_SLASH:
+            return f"there is no command /{name}: {PEER_SLASH[name]}"
         close = self.near(name)
         if close is None:
             return f"there is no command /{name}; /help lists them"
@@ -237,6 +260,11 @@ class Commands:
         *others, last = [f"/{each}" for each in (begun if close in begun else [close])]
         meant = f"{', '.join(others)} or {last}" if others else last
         return f"there is no command /{name}; did you mean {meant}?"
+
+
+async def _show_keys(repl: ReplControls, argument: str) -> None:
+    """Show the most important keys."""
+    repl.screen.say(*_columns(_KEYS, max(len(key) for key, _ in _KEYS) + 2, repl.screen))
 
 
 async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
