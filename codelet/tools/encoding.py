@@ -174,4 +174,4 @@ def _invalid(data: bytes) -> int:
 def _guess(data: bytes) -> Format:
     """For what is not UTF-8 throughout: mostly UTF-8 with stray bytes, or some other encoding."""
     whole = len(data.decode("utf-8", "ignore")) - len(data.translate(None, _HIGH))
-    return Format("utf-8", "surrogateescape") if whole > _invalid(data) else _LEGACY
+    return Format("utf-8", "surrogateescape") if whole > 2 * _invalid(data) else _LEGACY

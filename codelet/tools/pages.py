@@ -72,10 +72,9 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
             raise files.failure(error, name) from error
     current = files.fingerprint(status)
     context.seen[resolved] = current
-    form = None
     if content is not None:
         context.contents[resolved] = (current, digest_of(content))
-        form = _form_of(page, content)
+    form = _form_of(page, content if content is not None else b"\n".join(data for data, _ in page.lines))
     shown, spans = _numbered(page, name, first, encoding.part_decoder(form) if form else encoding.decode_part)
     lines = ShownLines(resolved, current, spans)
     if form is None or not form.guessed:
@@ -93,7 +92,7 @@ def _editable(file: BinaryIO, size: int) -> bytes | None:
 
 
 def _form_of(page: Page, content: bytes) -> encoding.Format | None:
-    """How the file is decoded for an edit, if that matters to the page; its lines are shown in the same way."""
+    """How the content is decoded for an edit, if that matters to the page; its lines are shown in the same way."""
     if encoding.with_bom(content) or all(data.isascii() for data, _ in page.lines):
         return None
     decoded = encoding.decode_text(content)

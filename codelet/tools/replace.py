@@ -113,8 +113,9 @@ def _put_new(
 ) -> Fingerprint | None:
     """Put a new file in the place of the old one; None if it cannot get the owner and the attributes of that."""
     # A new file gets what the umask leaves; a replaced one is no one else's until it has its old mode.
-    descriptor = os.open(temporary, _WRITE, 0o666 if wanted is None else 0o600, dir_fd=folder)
+    descriptor = -1
     try:
+        descriptor = os.open(temporary, _WRITE, 0o666 if wanted is None else 0o600, dir_fd=folder)
         _fill(descriptor, (data,))
         complete = wanted is None or _dress(descriptor, wanted)
         os.fsync(descriptor)
@@ -129,7 +130,8 @@ def _put_new(
             os.unlink(temporary, dir_fd=folder)
         raise
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
     return written
 
 
@@ -138,10 +140,9 @@ def _put_in_place(
 ) -> Fingerprint:
     """Write the bytes into the old file. Its old ones are on the disk in `temporary` until that is done."""
     descriptor = os.open(last, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    copy, copied = -1, False
+    copy, needed = -1, False
     try:
         copy = os.open(temporary, _COPY, 0o600, dir_fd=folder)
-        copied = True
         _fill(copy, _pieces(descriptor))
         os.fsync(copy)
         status = check()
@@ -151,25 +152,27 @@ def _put_in_place(
             _fill(descriptor, (data,))
             os.fsync(descriptor)
         except BaseException:
-            copied = False  # it is needed if the next lines fail
+            needed = True
             _fill(descriptor, _pieces(copy))
             os.fsync(descriptor)
-            copied = True
+            needed = False
             raise
         if wanted is not None:
             _dress(descriptor, wanted)
+        os.unlink(temporary, dir_fd=folder)
         return fingerprint(os.fstat(descriptor))
     except OSError as error:
-        if copy >= 0 and not copied:
+        if needed:
             reason = error.strerror or "it failed"
             raise ToolError(f"{last} was written in part ({reason}); its old content is in {temporary}") from error
         raise
     finally:
+        if not needed:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=folder)
         os.close(descriptor)
         if copy >= 0:
             os.close(copy)
-        if copied:
-            os.unlink(temporary, dir_fd=folder)
 
 
 def _pieces(descriptor: int) -> Iterator[bytes]:

@@ -73,6 +73,21 @@ async def test_every_byte_is_a_character_and_the_same_byte_again(workspace: Path
     assert (workspace / "a.txt").read_bytes() == data + b"y\n"
 
 
+async def test_a_large_file_is_named_too(workspace: Path, call: Call) -> None:
+    """One that is too large to be edited is decoded as far as it is shown."""
+    (workspace / "a.txt").write_bytes("café\n".encode("latin-1") * 2_200_000)
+    output = await call("read", path="a.txt", limit=2)
+    assert output.text.startswith("1\tcafé\n2\tcafé\n")
+    assert "not UTF-8" in output.caveat
+
+
+@pytest.mark.parametrize("codec", ["shift_jis", "euc_jp", "gbk"])
+async def test_few_letters_are_not_taken_for_damaged_utf_8(codec: str, workspace: Path, call: Call) -> None:
+    """Two bytes of these encodings can be one letter of UTF-8 by chance: more than that has to be right."""
+    (workspace / "a.txt").write_bytes(b"some words\n" + b"\xc4\xa3" + "設".encode(codec) + b"\nmore words\n")
+    assert "not UTF-8" in (await call("read", path="a.txt")).caveat
+
+
 async def test_mostly_foreign_letters_are_not_just_called_binary(workspace: Path, call: Call) -> None:
     (workspace / "a.txt").write_bytes("настройка программы\n".encode("cp1251"))
     assert "iconv" in (await call("read", path="a.txt")).text
