@@ -187,7 +187,7 @@ class Interrupted(Event, kw_only=True):
 
 
 class Steering(Event):
-    """What the user wrote while the turn ran: it stands in the list, before the step that comes next."""
+    """What the user wrote while the turn ran: it is in the list before the next step, and begins a turn of its own."""
 
     type: ClassVar[str] = "steering"
     text: str

@@ -58,6 +58,8 @@ class Recorder:
         match event:
             case events.TurnStart():
                 self._turn = event.turn
+            case events.Steering():
+                self._turn += 1
             case events.UsageReport():
                 self._mark(self._step(event))
             case events.Compaction(phase="done"):

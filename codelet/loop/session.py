@@ -135,6 +135,7 @@ class Session:
             system=system,
             ask_server=self.ask_server,
             placement=self._reminders_go,
+            begin_turn=self._begin_turn,
         )
 
     def _reminders_go(self) -> Placement:
@@ -325,10 +326,13 @@ class Session:
 
     def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
         message = self._entry.prompt(text, piped, attached)
-        self.turns += 1
-        asked = text if 0 < len(text) <= LONGEST_KEPT else message["content"] or ""
-        self.conversation.checkpoint(asked, self.turns)
+        self._begin_turn(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
         self.conversation.append(message)
+
+    def _begin_turn(self, asked: str) -> None:
+        """The user has said something, which the list gets next: a point to go back to."""
+        self.turns += 1
+        self.conversation.checkpoint(asked, self.turns)
         self.compactor.new_turn()
 
     def _go_on(self) -> None:

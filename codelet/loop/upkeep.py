@@ -53,11 +53,13 @@ class Upkeep:
         system: str,
         ask_server: Callable[[], None],
         placement: Callable[[], Placement],
+        begin_turn: Callable[[str], None],
     ) -> None:
         self.system = system
         self._placement = placement
         self.server: AskedServer | None = None
         self._ask_server = ask_server
+        self._begin_turn = begin_turn
         self.steering: Callable[[], Sequence[str]] | None = None
         self.required: RequiredAnswer | None = None
         self.unseen = False
@@ -125,7 +127,9 @@ class Upkeep:
         All calls before it have their results by now, so the list is valid, and what was sent stays its prefix.
         """
         texts = self.steering() if self.steering is not None else ()
-        self._conversation.append(*(user(valid_unicode(text)) for text in texts))
+        for text in texts:
+            self._begin_turn(text)
+            self._conversation.append(user(valid_unicode(text)))
         return [events.Steering(text) for text in texts]
 
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:

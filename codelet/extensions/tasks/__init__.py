@@ -44,6 +44,8 @@ class Tasks(Extension, Source, ExportPart):
         self.part = self
         self._sandbox = sandbox
         self._known: dict[str, KnownTask] = {}
+        self._started: dict[tuple[str, float], BackgroundTask] = {}
+        """Those of this process, which a conversation that was put aside may name again."""
         self._said: list[KnownTask] = []
         self._in_order = asyncio.Lock()
         self._carried: tuple[dict[str, Any], ...] = ()
@@ -73,6 +75,10 @@ class Tasks(Extension, Source, ExportPart):
             note = f"{note}\n{_TOP_IS_SETTLED}"
         task = await start_task(self._free_id(), command, argv, context.workspace, own, confining, note)
         self._known[task.id] = task
+        ended = [key for key, each in self._started.items() if not each.runs]
+        for key in ended[:-_MOST_KNOWN]:
+            del self._started[key]
+        self._started[task.id, task.created] = task
         return await started(task)
 
     async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
@@ -111,9 +117,17 @@ class Tasks(Extension, Source, ExportPart):
         return self._carried
 
     def restore(self, value: Sequence[Any]) -> None:
-        """Take up what an export says of tasks, in place of what it said before; none of them runs."""
+        """Take up what an export says of tasks, in place of what it said before.
+
+        One that this process started is the same task; any other that ran was interrupted.
+        """
         self._known = {each.id: each for each in self.running}
         for state in value:
+            own = self._started.get((state["id"], state["created_at"]))
+            if own is not None:
+                own.told = own.told and state["status"] != "Running"  # this conversation does not know of its end
+                self._known[own.id] = own
+                continue
             task = EarlierTask(state, self._free_id() if state["id"] in self._known else None)
             self._known[task.id] = task
         self._carried = tuple(value)

@@ -73,6 +73,8 @@ class ExportLog:
         match event:
             case events.TurnStart():
                 self._turn = event.turn
+            case events.Steering():
+                self._turn += 1
             case events.UsageReport(usage=usage):
                 self._marks.append(
                     _Step(

@@ -22,6 +22,7 @@ from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
 from codelet.frontends.terminal.show.style import writable
+from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
 from codelet.frontends.terminal.slash_commands.slash_command import Commands, run_if_command
 from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.context.attachments import Person
-    from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.frontends.terminal.user_shell import UserShell
@@ -78,7 +78,8 @@ class Repl:
         self.review: ReviewWalk | None = None
         self._first, self._models = first, models
         self.attached: list[str] = []
-        self.forks: list[Snapshot] = []
+        self.forks = Forks()
+        self.rewound = RewoundFiles()
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
         self._told: list[str] = []
@@ -323,7 +324,7 @@ class Repl:
 
     def _with_attached(self, text: str) -> str:
         """A prompt as the model gets it: outputs that go along with it, then the text with its pastes."""
-        whole = "\n\n".join([*self.attached, self.pastes.expand(text)])
+        whole = "\n\n".join([*self.attached, *self.rewound.told(self.session.turns + 1), self.pastes.expand(text)])
         self.attached.clear()
         return whole
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.recorded import ask
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
@@ -67,6 +68,33 @@ def test_a_line_reaches_the_model_with_its_next_step(running: Running) -> None:
     assert text.index("› only the newest file please") < text.index("Seen.")
     assert "queued" not in text
     assert len(running.server.requests) == 2, "it is not sent once more behind the turn"
+
+
+def test_a_line_begins_a_turn_everywhere(running: Running) -> None:
+    """For /usage, /context and /rewind, which can go back to before it."""
+    terminal = running.begin()
+    terminal.line("now the newest file")
+    terminal.wait_for("queued: now the newest file")
+    running.go_on()
+    terminal.wait_for("Seen.")
+    terminal.wait_for(STATUS)
+    assert "2 turns" in ask(terminal, "/usage", "2 turns")
+    listing = ask(terminal, "/context all", "now the newest file", "1 turn ago")
+    rows = listing.split("\n")
+    assert ["ago" in row for row in rows if "begin" in row] == [True]
+    assert ["ago" in row for row in rows if "now the newest file" in row] == [False]
+    terminal.line("/rewind")
+    terminal.wait_for("Back to before which prompt?")
+    listed = terminal.settle().rpartition("Back to before")[2]
+    assert re.findall(r" ([12]) \d\d:\d\d (\S+)", listed) == [("1", "now"), ("2", "begin")]
+    terminal.key("esc")
+    terminal.wait_for("nothing was changed")
+    ask(terminal, "/rewind 1 conversation", "back before the last prompt")
+    terminal.type("\x05\x15")
+    terminal.line("another way")
+    terminal.wait_for("Later seen.")
+    assert running.said(3) == ["begin", "another way"]
+    assert "went" in running.server.requests[2].body.decode(), "the call and its result are still there"
 
 
 def test_alt_enter_keeps_a_line_for_the_end(running: Running) -> None:

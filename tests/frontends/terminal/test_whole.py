@@ -113,7 +113,7 @@ def test_clear_forgets_what_was_shown(start: Start) -> None:
     terminal.wait_for("Counted.")
     terminal.wait_for(STATUS)
     terminal.line("/clear")
-    terminal.wait_for("is forgotten")
+    terminal.wait_for("conversation cleared")
     terminal.wait_for(STATUS)
     terminal.type(CTRL_O)
     terminal.wait_for("nothing was shown yet, or since /clear")

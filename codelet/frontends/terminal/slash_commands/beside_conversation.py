@@ -14,7 +14,12 @@ from codelet import prompt
 from codelet.errors import CodeletError, LimitReached
 from codelet.events import Event, Note, Text
 from codelet.frontends.terminal.show.numbers import plural, tokens
-from codelet.frontends.terminal.slash_commands.export_import import import_session, snapshot_of, take_up
+from codelet.frontends.terminal.slash_commands.export_import import (
+    import_session,
+    leave_conversation,
+    snapshot_of,
+    take_up,
+)
 from codelet.loop.reply import Reply
 from codelet.messages import kind_of, text_of, user
 from codelet.providers.protocol import RetryChunk, TextChunk, ToolCallChunk
@@ -101,32 +106,41 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
 
 async def fork(repl: ReplControls, argument: str) -> None:
     """Keep the conversation aside in memory and go on with a copy of it, or go on with one that was kept."""
-    kept = repl.forks
+    forks = repl.forks
     number = whole_number(argument) or 0
-    if argument not in ("", "list") and not 0 < number <= len(kept):
-        known = f"the last one is {len(kept)}" if kept else "none was kept yet; /fork keeps one"
+    if argument == "list":
+        for each, kept in forks.kept.items():
+            here = " (this one, as it was kept)" if each == forks.current else ""
+            repl.screen.note(f"{each}  {_described(kept, repl.session)}{here}")
+        if not forks.kept:
+            repl.screen.note("no fork was kept yet; /fork keeps the conversation as it is now")
+    elif argument and number not in forks.kept:
+        known = f"there are {', '.join(map(str, forks.kept))}" if forks.kept else "none was kept yet; /fork keeps one"
         repl.screen.fail(f"there is no fork {one_line(argument, 40)}: {known}")
-    elif argument == "list" and not kept:
-        repl.screen.note("no fork was kept yet; /fork keeps the conversation as it is now")
-    elif argument == "list":
-        for place, snapshot in enumerate(kept, 1):
-            repl.screen.note(f"{place}  {_described(snapshot, repl.session)}")
-    elif not repl.session.messages:
+    elif number and number == forks.current:
+        repl.screen.note(f"this conversation is fork {number}")
+    elif number:
+        await _go_to(repl, number)
+    elif not repl.session.conversation.body:
         repl.screen.note("there is no conversation to keep yet")
     else:
-        now = await snapshot_of(repl)
-        if not number:
-            kept.append(now)
-            repl.screen.note(
-                f"kept as fork {len(kept)}, in memory; /fork {len(kept)} goes back to it. The conversation goes on here"
-            )
-            return
-        wanted, kept[number - 1] = kept[number - 1], now
-        usage, cost = repl.session.meter.usage, repl.session.meter.cost
-        take_up(repl, wanted)
-        repl.session.meter.usage, repl.session.meter.cost = usage, cost  # what was spent was spent
-        told = _described(wanted, repl.session)
-        repl.screen.note(f"on with fork {number}: {told}; what was here until now is fork {number}")
+        number = forks.keep(await snapshot_of(repl, archive=True))
+        repl.screen.note(f"kept as fork {number} (in memory); /fork {number} returns to it")
+
+
+async def _go_to(repl: ReplControls, number: int) -> None:
+    """Go on with a fork; the conversation that is left becomes one."""
+    session, wanted = repl.session, repl.forks.kept[number]
+    left = await leave_conversation(repl)
+    usage, cost, turns = session.meter.usage, session.meter.cost, session.turns
+    take_up(repl, wanted)
+    session.meter.usage, session.meter.cost = usage, cost  # what was spent was spent
+    session.turns = max(turns, session.turns)
+    repl.forks.current = number
+    was = f"; what was here is fork {left}" if left is not None else ""
+    repl.screen.note(f"on with fork {number}: {_described(wanted, session)}{was}")
+    if names := repl.rewound.replaced(wanted.token_usage["turns"]):
+        repl.screen.note(f"put back since: {names}; the model sees this with your next prompt")
 
 
 def _described(snapshot: Snapshot, session: Session) -> str:

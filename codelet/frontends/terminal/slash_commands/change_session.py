@@ -183,15 +183,17 @@ async def redo(repl: ReplControls, argument: str) -> None:
 
 
 async def clear(repl: ReplControls, argument: str) -> None:
-    """Forget the conversation."""
+    """Begin a new conversation; the old one is kept as a fork."""
+    from codelet.frontends.terminal.slash_commands.export_import import leave_conversation
+
+    left = await leave_conversation(repl)
     repl.session.clear()
+    repl.rewound.replaced(0)
     repl.can_resume = False
     repl.attached.clear()
     repl.screen.forget()
-    from codelet.system.machine import give_back_memory
-
-    give_back_memory()
-    repl.screen.note("the conversation is forgotten; usage goes on counting")
+    back = f" {repl.screen.signs.dot} /fork {left} brings it back" if left is not None else ""
+    repl.screen.note(f"conversation cleared{back}")
 
 
 async def leave(repl: ReplControls, argument: str) -> None:

@@ -98,7 +98,12 @@ _OWN = (
     ),
     SlashCommand("undo", "take the last change of a file back", act=rewind.undo, arguments="[overwrite]"),
     SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
-    SlashCommand("clear", "forget the conversation", act=change_session.clear, aliases=("new", "reset")),
+    SlashCommand(
+        "clear",
+        "a new conversation; the old one is kept as a fork",
+        act=change_session.clear,
+        aliases=("new", "reset"),
+    ),
     SlashCommand(
         "export",
         "save the session once, or as a page for people",

@@ -58,8 +58,12 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
+    left = await leave_conversation(repl)
     take_up(repl, pruned(resumed.snapshot, time.time()))
+    repl.rewound.replaced(0)
     repl.screen.note(resumed_note(repl.session, resumed.target.shown))
+    if left is not None:
+        repl.screen.note(f"what was here is fork {left}; /fork {left} returns to it")
 
 
 def take_up(repl: ReplControls, snapshot: Snapshot) -> None:
@@ -73,14 +77,23 @@ def take_up(repl: ReplControls, snapshot: Snapshot) -> None:
     repl.attached.clear()
 
 
-async def snapshot_of(repl: ReplControls) -> Snapshot:
-    """The session as it is now, with what was logged of its events."""
+async def leave_conversation(repl: ReplControls) -> int | None:
+    """Put the conversation aside as a fork, as another one follows; return its number, None if it is empty."""
+    number = None
+    if repl.session.conversation.body:
+        number = repl.forks.leave(await snapshot_of(repl, archive=True))
+    repl.forks.current = None
+    return number
+
+
+async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Snapshot:
+    """The session as it is now, with what was logged of its events; with `archive`, what compaction took out, too."""
     from codelet.export.recorder import Recorder
     from codelet.export.session_context import context_of
     from codelet.frontends.exporting import environment_state
 
     log = repl.log
-    if log.export is not None and (snapshot := log.export.snapshot()) is not None:
+    if not archive and log.export is not None and (snapshot := log.export.snapshot()) is not None:
         return snapshot
     times: list[float] = []
     recorder = Recorder(log.carried, clock=lambda: times[-1])
@@ -88,7 +101,7 @@ async def snapshot_of(repl: ReplControls) -> Snapshot:
         times.append(moment)
         recorder.see(event)
     times.append(time.time())
-    beside = context_of(repl.session, log.carried)
+    beside = context_of(repl.session, log.carried, {} if archive else None)
     if repl.session.turns:
         beside["last_known_environment"] = await environment_state(repl.session.workspace)
     snapshot = recorder.snapshot(repl.session, **beside)

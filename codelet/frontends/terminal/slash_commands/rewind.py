@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from codelet import prompt
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.builtin import file_history
 from codelet.frontends.terminal.show.numbers import plural
@@ -98,7 +97,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
     if what != "conversation" and ran:
         screen.note(_commands_told(ran))
     if what == "files":
-        _tell_model(repl, done)
+        repl.rewound.add(done)
         if not plan and not ran:
             screen.note(_NO_CHANGE)
         return
@@ -108,6 +107,9 @@ async def rewind(repl: ReplControls, argument: str) -> None:
     stay = "" if what == "both" else "; files stay as they are"
     unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""
     screen.note(f"back before {'the last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
+    repl.rewound.add(done, claimed=False)
+    if names := repl.rewound.went_to(point.turn):
+        screen.note(f"put back, and changed in the conversation: {names}; the model sees this with your next prompt")
 
 
 async def undo(repl: ReplControls, argument: str) -> None:
@@ -130,7 +132,7 @@ async def undo(repl: ReplControls, argument: str) -> None:
         screen.note(f"{told}: {_names(plan)} already as before; /undo goes one change further back")
         return
     screen.note(f"taking back: {told}")
-    _tell_model(repl, await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
+    repl.rewound.add(await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
 
 
 async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: ChangeLog) -> int | None:
@@ -216,14 +218,8 @@ async def _files_back(
     if done:
         screen.note(f"as before: {_names(done)}")
     if failed:
-        _tell_model(repl, done)
+        repl.rewound.add(done)
     return None if failed else done
-
-
-def _tell_model(repl: ReplControls, done: Sequence[FileBack]) -> None:
-    """What was put back goes along with the next prompt."""
-    if done:
-        repl.attached.append(prompt.PUT_BACK.format(names=_names(done)))
 
 
 async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> bool | None:

@@ -18,10 +18,10 @@ from codelet.system.text.spelling import nearest
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.export.snapshot import Snapshot
     from codelet.frontends.terminal.draft import Pastes
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.review_walk import ReviewWalk
+    from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.protocol import Effort, Provider
     from codelet.safety.sandbox import Confinement
@@ -39,8 +39,8 @@ class ReplControls(Protocol):
     `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, or else
     `offered`, which what is typed replaces. `pastes` knows the long ones that stand behind markers. `exit_status` ends
     the REPL once it is set. `can_resume` says that `continue` has a turn to take up. `forks` are conversations that
-    were put aside. `review` holds the findings that
-    the user is going through, if any.
+    were put aside, `rewound` the files that were put back. `review` holds the findings that the user is going through,
+    if any.
     """
 
     session: Session
@@ -52,7 +52,8 @@ class ReplControls(Protocol):
     can_resume: bool
     exit_status: int | None
     review: ReviewWalk | None
-    forks: list[Snapshot]
+    forks: Forks
+    rewound: RewoundFiles
 
     @property
     def screen(self) -> Screen:
