@@ -83,7 +83,7 @@ ROWS = [
     ("/redo", "Answer 6"), ("/redo x", "takes nothing"),
     ("/rewind", "nothing was changed"), ("/rewind 1 files", "no call has changed a file"), ("/rewind 1", "back before"),
     ("/rewind 99x", "99x is none of these"), ("/rewind 99", "there are no 99 prompts"),
-    ("/clear", "forgotten"), ("/clear x", "takes nothing"),
+    ("/clear", "conversation cleared"), ("/clear x", "takes nothing"),
     ("/exit x", "takes nothing"), ("/nothing", "there is no command"),
     ("/u", "did you mean /uncompact, /unpin, /usage or /undo?"),
 ]  # fmt: skip

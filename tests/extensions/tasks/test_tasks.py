@@ -394,9 +394,23 @@ async def test_those_of_an_import_stand_beside_those_that_run(begin: Begin) -> N
     session, provider = begin()
     await ran(session, provider, call("sleep 600", background=True))
     snapshot = Recorder().snapshot(session)
-    restore(session, snapshot)
+    [state] = snapshot.active_tasks
+    restore(session, snapshot.replace(active_tasks=({**state, "created_at": state["created_at"] - 100},)))
     rows = (await session.run_command("tasks")).splitlines()
     assert [row.split(" for ")[0] for row in rows] == ["%1 running", "%2 interrupted: sleep 600"]
+
+
+async def test_one_of_this_process_is_the_same_after_a_restore(begin: Begin) -> None:
+    session, provider = begin()
+    await ran(session, provider, call("sleep 600", background=True))
+    snapshot = Recorder().snapshot(session)
+    restore(session, snapshot)
+    rows = (await session.run_command("tasks")).splitlines()
+    assert [row.split(" for ")[0] for row in rows] == ["%1 running"]
+    await session.run_command("tasks", "stop 1")
+    restore(session, snapshot.replace(active_tasks=()))
+    restore(session, snapshot)
+    assert "interrupted" not in await session.run_command("tasks")
 
 
 async def test_it_goes_on_through_compactions_a_switch_of_the_model_and_a_cleared_conversation(begin: Begin) -> None:

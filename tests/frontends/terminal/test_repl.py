@@ -205,7 +205,7 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal.wait_for("Two.")
     terminal.wait_for(STATUS)
     terminal.line("/clear")
-    terminal.wait_for("forgotten")
+    terminal.wait_for("conversation cleared")
     terminal.line("/rewind")
     terminal.wait_for("nothing to go back to")
 

@@ -106,7 +106,7 @@ def test_what_hangs_is_stopped_with_all_that_it_started(start: Start) -> None:
         left = [Path(f"/proc/{pid}/cmdline").read_text() for pid in descendants(terminal.pid)]
         assert not any("615" in line or "616" in line for line in left)
         terminal.line("/clear")
-        terminal.wait_for("forgotten")
+        terminal.wait_for("conversation cleared")
         terminal.type("\x0c")
         terminal.wait_for("begun", gone=True)
     terminal.key("ctrl-d")
