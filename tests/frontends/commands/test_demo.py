@@ -26,7 +26,11 @@ def temporary(tmp_path: Path) -> Path:
 
 
 def last_line(text: str) -> str:
-    return text.rstrip().splitlines()[-1]
+    """What the demo says of its test at the end; after a success the next steps follow."""
+    said, _, following = text.rstrip().partition("Next, ")
+    succeeded = "passes." in said.rstrip().splitlines()[-1]
+    assert succeeded == ("API_KEY=" in following and following.endswith("&& codelet")), following
+    return said.rstrip().splitlines()[-1]
 
 
 def test_the_fault_is_found_and_fixed_and_nothing_stays(tmp_path: Path, home: Path, temporary: Path):
@@ -110,7 +114,7 @@ def test_plain_signs_where_the_encoding_has_no_others(tmp_path: Path, home: Path
 def test_on_a_terminal_each_step_is_shown_in_colour(columns: int, tmp_path: Path, home: Path, temporary: Path):
     environment = {"TMPDIR": str(temporary)}
     with Terminal("demo", cwd=tmp_path, home=home, env=environment, columns=columns, rows=70) as terminal:
-        terminal.wait_for("I run the tests first", timeout=20)
+        terminal.wait_for("I'll run the tests first", timeout=20)
         assert terminal.wait_exit() == 0
         assert last_line(terminal.scrollback) == "✓ The test passes."
         assert "waiting for the model" not in terminal.text
@@ -127,7 +131,7 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path, home: Path):
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("moment", ["I run the tests", "One of the three"])
+@pytest.mark.parametrize("moment", ["I'll run the tests", "One of the three"])
 def test_a_signal_stops_it_and_the_folder_goes(name: str, moment: str, tmp_path: Path, home: Path, temporary: Path):
     number = signal.Signals[name]
     status = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}[name]

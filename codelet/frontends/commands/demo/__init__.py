@@ -1,7 +1,7 @@
 """The demo: a recorded model fixes a small project through the real loop and the real tools.
 
 It needs no network, key, git or test runner. The model's words are recorded; the files are read, edited and
-tested as in any session, and the last line says what the test said.
+tested as in any session, and the end says whether the test passes and how to go on with a real model.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ from codelet.safety.verdict import Answer, Question
 if TYPE_CHECKING:
     from codelet.frontends.terminal.show.renderer import Renderer
 
-PROMPT = "A test of this project fails. Find the fault and fix it."
+PROMPT = "A test in this project fails. Find the bug and fix it."
 
 _RECORDING = Path(__file__).with_name("recording.json")
+_NEXT = (
+    "Next, use a real model in your project:",
+    "  export ANTHROPIC_API_KEY=...",
+    "  (or OPENAI_API_KEY, GEMINI_API_KEY)",
+    "  cd your/project && codelet",
+)
 _FRAME_SECONDS = 0.1
 _SIGNALS = {signal.SIGINT: EXIT_INTERRUPT, signal.SIGTERM: EXIT_TERMINATE, signal.SIGHUP: EXIT_HANGUP}
 
@@ -87,6 +93,9 @@ async def _show(folder: Path, *, keep: bool) -> int:
         _say(renderer, f"Kept: {folder}", "")
     if failure is None and passes:
         _say(renderer, f"{renderer.signs.done} The test passes.", "bold green")
+        _say(renderer, "", "")
+        for line in _NEXT:
+            _say(renderer, line, "")
         return EXIT_DONE
     if failure is not None:
         _say(renderer, f"The demo did not finish: {failure}", "")
@@ -128,12 +137,12 @@ def _introduce(renderer: Renderer, folder: Path, *, keep: bool) -> None:
 
     from codelet.frontends.terminal.show.console import wrap
 
-    end = "kept" if keep else "removed at the end"
+    end = "which is kept" if keep else "which is removed at the end"
     facts = (
-        "The model is a recording: what it says and asks for was written beforehand. The rest is real: "
-        "the loop, the tools, the files and the test.",
+        "The model is a recording: its words were written in advance. The rest is real: the loop, the tools, "
+        "the files, and the test.",
         f"The project is in {folder}, {end}.",
-        "Where codelet would ask you before it changes or runs something, the demo answers by itself.",
+        "codelet asks before it changes or runs something; here the demo answers for you.",
     )
     signs, width = renderer.signs, renderer.width
 
