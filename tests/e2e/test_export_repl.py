@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.e2e.conftest import KEYS, Codelet
 from tests.e2e.test_export import keep, left_over, said, saved
@@ -155,3 +158,49 @@ def test_a_signal_leaves_the_session_saved_and_the_lock_free(codelet: Codelet):
     with refused as terminal:
         assert terminal.wait_exit() == 2
         assert "it exists" in terminal.text
+
+
+LONG = "\n".join(f"- point {number}" for number in range(60)) + "\n\nThat is **all**."
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_goes_on_shows_where_it_was_left(codelet: Codelet, columns: int):
+    plan = Call("plan", "plan", {"plan": "Goal: tidy up\n- [x] look\n- [ ] act"})
+    codelet.server.script = [Reply("First.", calls=[plan]), Reply(LONG), Reply("On.")]
+    codelet("-p", "\n".join(["what is there?", *(f"line {number}" for number in range(20))]), "--export", "work.json")
+    with codelet.terminal("--resume", "work.json", columns=columns, rows=60) as terminal:
+        terminal.wait_for("resumed work.json")
+        shown = terminal.settle(0.2).split("resumed work.json")[0]
+        assert "› what is there?" in shown and "line 3" in shown and "line 19" not in shown
+        assert "… 13 more lines" in shown
+        assert "• point 59" in shown and "point 20" not in shown and "That is all." in shown
+        assert re.search(r"… \d+ lines above \(ctrl-o\)", shown)
+        assert "tidy up" in shown and "act" in shown
+        assert shown.index("what is there?") < shown.index("point 59") < shown.index("tidy up")
+        terminal.type("\x0f")
+        terminal.wait_for("point 20")
+
+
+def test_an_import_shows_where_it_was_left_and_a_pipe_does_not(codelet: Codelet):
+    codelet.server.script = [Reply("The old answer."), Reply("The new answer."), Reply("Piped.")]
+    codelet("-p", "the old words", "--export", "work.json")
+    with codelet.terminal(columns=80, rows=40) as terminal:
+        ask(terminal, "something", "The new answer.", "1 step")
+        shown = ask(terminal, "/resume work.json", "resumed work.json")
+        assert "› the old words" in terminal.scrollback and "The old answer." in shown
+        assert "fork 1" in shown
+    piped = codelet("-p", "and now?", "--resume", "work.json")
+    assert piped.out == "Piped.\n"
+
+
+def test_an_unfinished_one_shows_its_prompt(codelet: Codelet):
+    codelet.server.script = [Stop("stall", None)]
+    with codelet.terminal("--export", "work.json", columns=80, rows=40) as terminal:
+        terminal.line("the last words")
+        terminal.until(lambda: len(codelet.server.requests) == 1)
+        terminal.key("esc")
+        terminal.wait_for("stopped")
+        leave(terminal)
+    with codelet.terminal("--resume", "work.json", columns=80, rows=40) as terminal:
+        terminal.wait_for("resumed work.json")
+        assert "› the last words" in terminal.settle(0.2)

@@ -127,6 +127,9 @@ class Repl:
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
         self._greet()
+        if self.log.welcome:
+            await self.show_resumed(self.log.welcome)
+            self._part()
         self._ground.ask(self.screen.theme)
         self.attention.begin()
         helpers = [asyncio.create_task(self._status.read_branch()), asyncio.create_task(self._prepare())]
@@ -383,9 +386,18 @@ class Repl:
         return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
     def _greet(self) -> None:
-        rows = greeting(self.session, self.log.welcome, self.prompt_line.output.get_size().columns, self.screen.signs)
+        rows = greeting(self.session, self.prompt_line.output.get_size().columns, self.screen.signs)
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
+
+    async def show_resumed(self, note: str) -> None:
+        """Show where a conversation from a file was left: the last prompt and answer, the plan, and then the note."""
+        from codelet.frontends.terminal.show.last_turn import show_last_turn
+
+        show_last_turn(self.screen.renderer, self.session.messages, self.session.mask)
+        if self.log.carried is not None and self.log.carried.plan and "plan" in self.session.commands:
+            self.screen.text(await self.session.run_command("plan"))
+        self.screen.note(note)
 
     def _part(self) -> None:
         """Print the export's remarks, and a blank row before the next prompt."""

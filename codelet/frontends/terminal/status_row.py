@@ -60,8 +60,8 @@ class StatusRow:
         return "  " + fitted(parts, columns - 3, self._signs)
 
 
-def greeting(session: Session, welcome: str, columns: int, signs: Signs) -> list[str]:
-    """The rows above the first prompt: version, model and folder; then the welcome of the export, if it has one."""
+def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
+    """The rows above the first prompt: version, model and folder."""
     rows = [f"codelet {__version__}"]
     path = _shortened(clean(short_path(session.workspace)), max(columns, _SHORTEST_PATH), signs)
     for part in (one_line(session.provider.model, 60), "/help", path):
@@ -72,7 +72,7 @@ def greeting(session: Session, welcome: str, columns: int, signs: Signs) -> list
             rows[-1] += between + shown
         else:
             rows.append(part)
-    return [row for row in (*rows, one_line(welcome, 200)) if row]
+    return [row for row in rows if row]
 
 
 def _shortened(path: str, room: int, signs: Signs) -> str:

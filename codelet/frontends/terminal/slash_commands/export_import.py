@@ -61,7 +61,7 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     left = await leave_conversation(repl)
     take_up(repl, pruned(resumed.snapshot, time.time()))
     repl.rewound.replaced(0)
-    repl.screen.note(resumed_note(repl.session, resumed.target.shown))
+    await repl.show_resumed(resumed_note(repl.session, resumed.target.shown))
     if left is not None:
         repl.screen.note(f"what was here is fork {left}; /fork {left} returns to it")
 

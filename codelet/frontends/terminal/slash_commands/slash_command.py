@@ -90,6 +90,9 @@ class ReplControls(Protocol):
     def show(self, event: Event) -> None:
         """Show one event that belongs to no turn."""
 
+    async def show_resumed(self, note: str, /) -> None:
+        """Show where a conversation from a file was left, and then the note."""
+
     @property
     def can_choose(self) -> bool:
         """Whether the terminal can show a list to choose from."""
