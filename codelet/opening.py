@@ -6,15 +6,15 @@ What stands in an export is imported only where one is resumed.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.context import Attached, CompactionOptions, Piped
-from codelet.errors import UsageError
+from codelet.errors import CodeletError, UsageError
 from codelet.events import Event, Text, TurnEnd
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Extension, end_extension
 from codelet.extensions.builtin import SaidOnce, profile_places, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
@@ -109,22 +109,40 @@ async def session_from(
 
         begin_recording(settings.record, provider.model, force=settings.force)
     safeguards = _safeguards(settings, folder, masker)
+    session, attached = None, list[Extension]()
     try:
         more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
         more = (*(SaidOnce(each) for each in (refusal, _doubts(provider, settings)) if each is not None), *more)
         standing_by = _fallbacks(settings, provider) if settings.fallback_model and provider.model else []
         system = _system_prompt(settings, required)
-        session = _new_session(settings, [provider, *standing_by], folder, safeguards, ask, more, system=system)
+        providers = [provider, *standing_by]
+        session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
         session.upkeep.required = required
         if resumed is not None:
             from codelet.export.recorder import restore
 
             restore(session, resumed.snapshot)
     except BaseException:
-        if safeguards.audit is not None:
-            safeguards.audit.close()
+        await _close_opened(session, attached, provider, safeguards)
         raise
     return session, resumed
+
+
+async def _close_opened(
+    session: Session | None, attached: Sequence[Extension], provider: Provider, safeguards: Safeguards
+) -> None:
+    """Close what an opening that failed has opened. What fails in doing so is not reported: the first error counts."""
+    if session is not None:
+        with suppress(Exception):
+            await session.close()
+    else:
+        for each in reversed(attached):
+            with suppress(CodeletError):
+                await end_extension(each)
+        with suppress(Exception):
+            await provider.close()
+    if safeguards.audit is not None:
+        safeguards.audit.close()
 
 
 def _fallbacks(settings: Settings, chosen: Provider) -> list[Provider]:
@@ -320,6 +338,7 @@ def _new_session(
     safeguards: Safeguards,
     ask: Ask | None,
     extensions: Sequence[Extension],
+    attached: list[Extension],
     *,
     system: str,
 ) -> Session:
@@ -353,6 +372,7 @@ def _new_session(
             shares=settings.shares,
         ),
         extensions=extensions,
+        attached=attached,
     )
 
 

@@ -18,7 +18,7 @@ from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker, without_secrets
 from codelet.safety.verdict import Answer, Ask, Question, Verdict
-from codelet.tools.tool import Preview
+from codelet.tools.tool import Preview, all_arguments
 
 if TYPE_CHECKING:
     from codelet.tools.change import Change
@@ -252,11 +252,24 @@ def _planned(call: GuardedCall, context: ToolContext) -> Preview:
 
 
 def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -> Preview:
-    """What a person approves: the difference, what the tool shows, its commands, or else what the call is about."""
+    """What a person approves: the difference, what the tool shows, its commands, or else what the call is about.
+
+    Of a tool of which nobody knows what it does, these are all arguments, whatever its title says.
+    """
     preview = _planned(call, context) if planned is None else planned
     text = preview.text if preview.change is None else preview.change.diff()
     commands = [touch.what for touch in call.touches or () if touch.kind == "run"]
-    return preview.replace(text=text or "\n".join(commands) or call.described)
+    return preview.replace(text=text or "\n".join(commands) or _about(call))
+
+
+def _about(call: GuardedCall) -> str:
+    """What the call is about, with all arguments as JSON if nobody knows what the tool touches."""
+    if call.touches is not None:
+        return call.described
+    import json
+
+    about = call.name if call.title == all_arguments(call.arguments) else call.described
+    return f"{about}\n{json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str)}"
 
 
 def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:

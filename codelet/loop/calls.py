@@ -246,7 +246,7 @@ class CallRunner:
             if refusal is not None:
                 given = ToolOutput(refusal, failed=True)
             else:
-                context = self._toolbox.confined(context, admission.verdict)
+                context = self._toolbox.admitted(context, admission.verdict)
                 async with self._slots if item.runs_command else nullcontext():
                     given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:

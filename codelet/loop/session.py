@@ -36,7 +36,7 @@ from codelet.loop.approvals import Approvals
 from codelet.loop.conversation import Checkpoint, Conversation, Messages
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import OpenTurn, Standby, end_of, run_turn
+from codelet.loop.turn import BegunTurn, OpenTurn, Standby, end_of, run_turn
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.facts import ModelFacts, facts_of
@@ -59,7 +59,8 @@ class Session:
     """One conversation with its usage, provider, tools and policy.
 
     `clock` gives seconds, by which a provider's cache gets old. `fallbacks` stand in where `provider` fails. Whoever
-    made a session ends it with `close`, which closes all of them.
+    made a session ends it with `close`, which closes all of them. `attached` takes in each extension that was attached,
+    so that a caller can close these if another one fails.
     """
 
     _closed = False
@@ -85,6 +86,7 @@ class Session:
         clock: Callable[[], float] = time.monotonic,
         extensions: Sequence[Extension] = (),
         fallbacks: Sequence[Provider] = (),
+        attached: list[Extension] | None = None,
     ) -> None:
         self.provider, self.workspace, self.turns, self._placement = provider, workspace, 0, placement
         self.standby = Standby(provider, fallbacks, self._answered_by, clock)
@@ -113,8 +115,12 @@ class Session:
         self.touched, self._turn_in_hand = self._toolbox.touched, OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
+        self._attach([] if attached is None else attached)
+
+    def _attach(self, attached: list[Extension]) -> None:
         for each in self.extensions:
             each.attach(self)
+            attached.append(each)
 
     def _upkeep(self, system: str, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
@@ -241,23 +247,25 @@ class Session:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
 
         `piped` and `attached` go with the prompt; `piped` is the prompt where `text` is empty.
-        Raises CancelledError, ProviderError or LimitReached, always after the turn's last event. Iterate
-        inside `contextlib.aclosing`, so that leaving early stops the turn at once.
+        Raises CancelledError, ProviderError or LimitReached, always after the turn's last event, and UsageError if
+        another turn of the session is running, which goes on. Iterate inside `contextlib.aclosing`, so that leaving
+        early stops the turn at once.
         """
-        return self._turn_in_hand.begin(self._turn(lambda: self._take_in(text, piped, attached)))
+        return self._turn_in_hand.begin(lambda begun: self._turn(begun, lambda: self._take_in(text, piped, attached)))
 
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
         Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
         """
-        return self._turn_in_hand.begin(self._turn(self._go_on))
+        return self._turn_in_hand.begin(lambda begun: self._turn(begun, self._go_on))
 
     def rewind(self, prompts: int = 1, *, unpin: bool = False) -> str | None:
         """Go back to before the last so many prompts; gives the first, None if there is none. Files stay.
 
-        Raises UsageError if a pinned message would go, unless `unpin` allows it.
+        Raises UsageError while a turn runs, and if a pinned message would go, unless `unpin` allows it.
         """
+        self._turn_in_hand.check_idle()
         points = self.conversation.checkpoints
         pinned = self.pinned_after(points[-prompts]) if 0 < prompts <= len(points) and not unpin else []
         if pinned:
@@ -272,7 +280,8 @@ class Session:
         return self.compactor.pinned_outside(point.parts.body)
 
     def clear(self) -> None:
-        """Forget the conversation; usage and cost go on."""
+        """Forget the conversation; usage and cost go on. Raises UsageError while a turn runs."""
+        self._turn_in_hand.check_idle()
         self.conversation.clear()
         self._toolbox.context.seen.clear()
         self.touched.clear()
@@ -339,21 +348,21 @@ class Session:
         if self.interruption is not None:
             self.conversation.drop_partial()
 
-    async def _turn(self, begin: Callable[[], None]) -> _Events:
+    async def _turn(self, begun: BegunTurn, begin: Callable[[], None]) -> _Events:
         """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
         if self._closed:
             raise UsageError("the session is closed")
-        begin()
-        self.interruption = None
-        meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
-        meter.timer = None
-        self.standby.begin_turn()
-        turn = run_turn(self.conversation, self.standby, self._toolbox, self.upkeep, meter)
-        yield events.TurnStart(self.turns, self.provider.model)
-        seconds = meter.time_left
-        deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
-        self._turn_in_hand.runs()
+        await self._turn_in_hand.runs(begun)
         try:
+            begin()
+            self.interruption = None
+            meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
+            meter.timer = None
+            self.standby.begin_turn()
+            turn = run_turn(self.conversation, self.standby, self._toolbox, self.upkeep, meter)
+            yield events.TurnStart(self.turns, self.provider.model)
+            seconds = meter.time_left
+            deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
             async with aclosing(turn):
                 while True:
                     try:
@@ -417,10 +426,11 @@ class Session:
                 ending.push_async_callback(end_extension, each)
 
     async def compact(self, instruction: str = "", size: Size | None = None) -> _Events:
-        """Compact now, whether it is due or not; between turns only. `instruction` says what matters.
+        """Compact now, whether it is due or not; `instruction` says what matters. Raises UsageError while a turn runs.
 
         `size` is what the next request is to have; without it the newest turns stay and what is older gets smaller.
         """
+        await self._turn_in_hand.idle()
         async with aclosing(self.compactor.run("asked", instruction, size)) as steps:
             async for event in steps:
                 self.watch(event)

@@ -85,15 +85,17 @@ class Toolbox:
             policy.sandboxed = sandbox is not None and sandbox.demanded(policy.mode) and await sandbox.works()
         return self.context
 
-    def confined(self, context: ToolContext, verdict: Verdict) -> ToolContext:
-        """What a call with this verdict is to run with: in the sandbox that its commands have to run in, without agents
-        that hold keys if it only reads.
-        """
-        if verdict.tier == "read" and verdict.place is None:
+    def admitted(self, context: ToolContext, verdict: Verdict) -> ToolContext:
+        """What a call with this verdict runs with: confined, and a command that only reads without agents for keys."""
+        if verdict.tier == "read" and verdict.sandbox is not None:
             from codelet.system.process import child_environment, without_agents
 
             own = child_environment() if context.environment is None else context.environment
             context = context.replace(environment=without_agents(own))
+        return self.confined(context, verdict)
+
+    def confined(self, context: ToolContext, verdict: Verdict) -> ToolContext:
+        """What a call with this verdict is to run with: in the sandbox that its commands have to run in."""
         if self.sandbox is None or not self.approvals.policy.sandboxed:
             return context
         kind = self.sandbox.kind(verdict.sandbox)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from codelet import events, prompt
-from codelet.errors import LimitReached, ProviderError
+from codelet.errors import LimitReached, ProviderError, UsageError
 from codelet.loop.conversation import Conversation
 from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
@@ -176,30 +176,56 @@ class Standby:
             await provider.close()
 
 
+class BegunTurn:
+    """A turn's place among those of a session: a reference to its events, while someone holds them."""
+
+    events: ref[AsyncGenerator[events.Event, None]]
+
+
 class OpenTurn:
-    """The turn that a session has begun, so that one which its caller left in the middle can be ended."""
+    """The one turn that a session runs, so that no other one begins meanwhile, and so that one which its caller left in
+    the middle can be ended.
+    """
 
     def __init__(self) -> None:
-        self._turn: ref[AsyncGenerator[events.Event, None]] | None = None
+        self._running: BegunTurn | None = None
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def begin(self, turn: AsyncGenerator[events.Event, None]) -> AsyncGenerator[events.Event, None]:
-        """Take note of a turn, which is returned."""
-        self._turn = ref(turn)
+    def begin(
+        self, make: Callable[[BegunTurn], AsyncGenerator[events.Event, None]]
+    ) -> AsyncGenerator[events.Event, None]:
+        """Return a turn that runs once its first event is asked for."""
+        begun = BegunTurn()
+        turn = make(begun)
+        begun.events = ref(turn)
         return turn
 
-    def runs(self) -> None:
-        """Its first event was asked for."""
+    def check_idle(self) -> None:
+        """Raise UsageError while a turn runs that someone follows."""
+        if self._running is not None and self._running.events() is not None:
+            raise UsageError("a turn is running in this session: wait for its end, or close it, and then go on")
+
+    async def idle(self) -> None:
+        """Wait for the end of a turn that no one holds any more: the event loop is closing it. Raises UsageError."""
+        while self._running is not None:
+            self.check_idle()
+            await self._idle.wait()
+
+    async def runs(self, begun: BegunTurn) -> None:
+        """Its first event is asked for. Raises UsageError while another turn runs."""
+        await self.idle()
+        self._running = begun
         self._idle.clear()
 
     def is_over(self) -> None:
         """Nothing of it runs any more."""
+        self._running = None
         self._idle.set()
 
     async def end(self) -> None:
         """End it where nobody asks for its events any more; one that another task follows goes on."""
-        turn = self._turn() if self._turn is not None else None
+        turn = None if self._running is None else self._running.events()
         if turn is None:
             await self._idle.wait()  # nobody holds it: the event loop is closing it
         else:

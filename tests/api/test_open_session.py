@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ from codelet import (
     run,
     tool,
 )
+from codelet.export.encode import to_json
+from codelet.export.recorder import Recorder
+from codelet.export.session_context import context_of
+from codelet.extensions.base import ExportPart
 from codelet.messages import unpaired
 from tests.support.program import descendants, processes_with
 from tests.support.program import run as run_program
@@ -377,3 +382,99 @@ def test_every_name_is_there_and_no_other():
     assert isinstance(codelet.Result("", 0, None, False, None, None, ()), Result)
     with pytest.raises(AttributeError, match="no attribute 'walk'"):
         _ = codelet.walk
+
+
+async def test_a_second_prompt_is_refused_while_a_turn_runs_which_goes_on(
+    options: dict[str, Any], model_server: ModelServer
+):
+    at_work, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        at_work.set()
+        await may_end.wait()
+        return "waited"
+
+    model_server.script = [Reply(calls=[Call("c1", "wait", {})]), Reply("one"), Reply("two")]
+    async with open_session(**options, extra_tools=[wait]) as session:
+
+        async def go(prompt: str) -> list[str]:
+            async with aclosing(session.send(prompt)) as turn:
+                return [event.type async for event in turn]
+
+        first = asyncio.create_task(go("1"))
+        await at_work.wait()
+        for refused in (session.send("2"), session.resume(), session.compact()):
+            with pytest.raises(UsageError):
+                await anext(refused)
+        for change in (session.rewind, session.clear, partial(session.adopt, [])):
+            with pytest.raises(UsageError):
+                change()
+        may_end.set()
+        assert (await first)[-1] == "turn_end"
+        said = [message["content"] for message in session.messages if message["role"] in ("user", "tool")]
+        assert said[-2:] == ["1", "waited"] and "2" not in said
+        assert (await go("2"))[-1] == "turn_end", "and then the next one runs"
+        with pytest.raises(UsageError):
+            both = [session.send("3"), session.send("4")]
+            await anext(both[0])
+            await anext(both[1])
+
+
+async def test_a_turn_that_its_caller_left_is_closed_before_the_next(
+    options: dict[str, Any], model_server: ModelServer
+):
+    model_server.script = lambda request: Reply(["one ", "two ", "three"])
+    async with open_session(**options) as session:
+        for prompt in ("1", "2"):
+            async for event in session.send(prompt):
+                if event.type in ("turn_start", "text"):
+                    break
+        async with aclosing(session.send("3")) as turn:
+            assert [event.type async for event in turn][-1] == "turn_end"
+
+
+@pytest.mark.parametrize("how", ["attach", "restore"])
+async def test_what_was_attached_is_closed_if_opening_fails(options: dict[str, Any], tmp_path: Path, how: str):
+    done: list[str] = []
+
+    class Sound(Extension):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def attach(self, session: Any) -> None:
+            done.append(f"attached {self.name}")
+
+        async def close(self) -> None:
+            done.append(f"closed {self.name}")
+            raise RuntimeError("that, too")
+
+    class Part(ExportPart):
+        key = "mine"
+
+        def save(self) -> Any:
+            return 1
+
+        def restore(self, value: Any) -> None:
+            raise ZeroDivisionError
+
+    class Broken(Extension):
+        parts = (Part(),)
+
+        def attach(self, session: Any) -> None:
+            if how == "attach":
+                raise ZeroDivisionError
+
+    export = tmp_path / "e.json"
+    more: dict[str, Any] = {}
+    if how == "restore":
+        async with open_session(**options, extensions=[Broken()]) as session:
+            export.write_bytes(to_json(Recorder().snapshot(session, **context_of(session, None)), mask=None))
+        more["resume"] = export
+    with pytest.raises(ZeroDivisionError):
+        async with open_session(**options, extensions=[Sound("a"), Sound("b"), Broken(), Sound("c")], **more):
+            pass
+    ends = [each for each in done if each.startswith("closed")]
+    assert sorted(ends) == [each.replace("attached", "closed") for each in done if each.startswith("attached")]
+    assert len(ends) == (2 if how == "attach" else 3)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from codelet.extensions.base import Guard, GuardedCall, Noted
+from codelet.frontends.terminal.question import body_rows
+from codelet.frontends.terminal.show.console import OutputConsole
+from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
@@ -243,17 +247,26 @@ async def test_a_preview_is_made_only_for_a_person_and_before_what_writes(tmp_pa
         )
 
 
-async def test_what_a_tool_does_that_says_nothing_of_it_is_asked_with_its_arguments(tmp_path: Path) -> None:
-    async def act(context: ToolContext, progress: Progress, *, how: str) -> ToolOutput:
+async def test_what_a_tool_does_that_says_nothing_of_it_is_asked_with_all_its_arguments(tmp_path: Path) -> None:
+    async def act(context: ToolContext, progress: Progress, *, how: str, content: str = "") -> ToolOutput:
         """Act."""
         return ToolOutput("done")
 
-    person = Person(Answer(False))
-    box = toolbox(tmp_path, Policy(tmp_path), person.ask)
-    box.add(tool(act, touches=None))
-    await call(box, "act", how="gently")
-    (question,) = person.asked
-    assert (question.touches, question.shown, question.asks) == ((), "act how=gently", "")
+    arguments = {"how": "gently\x1b[8m", "content": "delete\neverything"}
+    for title in (None, lambda arguments: "create an issue"):
+        person = Person(Answer(False))
+        box = toolbox(tmp_path, Policy(tmp_path), person.ask)
+        box.add(tool(act, touches=None) if title is None else tool(act, touches=None, title=title))
+        await call(box, "act", **arguments)
+        (question,) = person.asked
+        head, _, rest = question.shown.partition("\n")
+        assert (question.touches, question.asks) == ((), "")
+        assert head == ("act" if title is None else "act create an issue")
+        assert json.loads(rest) == arguments and rest.count("\n") == 3 and "\x1b" not in rest
+        rows = [row.plain for row in body_rows(question, Renderer(OutputConsole(file=io.StringIO(), width=60)))]
+        assert all(
+            any(value in row for row in rows) for value in ('"how": "gently', "everything", '"content": "delete')
+        )
 
 
 async def test_a_person_may_be_asked_about_what_is_no_call(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def _told_by_head(question: Question) -> bool:
 
 def _subject(question: Question) -> list[tuple[str, str]]:
     """The subject of a call that has no diff: signs and lines that it would remove and add, or its arguments."""
-    arguments = question.arguments
+    arguments = question.arguments if any(touch.kind == "write" for touch in question.touches) else {}
     lines: list[tuple[str, str]] = []
     edits = arguments.get("edits")
     for edit in edits if isinstance(edits, list) else ():
