@@ -319,9 +319,9 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
         ("exec", "-p"), ("exec 'fix the tests'", "-p"), ("exec --full-auto hi", "-p"), ("chat", "session"),
         ("init", "/init"), ("config set model x", "config.toml"), ("-c", "--continue"), ("-c hi", "--continue"),
         ("--continue", "FILE"), ("--continue -p hi", "FILE"), ("--resume", "--continue"), ("--yolo", "--mode auto"),
-        ("--print hi", "-p"), ("--permission-mode plan", "--plan"), ("--full-auto hi", "--mode auto"),
+        ("--print hi", "-p PROMPT"), ("--permission-mode plan", "--plan"), ("--full-auto hi", "--mode auto"),
         ("--dangerously-skip-permissions -p hi", "--yes"), ("-a never hi", "--mode"), ("--vim", "--edit-mode"),
-        ("--ask-for-approval never hi", "--mode"), ("--allowedTools Bash -p hi", "--allow"), ("-C dir hi", "cd"),
+        ("--ask-for-approval never hi", "--mode"), ("--allowedTools Bash -p hi", "--allow RULE"), ("-C dir hi", "cd"),
         ("--sandbox workspace-write hi", "--mode"), ("-p hi --approval-mode=yolo", "--mode"),
     ],
 )  # fmt: skip

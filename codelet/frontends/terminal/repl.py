@@ -376,9 +376,9 @@ class Repl:
         return self.pastes.expand(text).startswith("![")
 
     def _say_why_prompt(self, text: str) -> None:
-        """Say that a pasted line did not act."""
+        """Say that a line did not act, as it was pasted or begins with a space."""
         if "\n" not in text and (self._is_shell(text) or self._is_fact(text)):
-            self.screen.note(f"sent to the model, as the {text[0]} was pasted; type it to use it")
+            self.screen.note(f"sent to the model: a {text[0]} acts only if you type it first in the line")
 
     def _shell(self, text: str) -> UserShell:
         from codelet.frontends.terminal.user_shell import UserShell
