@@ -303,7 +303,7 @@ class ChosenValues:
                 raw = file.read(_LARGEST_FILE + 1)
             if len(raw) > _LARGEST_FILE:
                 raise UsageError(f"{path}: is larger than {_LARGEST_FILE >> 10} KiB, which no settings are")
-            found = tomllib.loads(raw.decode("utf-8"))
+            found = tomllib.loads(raw.decode("utf-8-sig"))
         except RecursionError:
             raise UsageError(f"{path}: is nested too deep") from None
         except (OSError, ValueError) as error:  # what is no TOML, and digits without end

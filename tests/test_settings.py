@@ -267,3 +267,9 @@ def test_a_default_is_a_value_that_the_setting_takes(name: str):
     setting = SETTINGS[name]
     if setting.default is not None:
         assert setting.parse(setting.default) == setting.default
+
+
+def test_a_byte_order_mark_is_no_part_of_a_settings_file(places):
+    write_user(places, "\ufeffmax_turns = 4\n")
+    write_project(places, '\ufeffmodel = "openai/project"\n')
+    assert (load(places).max_turns, load(places).model) == (4, "openai/project")

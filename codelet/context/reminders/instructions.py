@@ -8,6 +8,7 @@ name says that it holds secrets.
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import stat
@@ -96,8 +97,9 @@ def _legible(text: str) -> str:
 
 
 def instruction_file(folder: Path) -> Path | None:
-    """A folder's instruction file: CLAUDE.md, else AGENTS.md."""
-    return next((folder / name for name in NAMES if _is_regular(folder / name)), None)
+    """A folder's instruction file: CLAUDE.md, or AGENTS.md if that holds no text."""
+    found = [folder / name for name in NAMES if _is_regular(folder / name)]
+    return next((path for path in found if len(found) == 1 or _head_of(path).strip()), None)
 
 
 def user_folders() -> list[Path]:
@@ -192,10 +194,13 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _head_of(path: Path) -> str:
-    """A file's text, or as much of it as is let in."""
+    """A file's text, in UTF-8 or with a mark in UTF-16, or as much of it as is let in."""
     try:
         with path.open("rb") as file:
-            text = file.read(_FILE_LIMIT + 1).decode("utf-8", "replace").removeprefix("\ufeff")
+            raw = file.read(2 * _FILE_LIMIT + 4)
+        wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = raw.decode("utf-16", "replace") if wide else raw[: _FILE_LIMIT + 1].decode("utf-8", "replace")
+        text = text.removeprefix("\ufeff")
     except OSError:
         return ""
     if len(text) <= _FILE_LIMIT:

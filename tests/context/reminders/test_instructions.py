@@ -50,6 +50,21 @@ def test_claude_md_comes_before_agents_md(tree: Path):
     assert "from AGENTS" not in text_in(tree)
 
 
+@pytest.mark.parametrize("empty", ["", " \n\n", "\ufeff"])
+def test_an_empty_claude_md_hides_no_agents_md(tree: Path, empty: str):
+    (tree / "CLAUDE.md").write_text(empty)
+    (tree / "AGENTS.md").write_text("Never deploy.")
+    assert "Never deploy." in (Instructions(tree).text() or "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_a_file_in_utf_16_is_read(tree: Path, encoding: str):
+    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
+    (tree / "CLAUDE.md").write_bytes(mark + "Nie veröffentlichen.".encode(encoding))
+    told = Instructions(tree).text() or ""
+    assert "\n\nNie veröffentlichen." in told
+
+
 def test_user_root_and_the_folders_down_to_the_workspace_in_order(tree: Path, home: Path):
     repositories.write(home, {".claude/CLAUDE.md": "the user's"})
     repositories.write(
