@@ -179,10 +179,13 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
     names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     if not any(os.environ.get(name) for name in names):
         return None
-    from urllib.request import getproxies, proxy_bypass  # slow to import
+    if exceptions := os.environ.get("no_proxy") or os.environ.get("NO_PROXY"):
+        from codelet.providers.addresses.no_proxy import goes_direct
 
-    if proxy_bypass(f"{url.hostname}:{port_of(url)}"):
-        return None
+        if goes_direct(url.hostname or "", port_of(url), exceptions):
+            return None
+    from urllib.request import getproxies  # slow to import
+
     proxies = getproxies()
     address = proxies.get(url.scheme) or proxies.get("all", "")
     proxy = http_address(address if "//" in address else f"http://{address}")
