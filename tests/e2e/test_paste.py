@@ -158,6 +158,31 @@ def test_a_paste_while_a_turn_runs_goes_to_the_model(codelet: Codelet, planted: 
     assert not planted.exists()
 
 
+@pytest.mark.parametrize("entered", [True, False])
+def test_a_paste_that_a_stopped_turn_gives_back_is_a_prompt(codelet: Codelet, planted: Path, entered: bool) -> None:
+    def script(_: Any) -> Step:
+        waits = Call("c1", "bash", {"command": "sleep 600"})
+        return Reply(calls=[waits]) if len(codelet.server.requests) == 1 else Reply("Answered.")
+
+    codelet.server.script = script
+    with codelet.terminal("--yes") as terminal:
+        terminal.line("hello")
+        terminal.wait_for("sleep 600")
+        terminal.type(paste("!touch planted"))
+        terminal.wait_for("!touch planted")
+        if entered:
+            terminal.key("enter")
+            terminal.wait_for("queued")
+        terminal.settle(0.1)
+        terminal.key("esc")
+        terminal.wait_for(STATUS)
+        terminal.settle()
+        terminal.key("enter")
+        asked(terminal, codelet, 2)
+    assert "!touch planted" in said(codelet)
+    assert not planted.exists()
+
+
 def test_lines_that_come_at_once_run_nothing(codelet: Codelet, planted: Path) -> None:
     with codelet.terminal() as terminal:
         terminal.type("first\r!touch planted\r# planted\rlast\r")
