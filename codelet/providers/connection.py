@@ -180,7 +180,7 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
     if not any(os.environ.get(name) for name in names):
         return None
     if exceptions := os.environ.get("no_proxy") or os.environ.get("NO_PROXY"):
-        from codelet.providers.addresses.no_proxy import goes_direct
+        from codelet.system.no_proxy import goes_direct
 
         if goes_direct(url.hostname or "", port_of(url), exceptions):
             return None
