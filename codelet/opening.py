@@ -29,7 +29,7 @@ from codelet.safety.verdict import Ask
 from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.system.text import valid_unicode
 from codelet.tools import select_tools
-from codelet.tools.tool import ToolContext
+from codelet.tools.tool import ToolContext, in_memory
 
 if TYPE_CHECKING:
     from codelet.context.attachments import Person
@@ -117,6 +117,7 @@ async def session_from(
         system = _system_prompt(settings, required)
         providers = [provider, *standing_by]
         session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
+        _check_rules(session, settings)
         session.upkeep.required = required
         if resumed is not None:
             from codelet.export.recorder import restore
@@ -126,6 +127,22 @@ async def session_from(
         await _close_opened(session, attached, provider, safeguards)
         raise
     return session, resumed
+
+
+def _check_rules(session: Session, settings: Settings) -> None:
+    """Raise UsageError for a rule with a path or a command for a tool that has neither: it could never match.
+
+    Of a tool that is not there yet nothing is known, so that its rules are taken as they are.
+    """
+    if not (settings.allow or settings.ask or settings.deny):
+        return
+    from codelet.safety.rules import parse_rule
+
+    without = {tool.name for tool in session.tools if tool.touches in (None, in_memory)}
+    for text in (*settings.allow, *settings.ask, *settings.deny):
+        rule = parse_rule(text)
+        if rule.body is not None and rule.tool in without:
+            raise UsageError(f"bad rule {text!r}: {rule.tool} has no path and no command; write {rule.tool!r}")
 
 
 async def _close_opened(

@@ -478,3 +478,18 @@ async def test_what_was_attached_is_closed_if_opening_fails(options: dict[str, A
     ends = [each for each in done if each.startswith("closed")]
     assert sorted(ends) == [each.replace("attached", "closed") for each in done if each.startswith("attached")]
     assert len(ends) == (2 if how == "attach" else 3)
+
+
+@pytest.mark.parametrize("which", ["allow", "ask_rules", "deny"])
+async def test_a_rule_that_can_never_match_is_wrong(options: dict[str, Any], which: str):
+    async def act() -> str:
+        """Act."""
+        return "done"
+
+    for each in (count_words, tool(act, touches=None)):
+        for rule, wrong in ((f"{each.name}(x *)", True), (each.name, False), ("later__tool(x)", False)):
+            try:
+                async with open_session(**options, extra_tools=[each], **{which: [rule]}):
+                    assert not wrong, rule
+            except UsageError as error:
+                assert wrong and each.name in str(error), rule
