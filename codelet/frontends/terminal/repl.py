@@ -392,11 +392,15 @@ class Repl:
 
     async def show_resumed(self, note: str) -> None:
         """Show where a conversation from a file was left: the last prompt and answer, the plan, and then the note."""
+        from rich.text import Text
+
         from codelet.frontends.terminal.show.last_turn import show_last_turn
 
         show_last_turn(self.screen.renderer, self.session.messages, self.session.mask)
         if self.log.carried is not None and self.log.carried.plan and "plan" in self.session.commands:
+            self.screen.say(Text())
             self.screen.text(await self.session.run_command("plan"))
+        self.screen.say(Text())
         self.screen.note(note)
 
     def _part(self) -> None:
