@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from codelet.context.reminders import PlacementChoice
     from codelet.extensions.event_log import Level
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
     from codelet.providers.protocol import Effort
     from codelet.safety.sandbox import Use
     from codelet.safety.verdict import Mode
+    from codelet.zones import PlacementChoice
 
 
 ONE_SHOT = Group("one shot")

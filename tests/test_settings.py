@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import pytest
 
-from codelet.context.reminders import PlacementChoice
 from codelet.errors import UsageError
 from codelet.extensions.builtin import turned_on
 from codelet.frontends.arguments import build_parser
@@ -19,6 +18,7 @@ from codelet.safety.sandbox import Use
 from codelet.safety.verdict import Mode
 from codelet.setting_kinds import user_settings_file
 from codelet.settings import SETTINGS, Settings, load_settings
+from codelet.zones import PlacementChoice
 from tests.support.repo import write
 
 

@@ -19,7 +19,7 @@ from codelet.messages import Message, kind_of, newest_prompt
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.loop.conversation import Parts
+    from codelet.conversation import Parts
 
 
 def reduced_size(budget: Budget, at: int | None) -> int:

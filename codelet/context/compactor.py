@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codelet.context.compaction.archive import Archive, Archived
     from codelet.context.pins import Pins
     from codelet.context.tiers import Tiers
-    from codelet.loop.conversation import Conversation, Parts
+    from codelet.conversation import Conversation, Parts
 
 
 _PINNED = "message {number} is pinned: /unpin {number}, then {what}"

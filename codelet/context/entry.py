@@ -21,7 +21,7 @@ from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
     from codelet.context.compaction.archive import ShownRange
-    from codelet.loop.conversation import Conversation
+    from codelet.conversation import Conversation
 
 LARGEST_TEXT = 256 * 1024
 _LARGEST_PIECE = 64_000

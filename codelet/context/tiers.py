@@ -33,7 +33,7 @@ from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.context.compaction.archive import Archive
-    from codelet.loop.conversation import Parts
+    from codelet.conversation import Parts
 
 # A compaction by hand aims at the usual size if that leaves at most so much of a conversation; else at a relative one.
 _FAR_PERCENT = 85

@@ -16,7 +16,7 @@ from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.context.tokens.counter import ExactCounter
-    from codelet.loop.conversation import Parts
+    from codelet.conversation import Parts
 
 CACHE_LIFETIME = 300.0
 """Seconds after which a provider's prompt cache counts as gone."""

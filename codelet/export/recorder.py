@@ -15,6 +15,7 @@ from typing import Any
 from codelet import events
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
+from codelet.conversation import Conversation
 from codelet.export.document import (
     CompactionMark,
     HistoryEntry,
@@ -26,7 +27,6 @@ from codelet.export.document import (
 )
 from codelet.export.session_context import ExtensionKeys, interruption_of, receipt_of, restore_context
 from codelet.export.snapshot import Snapshot, no_stats
-from codelet.loop.conversation import Conversation
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.context import CacheWatch, ContextWindow
+from codelet.conversation import Conversation
 from codelet.errors import LimitReached, SpendingLimit
-from codelet.loop.conversation import Conversation
 from codelet.providers.facts import ModelFacts
 from codelet.record import Record
 from codelet.usage import Usage

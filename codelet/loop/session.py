@@ -26,14 +26,13 @@ from codelet.context import (
     Renewal,
 )
 from codelet.context.entry import LONGEST_KEPT
-from codelet.context.reminders import Placement, PlacementChoice
 from codelet.context.reminders.sources import own_sources
 from codelet.context.tokens import estimate_text
+from codelet.conversation import Checkpoint, Conversation, Messages
 from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.builtin import Builtin
 from codelet.loop.approvals import Approvals
-from codelet.loop.conversation import Checkpoint, Conversation, Messages
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import BegunTurn, OpenTurn, Standby, end_of, run_turn
@@ -47,9 +46,11 @@ from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool, ToolContext
 from codelet.usage import Usage
+from codelet.zones import Placement, PlacementChoice
 
 if TYPE_CHECKING:
     from codelet.context.asked import Size
+    from codelet.context.relations.session_files import SessionFiles
     from codelet.context.rows import ContextRow
 
 _Events = AsyncGenerator[events.Event, None]
@@ -64,6 +65,7 @@ class Session:
     """
 
     _closed = False
+    _files: SessionFiles | None = None
     watch: Callable[[events.Event], object] = staticmethod(lambda event: None)
 
     def __init__(
@@ -283,6 +285,7 @@ class Session:
         """Forget the conversation; usage and cost go on. Raises UsageError while a turn runs."""
         self._turn_in_hand.check_idle()
         self.conversation.clear()
+        self._files = None
         self._toolbox.context.seen.clear()
         self.touched.clear()
         self.compactor.forget()
@@ -325,6 +328,15 @@ class Session:
 
         self.upkeep.server = self.upkeep.server or AskedServer(self)
         self.upkeep.server.begin()
+
+    @property
+    def files(self) -> SessionFiles:
+        """The files that were read and changed, as a graph; made when it is first asked for."""
+        if self._files is None:
+            from codelet.context.relations.session_files import SessionFiles
+
+            self._files = SessionFiles()
+        return self._files
 
     def context(self) -> list[ContextRow]:
         """What the next request would carry, entry by entry, with estimates."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from weakref import ref
 
 from codelet import events, prompt
+from codelet.conversation import Conversation
 from codelet.errors import LimitReached, ProviderError, UsageError
-from codelet.loop.conversation import Conversation
 from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
-from codelet.context.reminders import Placement
 from codelet.context.tokens import estimate_text
+from codelet.conversation import Conversation
 from codelet.errors import ProviderError
 from codelet.extensions.base import Extension, offered_by
-from codelet.loop.conversation import Conversation
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Message, user
 from codelet.providers.protocol import Request
 from codelet.system.text import valid_unicode
 from codelet.tools.tool import Tool
+from codelet.zones import Placement
 
 if TYPE_CHECKING:
     from codelet.loop.asked_server import AskedServer

@@ -31,7 +31,7 @@ from codelet.context import CompactionOptions, Compactor, ContextWindow
 from codelet.context.compaction.parsing import normalise
 from codelet.context.tokens import estimate_message
 from codelet.context.tokens.budget import Budget
-from codelet.loop.conversation import Conversation
+from codelet.conversation import Conversation
 from codelet.messages import unpaired
 
 Message = dict[str, Any]

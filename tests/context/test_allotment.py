@@ -7,7 +7,7 @@ import pytest
 from codelet.context import ContextWindow
 from codelet.context.allotment import beyond, category_sizes, conversation_targets, reduced_size, refused_limit
 from codelet.context.tokens.budget import Budget, Shares
-from codelet.loop.conversation import Conversation
+from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, reminder, segment, user
 from codelet.usage import Usage
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from codelet import events
 from codelet.context.compaction.archive import text_in
 from codelet.context.compaction.reduction import reduction
-from codelet.loop.conversation import Parts
+from codelet.conversation import Parts
 from codelet.loop.session import Session
 from codelet.messages import unpaired
 from tests.context.conftest import Open

@@ -9,7 +9,7 @@ from codelet.context.asked import Size
 from codelet.context.pins import Pins
 from codelet.context.tiers import Tiers
 from codelet.context.tokens.budget import Budget
-from codelet.loop.conversation import Conversation
+from codelet.conversation import Conversation
 from codelet.messages import assistant, user
 
 BUDGET, BESIDE = Budget(100_000, user_limit=40_000), 1_000

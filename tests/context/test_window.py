@@ -5,7 +5,7 @@ from __future__ import annotations
 from codelet.context import ContextWindow
 from codelet.context.tokens.budget import Budget
 from codelet.context.window import CacheWatch, Growth
-from codelet.loop.conversation import Conversation
+from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, user
 from codelet.usage import Usage
 

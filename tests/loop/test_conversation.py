@@ -15,12 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
-from codelet.context.reminders import NESTED, Placement, Zones
+from codelet.conversation import Conversation, Parts
 from codelet.events import Interrupted, Reminder
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.loop.conversation import Conversation, Parts
 from codelet.loop.session import Session
 from codelet.messages import (
     Message,
@@ -36,6 +35,7 @@ from codelet.messages import (
     user,
     with_kinds,
 )
+from codelet.zones import NESTED, Placement, Zones
 from tests.context.scripted import ScriptedProvider, compactions, fill, session_of, turn
 from tests.support.amount import amount
 

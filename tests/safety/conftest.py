@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from codelet import events, prompt
+from codelet.conversation import Conversation
 from codelet.extensions.base import Guard
 from codelet.loop.calls import CallRunner
-from codelet.loop.conversation import Conversation
 from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.messages import tool_result
 from codelet.safety import Policy

@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any
 
-from codelet.context.reminders import Zones, sources
+from codelet.context.reminders import sources
+from codelet.zones import Zones
 from tests.support.server import Recorded
 
 _VOLATILE = {one.name for one in vars(sources).values() if getattr(one, "zone", "") == "tail" and hasattr(one, "name")}

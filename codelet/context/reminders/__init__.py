@@ -23,29 +23,20 @@ Their ledger has each type's text, its tokens, what it has cost so far, and its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import events, prompt
 from codelet.context.tokens import estimate_message, estimate_text
 from codelet.errors import CodeletError
-from codelet.messages import Message, is_momentary, reminder, reminder_type
+from codelet.messages import reminder_type
 from codelet.record import Record
+from codelet.zones import NESTED, Zones, is_withdrawn
 
 if TYPE_CHECKING:
-    from codelet.loop.conversation import Conversation, Parts
+    from codelet.conversation import Conversation, Parts
 
 Zone = Literal["head", "tail"]
-Placement = Literal["tail", "append", "prepend"]
-"""Where changing reminders go: last in each request, appended once when they change, or in front with all others."""
-PlacementChoice = Literal["auto", "tail", "append", "prepend"]
-"""The same as a user chooses it; `auto` is `append` for models that need an unchanged prefix, else `tail`."""
-
-HEAD = ("environment", "claudeMd")
-RESERVED = ("plan", "facts", "tasks")
-NESTED = ("nestedClaudeMd",)
-VOLATILE = ("gitStatus", "tokenStatus")
-PREPENDED = ("claudeMd", "environment")
 
 
 class Source:
@@ -86,130 +77,12 @@ class Source:
         """The turn is over: nothing is looked at any more."""
 
 
-class Zones(Record):
-    """The types of reminders in the order in which they stand. `more_head` and `more_tail` are those of extensions.
-
-    `momentary` are the types whose texts are of the moment.
-    """
-
-    more_head: tuple[str, ...] = ()
-    more_tail: tuple[str, ...] = ()
-    momentary: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, sources: Iterable[Source]) -> Zones:
-        """The zones with what these sources have beside codelet's own types."""
-        known, own = list(sources), Zones()
-        more = [source for source in known if source.name not in own.types]
-        head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
-        return cls(tuple(head), tuple(tail), frozenset(source.name for source in known if source.momentary))
-
-    @property
-    def head(self) -> tuple[str, ...]:
-        """Those in front of the conversation."""
-        return (*HEAD, *self.more_head)
-
-    @property
-    def tail(self) -> tuple[str, ...]:
-        """Those behind it."""
-        return (*RESERVED, *self.more_tail, *NESTED, *VOLATILE)
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.head, *self.tail)
-
-    @property
-    def prepended(self) -> tuple[str, ...]:
-        """Those in front where the volatile ones stand there too."""
-        return (*PREPENDED, *self.more_head, *RESERVED, *self.more_tail, *VOLATILE)
-
-    def parts_of(self, messages: Sequence[Message]) -> tuple[int, int]:
-        """Where the conversation begins and ends in a list that holds reminders: those around it are not its."""
-        types, tail, last = self.types, self.tail, len(messages)
-        while last > 0 and reminder_type(messages[last - 1]) in tail:
-            last -= 1
-        first = 0
-        while first < last and reminder_type(messages[first]) in types:
-            first += 1
-        return first, last
-
-
-def renewed(
-    zone: tuple[str, ...],
-    texts: Mapping[str, str | None],
-    own: Sequence[Message],
-    other: Sequence[Message],
-    momentary: Collection[str] = (),
-) -> tuple[tuple[Message, ...], tuple[Message, ...], list[events.Event]]:
-    """The reminders at a zone's own end of the list and at the other, brought up to date; an event for each change.
-
-    `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
-    named stays as it is. What stands at the other end of the list, as another placement left it, moves. Those of the
-    types in `momentary` are marked so.
-    """
-    here, there = _of(zone, own), _of(zone, other)
-    wanted: list[Message] = []
-    changes: list[events.Event] = []
-    for kind in zone:
-        old = here.get(kind, there.get(kind))
-        message = _renewed(kind, old, texts[kind], momentary=kind in momentary) if kind in texts else old
-        if message is not None:
-            wanted.append(message)
-        if message is not old or kind in there:
-            changes.append(_change(kind, old, message))
-    rest = [message for message in own if reminder_type(message) not in zone]
-    kept = [message for message in other if reminder_type(message) not in zone]
-    return (*wanted, *rest), tuple(kept), changes
-
-
-def appended(
-    texts: Mapping[str, str | None], messages: Iterable[Message], zones: Zones
-) -> tuple[list[Message], list[events.Event]]:
-    """What to append to a list so that the newest reminder of each type has the text in `texts`; an event for each.
-
-    An empty text or None says that the type's last text no longer applies.
-    """
-    newest = {kind: message for message in messages if (kind := reminder_type(message)) is not None}
-    new: list[Message] = []
-    changes: list[events.Event] = []
-    for kind in (kind for kind in zones.types if kind in texts):
-        text, old = texts[kind], newest.get(kind)
-        if not text and (old is None or is_withdrawn(old)):
-            continue
-        plain = prompt.as_reminder(kind, text or prompt.NO_LONGER)
-        content = prompt.as_reminder(kind, prompt.FROM_HERE.format(text=text)) if text else plain
-        if old is not None and old["content"] in (plain, content):
-            continue
-        new.append(reminder(kind, content, momentary=kind in zones.momentary))
-        known = None if old is None or is_withdrawn(old) else old
-        changes.append(_change(kind, known, new[-1] if text else None))
-    return new, changes
-
-
-def is_withdrawn(message: Message) -> bool:
-    """Whether a reminder only says that its type no longer applies."""
-    kind = reminder_type(message)
-    return kind is not None and message["content"] == prompt.as_reminder(kind, prompt.NO_LONGER)
-
-
-def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message]:
-    """The reminders of a zone among these messages, by type."""
-    return {kind: message for message in messages if (kind := reminder_type(message)) is not None and kind in zone}
-
-
-def _renewed(kind: str, old: Message | None, text: str | None, *, momentary: bool) -> Message | None:
-    if not text:
-        return None
-    content = prompt.as_reminder(kind, text)
-    same = old is not None and old["content"] == content and is_momentary(old) == momentary
-    return old if same else reminder(kind, content, momentary=momentary)
-
-
-def _change(kind: str, old: Message | None, new: Message | None) -> events.Event:
-    if new is None:
-        return events.Reminder(kind, "removed", 0)
-    return events.Reminder(kind, "added" if old is None else "replaced", estimate_text(new["content"] or ""))
+def zones_of(sources: Iterable[Source]) -> Zones:
+    """Return the zones with the types of these sources in addition to codelet's own."""
+    known, own = list(sources), Zones()
+    more = [source for source in known if source.name not in own.types]
+    head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
+    return Zones(tuple(head), tuple(tail), frozenset(source.name for source in known if source.momentary))
 
 
 class ReminderRow(Record):
@@ -234,7 +107,7 @@ class ReminderLedger:
     """
 
     def __init__(self, sources: Sequence[Source] = ()) -> None:
-        self.zones = Zones.of(sources)
+        self.zones = zones_of(sources)
         self.sourced = frozenset(source.name for source in sources)
         self.at_first = frozenset(source.name for source in sources if source.off)
         self.quiet = frozenset(source.name for source in sources if source.quiet)
@@ -391,7 +264,8 @@ class Renewal:
 
     def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[events.Event]:
         notes, self._notes = self._notes, []
-        return [*notes, *self._conversation.renew(head, tail)]
+        changes = self._conversation.renew(head, tail)
+        return [*notes, *(events.Reminder(each.kind, each.change, estimate_text(each.text)) for each in changes)]
 
 
 async def _done(source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:

@@ -102,7 +102,7 @@ def ranks_of(session: Session) -> Ranks:
 
     async def ranks(typed: str) -> Points:
         messages, root = list(session.messages), str(session.workspace)
-        relations = await asyncio.to_thread(lambda: session.conversation.files.of(messages, typed, root))
+        relations = await asyncio.to_thread(lambda: session.files.of(messages, typed, root))
         return lambda path: relations.bearing(path).total
 
     return ranks

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.reminders import Placement, Zones
 from codelet.context.reminders.git_status import GitStatus
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
 from codelet.safety import Policy
+from codelet.zones import Placement, Zones
 from tests.support import repo as repositories
 from tests.support.bodies import messages_of, stable_prefix
 from tests.support.program import processes_with

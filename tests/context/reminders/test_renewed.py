@@ -9,7 +9,7 @@ from codelet.context.reminders import ReminderLedger, ReminderRow, renewed
 from codelet.context.reminders.instructions import Instructions
 from codelet.context.reminders.sources import NestedClaudeMd
 from codelet.context.tokens import estimate_message, estimate_text
-from codelet.loop.conversation import Parts
+from codelet.conversation import Parts
 from codelet.messages import Message, reminder, user
 from codelet.tools.touched import Touched
 

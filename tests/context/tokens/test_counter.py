@@ -12,7 +12,7 @@ from codelet.context import ContextWindow
 from codelet.context.tokens import exact
 from codelet.context.tokens.budget import Budget
 from codelet.context.tokens.counter import ExactCounter, exact_size, has_own_encoding
-from codelet.loop.conversation import Conversation
+from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, tool_call, user
 from codelet.usage import Usage
 

@@ -19,9 +19,9 @@ from codelet.system.text.typed import whole_number
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.conversation import Checkpoint
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
-    from codelet.loop.conversation import Checkpoint
 
 What = Literal["both", "conversation", "files"]
 

@@ -12,16 +12,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import is_
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import Protocol, overload
 
 from codelet import prompt
-from codelet.context.reminders import NESTED, Placement, Zones, appended, renewed
-from codelet.events import Event, Interrupted
+from codelet.events import Interrupted
 from codelet.messages import Message, Picture, kind_of, reminder_type, tool_result, unpaired, with_kinds
 from codelet.record import Record
-
-if TYPE_CHECKING:
-    from codelet.context.relations.session_files import SessionFiles
+from codelet.zones import NESTED, Placement, ReminderChange, Zones, appended, renewed
 
 _MOST_CHECKPOINTS = 50
 _PREPENDED = "--reminders prepend renews it each turn"
@@ -154,7 +151,6 @@ class Conversation(Parts):
         "_appended",
         "_begun",
         "_checkpoints",
-        "_files",
         "_watches",
         "call_ids",
         "interruption",
@@ -177,21 +173,11 @@ class Conversation(Parts):
         self._begun = False
         """Whether an answer has come to the list as it begins now: then its head stays as it was sent."""
         self._checkpoints: deque[Checkpoint] = deque(maxlen=_MOST_CHECKPOINTS)
-        self._files: SessionFiles | None = None
 
     @property
     def appended(self) -> Sequence[Message]:
         """The reminders in the body, known without a walk through it."""
         return self._appended
-
-    @property
-    def files(self) -> SessionFiles:
-        """The files that were read and changed, as a graph; made when it is first asked for."""
-        if self._files is None:
-            from codelet.context.relations.session_files import SessionFiles
-
-            self._files = SessionFiles()
-        return self._files
 
     def snapshot(self) -> Parts:
         """The list as it is now, for whoever works on it elsewhere: O(list), no copy of any message."""
@@ -233,9 +219,9 @@ class Conversation(Parts):
         for watch in self._watches:
             watch.list_changed(why, body=True)
 
-    def renew(self, head: Texts, tail: Texts) -> list[Event]:
-        """Bring reminders up to date; gives an event for each change. Types that are not named stay as they are."""
-        changes: list[Event] = []
+    def renew(self, head: Texts, tail: Texts) -> list[ReminderChange]:
+        """Bring reminders up to date and return what changed. Types that are not named stay as they are."""
+        changes: list[ReminderChange] = []
         if self.placement == "append":
             self.body += self.tail
             self._appended += self.tail
@@ -287,13 +273,11 @@ class Conversation(Parts):
     def clear(self) -> None:
         """Forget everything."""
         self._checkpoints.clear()
-        self._files = None
         self._become(Parts(), "the conversation was cleared")
 
     def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self._checkpoints.clear()
-        self._files = None
         taken = Parts.of(messages, self.zones)
         self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self._become(taken, "the conversation was cleared")
