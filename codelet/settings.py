@@ -121,7 +121,7 @@ class Settings(Record):
     vendors: tuple[Vendor, ...] = _row((), own_vendors, by=(USER_FILE,))
     aliases: tuple[tuple[str, str], ...] = _row((), own_aliases, by=(USER_FILE,))
     connect_timeout: float = _row(15.0, amount)
-    first_token_timeout: float = _row(300.0, amount)
+    first_token_timeout: float = _row(900.0, amount)
     chunk_timeout: float = _row(120.0, amount)
     retries: int = _row(4, count_or_zero)
     budget: int | None = _row(

@@ -14,6 +14,7 @@ from codelet.providers.protocol import (
     DroppedChunk,
     FinishChunk,
     FinishReason,
+    OpenedChunk,
     ReasoningChunk,
     TextChunk,
     ToolCallChunk,
@@ -94,6 +95,7 @@ class MessageDecoder:
                 return [BlockChunk("tool_use"), call]
             case "thinking" | "redacted_thinking":
                 self._thinking, self._thoughts = dict(block), []
+                return [OpenedChunk()]
             case "text":
                 return [BlockChunk("text"), *([TextChunk(as_text(block["text"]))] if block.get("text") else ())]
         return []

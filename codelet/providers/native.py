@@ -21,6 +21,7 @@ from codelet.providers.protocol import (
     LONGEST_ORIGIN,
     Chunk,
     FinishChunk,
+    OpenedChunk,
     ProviderOptions,
     Request,
     UsageChunk,
@@ -237,6 +238,9 @@ class NativeProvider(ABC):
             try:
                 async with aclosing(json_events(response.body())) as events:
                     async for chunk in self._chunks(events):
+                        if isinstance(chunk, OpenedChunk):
+                            response.opened()
+                            continue
                         if not isinstance(chunk, UsageChunk):
                             response.heard()
                         bound = isinstance(chunk, FinishChunk) and self.prefix_bound and self.checks_prefix

@@ -18,6 +18,7 @@ from codelet.providers.protocol import (
     ExtraChunk,
     FinishChunk,
     FinishReason,
+    OpenedChunk,
     ReasoningChunk,
     RefusalChunk,
     TextChunk,
@@ -91,7 +92,7 @@ class ResponseDecoder:
     def _begun(self, index: int, item: dict[str, Any]) -> list[Chunk]:
         self._given[index] = 0
         if item.get("type") != "function_call":
-            return []
+            return [OpenedChunk()]
         self._calls = True
         return [ToolCallChunk(index=index, id=_call_id(item), name=as_text(item.get("name")))]
 

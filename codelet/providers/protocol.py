@@ -59,6 +59,10 @@ class BlockChunk(Record):
     kind: Literal["text", "tool_use"]
 
 
+class OpenedChunk(Record):
+    """A block of the answer has begun whose pieces come later, such as hidden reasoning. A wire keeps it to itself."""
+
+
 class DroppedChunk(Record):
     """How many blocks of earlier reasoning the server left out of the request, because they were not valid there."""
 
@@ -129,6 +133,7 @@ Chunk = (
     TextChunk
     | ReasoningChunk
     | BlockChunk
+    | OpenedChunk
     | DroppedChunk
     | ExtraChunk
     | RefusalChunk
@@ -160,7 +165,7 @@ class Deadlines(Record, kw_only=True):
     """Time limits of one request in seconds."""
 
     connect: float = 15.0
-    first_token: float = 300.0
+    first_token: float = 900.0
     between_chunks: float = 120.0
 
 

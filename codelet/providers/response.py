@@ -49,10 +49,11 @@ def can_be_kept(connection: Connection) -> bool:
 class Response:
     """A response whose headers have arrived; `body()` yields the rest.
 
-    Its reader calls `heard` for each piece of the answer. Until the first piece the deadline for the first token
-    counts, whatever else the server sends: many send their headers at once and only then read a long prompt. After that
-    the same deadline counts from piece to piece, besides the shorter one for bytes of any kind: while a model writes a
-    long argument, some servers send nothing but keep-alives for minutes.
+    Its reader calls `heard` for each piece of the answer, and `opened` when a block begins whose pieces come later.
+    Until the first byte of the body the deadline for the first token counts from the request: many servers send their
+    headers at once and only then read a long prompt. From then on the same deadline counts again, from the first byte,
+    from each piece and from each block that begins: a model may think for minutes while the server sends nothing but
+    keep-alives. Between the pieces of a block the shorter deadline for bytes of any kind counts as well.
     """
 
     def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
@@ -63,10 +64,16 @@ class Response:
         self._connection = connection
         self._deadlines = deadlines
         self._first_until = first_until
+        self._begun = False
 
     def heard(self) -> None:
         """Note that what was read last was a piece of the answer."""
         self._heard = True
+
+    def opened(self) -> None:
+        """Note that a block of the answer has begun: its first piece may take as long as the first token."""
+        self._heard, self._since, self._begun = False, None, True
+        self._first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
 
     async def body(self) -> AsyncIterator[bytes]:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
@@ -78,6 +85,8 @@ class Response:
                 event = await self._next_event()
             if isinstance(event, h11.Data):
                 data, event = _with_what_is_there(self._connection, event)
+                if not self._begun:
+                    self.opened()
                 yield data
                 if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
                     await asyncio.sleep(0)
@@ -105,13 +114,18 @@ class Response:
         if self._heard:
             self._since, self._heard = now, False
         if self._since is None:
-            return await _first_event(self._connection, self._first_until, self._deadlines)
+            if not self._begun:
+                return await _first_event(self._connection, self._first_until, self._deadlines)
+            return await _next_event(self._connection, self._first_until, _only_signs(self._deadlines.first_token))
         silence = self._deadlines.between_chunks
         most = max(silence, self._deadlines.first_token)
         if now + silence <= self._since + most:
             return await _next_event(self._connection, now + silence, f"no data for {silence:g} seconds")
-        late = f"nothing but signs of life for {most:g} seconds"
-        return await _next_event(self._connection, self._since + most, late)
+        return await _next_event(self._connection, self._since + most, _only_signs(most))
+
+
+def _only_signs(seconds: float) -> str:
+    return f"nothing but signs of life for {seconds:g} seconds"
 
 
 async def _first_event(connection: Connection, until: float, deadlines: Deadlines) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -13,7 +14,8 @@ from codelet.providers import open_provider
 from codelet.providers.litellm_bridge import LiteLLMProvider
 from codelet.providers.protocol import LARGEST_ANSWER, MOST_CALLS, Deadlines, TextChunk, ToolCallChunk
 from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
-from tests.support.raw import RawServer, read_request
+from tests.support.fake_clock import timed
+from tests.support.raw import Handler, RawServer, read_request
 from tests.support.script import Body, Call, Insert, Reply
 from tests.support.server import ModelServer
 
@@ -77,6 +79,107 @@ async def test_signs_of_life_bridge_a_pause_that_is_longer_than_between_bytes(mo
         await provider.close()
     assert joined(chunks)["text"] == "begunbegun"
     assert "finish marker" in str(error), "the server closed it; no limit passed"
+
+
+OPENED = {
+    "openai/responses/scripted": [
+        {"type": "response.created", "response": {}},
+        {"type": "response.in_progress", "response": {}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning", "id": "rs_1"}},
+    ],
+    "openai/scripted": [],
+    "anthropic/claude-sonnet-4-5": [
+        {"type": "message_start", "message": {"usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+    ],
+}
+"""How an answer begins whose model thinks for long, without any of its text."""
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+
+def lines(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+async def answered(model: str, serve: Handler) -> tuple[str, str]:
+    """The text and the error of the answer of a server that runs in this very loop, with the default deadlines."""
+    serving: list[asyncio.Task[None]] = []
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(asyncio.ensure_future(serve(reader, writer)))
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    provider = open_provider(model, options(f"http://127.0.0.1:{port}/v1", deadlines=Deadlines()))
+    chunks, error = await collect_until_error(provider)
+    await provider.close()
+    for task in serving:
+        task.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
+    server.close()
+    return joined(chunks)["text"], str(error)
+
+
+async def thought(model: str, alive: bytes, *, before: float, seconds: float) -> tuple[str, str]:
+    """The text of an answer, and its error, whose server reads for `before` seconds and then thinks for `seconds`.
+
+    Meanwhile it sends a sign of life every 10 s. It runs in this very loop, whose clock jumps.
+    """
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD)
+        try:
+            await asyncio.sleep(before)  # clock: a fake one
+            writer.write(lines(*OPENED[model]) + alive)
+            for _ in range(int(seconds // 10)):
+                await asyncio.sleep(10)  # clock: a fake one
+                writer.write(alive)
+            writer.write(TEXTS[model])
+        finally:
+            writer.close()
+
+    return await answered(model, serve)
+
+
+@every_wire
+@pytest.mark.parametrize("sign", ["comments", "pings"])
+def test_a_model_may_think_for_the_whole_limit_after_it_has_begun(sign: str, model: str):
+    (text, error), passed = timed(thought(model, SIGNS[sign], before=600, seconds=890))
+    assert text == "begun", error
+    assert 1_490 <= passed < 1_500
+
+
+@every_wire
+def test_a_model_that_only_ever_shows_signs_of_life_is_given_up(model: str):
+    (text, error), passed = timed(thought(model, SIGNS["comments"], before=5, seconds=10_000))
+    assert text == ""
+    assert "signs of life" in error
+    assert 900 <= passed < 910
+
+
+@every_wire
+def test_a_server_that_says_nothing_is_given_up_after_the_first_limit(model: str):
+    (_, error), passed = timed(thought(model, SIGNS["comments"], before=5_000, seconds=0))
+    assert "no token within" in error
+    assert 900 <= passed < 910
+
+
+@pytest.mark.parametrize("model", [model for model, opened in OPENED.items() if opened])
+def test_a_block_that_begins_behind_a_text_may_take_long_in_silence(model: str):
+    """Hidden reasoning between two texts: no byte comes for longer than what is waited between pieces."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        again = {**OPENED[model][-1], "output_index": 1, "index": 1}
+        writer.write(HEAD + TEXTS[model] + lines(again))
+        await asyncio.sleep(600)  # clock: a fake one
+        writer.write(TEXTS[model])
+        writer.close()
+
+    (text, error), passed = timed(answered(model, serve))
+    assert text == "begunbegun", error
+    assert 600 <= passed < 610
 
 
 @each_way
