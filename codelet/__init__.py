@@ -16,6 +16,7 @@ __all__ = [
     "Question",
     "Result",
     "Session",
+    "SessionView",
     "Source",
     "Tool",
     "ToolError",
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from codelet.context.reminders import Source
     from codelet.errors import CodeletError, ToolError, UsageError
     from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
+    from codelet.extensions.session_view import SessionView
     from codelet.loop.session import Session
     from codelet.safety.verdict import Answer, Question, Touch, Verdict
     from codelet.tools.tool import Tool, ToolOutput, tool
@@ -49,6 +51,7 @@ _MODULES = {
     "errors": "CodeletError ToolError UsageError",
     "context.reminders": "Source",
     "extensions.base": "Command ExportPart Extension Guard GuardedCall",
+    "extensions.session_view": "SessionView",
     "safety.verdict": "Answer Question Touch Verdict",
     "loop.session": "Session",
     "tools.tool": "Tool ToolOutput tool",

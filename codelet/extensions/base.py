@@ -1,8 +1,7 @@
 """Extensions: what a part may bring to a session, each of it optional, and what it may use of that session.
 
 An extension brings tools, reminders, guards that stand before and after each call, commands, and a key of the export.
-It is given to `Session(extensions=…)`; nothing is looked for elsewhere. Where a session is handed over it is a
-`codelet.loop.session.Session`; that module imports this one, so it cannot be named in the types here.
+It is given to `Session(extensions=…)`; nothing is looked for elsewhere. `SessionView` is what it may use of a session.
 """
 
 from __future__ import annotations
@@ -21,6 +20,8 @@ from codelet.tools.tool import Arguments, Tool, ToolOutput, copied
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from codelet.extensions.session_view import SessionView
 
 Noted = Literal["verdict", "approval", "change", "execution"]
 
@@ -204,7 +205,7 @@ class Command(Record):
 
     name: str
     help: str
-    run: Callable[[Any, str], Awaitable[str]]
+    run: Callable[[SessionView, str], Awaitable[str]]
     arguments: str = ""
 
 
@@ -280,8 +281,8 @@ class Extension:
         """The keys of the export that it keeps: `part`, unless it says more."""
         return () if self.part is None else (self.part,)
 
-    def attach(self, session: Any) -> None:
-        """The session that it serves, a `Session`, once, before its first turn."""
+    def attach(self, session: SessionView) -> None:
+        """The session that it serves, once, before its first turn."""
 
     def status(self) -> str:
         """A few words for the row below the prompt, asked for again and again; nothing where there is nothing."""

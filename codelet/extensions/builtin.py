@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codelet.extensions.narrator import Narrator
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
-    from codelet.loop.toolbox import Safeguards
+    from codelet.extensions.session_view import SafeguardsView, SessionView
     from codelet.safety.audit.log import AuditLog
 
 _MADE_BY_IT = "it"
@@ -53,7 +53,7 @@ class Builtin:
     """
 
     def __init__(
-        self, safeguards: Safeguards, compactor: Compactor, entry: Entry, *, chosen: bool, has_tools: bool
+        self, safeguards: SafeguardsView, compactor: Compactor, entry: Entry, *, chosen: bool, has_tools: bool
     ) -> None:
         """`chosen` says that the user chose the tools, `has_tools` that the model has any."""
         recall: Offered = "when needed" if chosen else "always"
@@ -163,7 +163,7 @@ def _machine(*, told: bool) -> Late:
     return Late(make, commands={"env": about}, reminder="machine", momentary=True, at_once=told)
 
 
-def file_history(session: Any) -> ChangeLog:
+def file_history(session: SessionView) -> ChangeLog:
     """What the calls of a session changed."""
     return next(each for each in session.extensions if isinstance(each, LateFileHistory)).history.log
 
@@ -179,10 +179,10 @@ class NarratorWhenNeeded(Extension):
         self._facts = facts
         self._brought: Narrator | None = None
         self._held: HeldValues | None = None
-        self._session: Any = None
+        self._session: SessionView
         self._compactions = 0
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Tell the compactor who would tell a narrative."""
         self._session = session
 

@@ -13,13 +13,16 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from codelet import __version__, events
 from codelet.errors import CodeletError, UsageError
 from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
 from codelet.safety.opener import open_named
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import SessionView
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -43,7 +46,8 @@ class EventLog(Extension, Guard):
         self._told = False
         self._begun = self._turn_begun = time.monotonic()
         self._requests, self._waited = 0, 0.0
-        self._session: Any = None
+        self._session: SessionView
+        self._follows = False
         self._file = _opened(path)
 
     @classmethod
@@ -51,9 +55,9 @@ class EventLog(Extension, Guard):
         """The log in the file that the settings name."""
         return cls(workspace / settings.log, settings.log_level)
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Follow the session's events."""
-        self._session = session
+        self._session, self._follows = session, True
         session.watch = self.see
         self._write("info", "session_start", version=__version__, model=session.provider.model, process=os.getpid())
 
@@ -105,7 +109,7 @@ class EventLog(Extension, Guard):
 
     async def close(self) -> None:
         """Write the end. Raises CodeletError where something is missing and nobody was told yet."""
-        if self._session is not None:
+        if self._follows:
             self._see_request()
             meter = self._session.meter
             self._write(

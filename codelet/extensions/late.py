@@ -20,6 +20,7 @@ from codelet.tools.tool import Arguments, Preview, Progress, Tool, ToolContext, 
 if TYPE_CHECKING:
     from codelet.extensions.file_history import FileHistory
     from codelet.extensions.plans import Plans
+    from codelet.extensions.session_view import SessionView
     from codelet.extensions.tasks import Tasks
 
 
@@ -47,7 +48,7 @@ class Late(Extension, Guard):
         saves: bool = False,
     ) -> None:
         self._make = make
-        self._session: Any = None
+        self._session: SessionView
         self._awake: Extension | None = None
         self.commands = tuple(
             Command(name, about, partial(self._command, name), arguments)
@@ -78,7 +79,7 @@ class Late(Extension, Guard):
             self._awake.attach(self._session)
         return self._awake
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Keep the session for the extension."""
         self._session = session
         if self._at_once:
@@ -124,7 +125,7 @@ class Late(Extension, Guard):
         if self._awake is not None:
             await self._awake.close()
 
-    async def _command(self, name: str, session: Any, argument: str) -> str:
+    async def _command(self, name: str, session: SessionView, argument: str) -> str:
         command = next(each for each in self.wake().commands if each.name == name)
         return await command.run(session, argument)
 

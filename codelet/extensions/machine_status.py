@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet.context.reminders import Source
 from codelet.context.reminders.sources import Environment
@@ -15,6 +15,7 @@ from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.context.reminders import ReminderLedger
+    from codelet.extensions.session_view import SessionView
 
 _MACHINE = "The machine at the start of this turn: {state}."
 
@@ -35,9 +36,9 @@ class Machine(Extension, Source):
         self.commands = (Command("env", "the machine and the workspace", self._shown),)
         self._told = told
         self._line: str | None = None
-        self._session: Any = None
+        self._session: SessionView
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """The session that it serves."""
         self._session = session
 
@@ -50,7 +51,7 @@ class Machine(Extension, Source):
         """The line, as of the turn's start."""
         return self._line
 
-    async def _shown(self, session: Any, argument: str) -> str:
+    async def _shown(self, session: SessionView, argument: str) -> str:
         """The surroundings as they are now, and all that there is to see of the machine."""
         state = await asyncio.to_thread(machine_state, session.workspace)
         rows = [await Environment(session.workspace, lambda: session.permissions).text()]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension
@@ -19,6 +19,7 @@ from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.context.narrative import Breaker
+    from codelet.extensions.session_view import MeterView, SessionView
 
 TRY_LIMIT = 30.0
 _LARGEST = 3_000
@@ -44,9 +45,9 @@ class Narrator(Extension):
         self._ahead: tuple[list[Message], asyncio.Task[str]] | None = None
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
-        self._meter: Any
+        self._meter: MeterView
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Speak for the session's compactor, at the session's cost."""
         session.compactor.narrator = self
         self._provider, self._request, self._meter = lambda: session.provider, session.upkeep.request, session.meter

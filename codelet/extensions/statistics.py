@@ -9,11 +9,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.context.reminders import Source
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Noted
 from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import SessionView
 
 _TOOL_FAILS = (
     "{name} has failed or was refused {count} times in a row ({missed} of {all} calls in this session). Do not repeat "
@@ -77,7 +80,7 @@ class Statistics(Extension, Guard, Source):
         self.commands = (Command("stats", "counts, failures and seconds of calls and requests", self._shown),)
         self._parts = (Metrics(self), ApprovalHistory(self))
         self._clock = clock
-        self._session: Any = None
+        self._session: SessionView
         self._in_a_row: dict[str, int] = {}
         self.by_tool: dict[str, dict[str, float]] = {}
         self.approvals: deque[dict[str, Any]] = deque(maxlen=_MOST_APPROVALS)
@@ -89,7 +92,7 @@ class Statistics(Extension, Guard, Source):
         """The figures, and the history of approvals."""
         return self._parts
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """The session whose requests it tells of."""
         self._session = session
 
@@ -184,7 +187,7 @@ class Statistics(Extension, Guard, Source):
         figures = self._of(name)
         figures[what] = round(figures[what] + more, 3)
 
-    async def _shown(self, session: Any, argument: str) -> str:
+    async def _shown(self, session: SessionView, argument: str) -> str:
         """The figures as a table."""
         total = self.totals()
         requests = int(total["requests"])

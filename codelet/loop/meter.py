@@ -126,6 +126,10 @@ class Meter:
         self._doubted = False
         self._handoffs: list[events.Handoff] = []
 
+    def limit_turns(self, most: int | None) -> None:
+        """Allow at most `most` requests in a turn from now on."""
+        self.limits = self.limits.replace(max_turns=most)
+
     @property
     def out_of_time(self) -> str:
         """What the time limit says once it has passed."""

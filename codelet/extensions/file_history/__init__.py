@@ -8,13 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.extensions.file_history.change_log import ChangeLog, KeptChange, RanCommand
 from codelet.extensions.file_history.place_state import look, missing_folders
 from codelet.tools.files import printable
 from codelet.tools.tool import ToolOutput
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import SessionView
 
 
 class FileHistory(Extension, Guard):
@@ -23,17 +26,17 @@ class FileHistory(Extension, Guard):
     def __init__(self, log: ChangeLog | None = None) -> None:
         self.guards = (self,)
         self.log = ChangeLog() if log is None else log
-        self._session: Any = None
+        self._session: SessionView
         self._running: dict[str, int] = {}
         self._told = 0
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Keep the session: its turns number the prompts."""
         self._session = session
 
     async def starting(self, call: GuardedCall) -> None:
         """Keep what stands at the places that the call writes, or note that it may write anywhere."""
-        now, turn = time.time(), int(self._session.turns)
+        now, turn = time.time(), self._session.turns
         places = _written(call, self._session.workspace)
         if places:
             self._running[call.id] = number = self.log.next_call()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet.errors import CodeletError, ToolError
 from codelet.extensions.memory.fact import LONGEST_FACT, normal, plain
 
 if TYPE_CHECKING:
     from codelet.extensions.memory.remembering import Facts
+    from codelet.extensions.session_view import SessionView
 
 MOST_OFFERED = 10
 """Values in one question."""
@@ -32,7 +33,7 @@ class HeldValues:
     is kept.
     """
 
-    def __init__(self, session: Any, facts: Callable[[], Facts]) -> None:
+    def __init__(self, session: SessionView, facts: Callable[[], Facts]) -> None:
         self._session = session
         self._facts = facts
         self._refused: set[str] = set()

@@ -6,7 +6,7 @@ The tool stands in `extensions/late.py`: nothing here is imported before the fir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
@@ -15,6 +15,9 @@ from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, as_exporte
 from codelet.extensions.plans.plan_command import edited
 from codelet.safety.verdict import Verdict
 from codelet.tools.tool import Arguments, Preview, ToolOutput
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import SessionView
 
 _PLAN_KEPT = "[{done} of {count} done]"
 _PLAN_MARKS = (
@@ -60,7 +63,7 @@ class Plans(Extension, Source, ExportPart):
         self._carried: tuple[Checklist | None, Any] = (None, None)
         self._explained = False
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Learn whether somebody can approve a plan."""
         self._can_approve = lambda: session.ask is not None or session.policy.yes
 
@@ -125,7 +128,7 @@ class Plans(Extension, Source, ExportPart):
         """The plan, where the user is to approve it. Raises ToolError where there is none in the call."""
         return Preview(self._parsed(arguments.get("plan", "")).text(), "go by this plan")
 
-    async def command(self, session: Any, argument: str) -> str:
+    async def command(self, session: SessionView, argument: str) -> str:
         """What /plan says: the plan, after the change that the words want."""
         if argument == "approve":
             if not self.planning:
@@ -143,10 +146,10 @@ class PlanFirst(Extension, Guard):
 
     def __init__(self) -> None:
         self.guards = (self,)
-        self._session: Any = None
+        self._session: SessionView
         self._plans: Plans | None = None
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Begin to plan."""
         self._session = session
         held = (getattr(each, "plans", None) for each in session.extensions)

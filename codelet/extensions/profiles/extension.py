@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
@@ -13,7 +13,7 @@ from codelet.safety.verdict import Verdict
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
-    from codelet.loop.meter import Limits
+    from codelet.extensions.session_view import SessionView
 
 _NONE = "none"
 
@@ -35,15 +35,16 @@ class Profiles(Extension, Guard, ExportPart):
         self._named = named
         self._profile = chosen
         self._notes: list[str] = []
-        self._session: Any = None
+        self._session: SessionView
         self._system = ""
-        self._limits: Limits
+        self._most: int | None = None
         self._yes = False
 
-    def attach(self, session: Any) -> None:
+    def attach(self, session: SessionView) -> None:
         """Take from the session what the profile that it begins with does not leave it."""
         self._session = session
-        self._system, self._limits, self._yes = session.upkeep.system, session.meter.limits, session.policy.yes
+        self._system, self._yes = session.upkeep.system, session.policy.yes
+        self._most = session.meter.limits.max_turns
         if self._profile is not None:
             self._use(self._profile)
 
@@ -85,8 +86,7 @@ class Profiles(Extension, Guard, ExportPart):
             session.cache.list_changed("the profile was switched", body=False)
         session.upkeep.instruct(system)
         session.upkeep.offer_only(None if profile is None else profile.permitted_tools)
-        most = self._limits.max_turns
-        session.meter.limits = self._limits.replace(max_turns=most if profile is None else profile.steps(most))
+        session.meter.limit_turns(self._most if profile is None else profile.steps(self._most))
         confirms = profile is not None and profile.autonomy_mode == "confirm"
         session.policy.yes = self._yes and not confirms
         if profile is not None:
@@ -94,7 +94,7 @@ class Profiles(Extension, Guard, ExportPart):
             if self._yes and confirms:
                 self._notes.append(f"profile {profile.name}: it asks before each change, so --yes answers nothing")
 
-    async def _shown(self, session: Any, argument: str) -> str:
+    async def _shown(self, session: SessionView, argument: str) -> str:
         if argument == _NONE:
             self._named = True
             self._use(None)

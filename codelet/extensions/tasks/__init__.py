@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
@@ -17,6 +17,9 @@ from codelet.extensions.tasks.background import BackgroundTask, EarlierTask, Kno
 from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
 from codelet.safety.sandbox import Sandbox
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import SessionView
 
 _TOP_IS_SETTLED = (
     "[without a repository here, a command in the background can write what stood in the workspace when it began, and "
@@ -135,7 +138,7 @@ class Tasks(Extension, Source, ExportPart):
     def _free_id(self) -> str:
         return str(max((int(name) for name in self._known if name.isdecimal()), default=0) + 1)
 
-    async def command(self, session: Any, argument: str) -> str:
+    async def command(self, session: SessionView, argument: str) -> str:
         """What /tasks says. Raises UsageError."""
         verb, _, name = argument.rpartition(" ")
         if not argument:

@@ -1,0 +1,186 @@
+"""What an extension may use of the session that it serves, as types; nothing imports it while codelet runs.
+
+`codelet.loop.session.Session` satisfies `SessionView`: mypy checks that where a session attaches its extensions. The
+other protocols are the session's parts that live above the extensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from codelet import events
+from codelet.context import CacheWatch, Compactor, ReminderLedger
+from codelet.conversation import Messages
+from codelet.messages import Message
+from codelet.providers.protocol import Provider, Request
+from codelet.safety import Policy
+from codelet.safety.audit.log import AuditLog
+from codelet.safety.sandbox import Sandbox
+from codelet.safety.secrets import Masker
+from codelet.safety.verdict import Ask
+from codelet.usage import Usage
+
+
+class SessionView(Protocol):
+    """One session. `watch` is called with each event, unmasked."""
+
+    watch: Callable[[events.Event], object]
+
+    @property
+    def workspace(self) -> Path: ...
+    @property
+    def turns(self) -> int:
+        """The number of prompts so far."""
+
+    @property
+    def messages(self) -> Messages: ...
+    @property
+    def extensions(self) -> Sequence[object]:
+        """The extensions of the session, this one included."""
+
+    @property
+    def provider(self) -> Provider:
+        """The provider that answers now."""
+
+    @property
+    def policy(self) -> Policy: ...
+    @property
+    def ask(self) -> Ask | None:
+        """How the user is asked, or None."""
+
+    @property
+    def approvals(self) -> ApprovalsView: ...
+    @property
+    def permissions(self) -> str:
+        """What commands may do, in the line that the model gets."""
+
+    @property
+    def safeguards(self) -> SafeguardsView: ...
+    @property
+    def meter(self) -> MeterView: ...
+    @property
+    def compactor(self) -> Compactor: ...
+    @property
+    def cache(self) -> CacheWatch: ...
+    @property
+    def reminders(self) -> ReminderLedger: ...
+    @property
+    def upkeep(self) -> UpkeepView: ...
+    @property
+    def standby(self) -> StandbyView: ...
+
+    def mask(self, text: str) -> str:
+        """Return the text without secrets."""
+
+    def run_tool(self, name: str, arguments: dict[str, Any]) -> AsyncGenerator[events.Event, None]:
+        """Run a call of the user's between turns."""
+
+
+class ApprovalsView(Protocol):
+    """What decides on calls."""
+
+    async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
+        """Ask the user about something other than a call; True for a yes. `asks` names it in a few words."""
+
+
+class SafeguardsView(Protocol):
+    """What guards a session besides its policy."""
+
+    @property
+    def hides(self) -> Masker: ...
+    @property
+    def sandbox(self) -> Sandbox | None: ...
+    @property
+    def audit(self) -> AuditLog | None: ...
+
+
+class LimitsView(Protocol):
+    """The user's limits; None is no limit. `max_cost` is in US dollars."""
+
+    @property
+    def max_turns(self) -> int | None: ...
+    @property
+    def max_cost(self) -> float | None: ...
+
+
+class MeterView(Protocol):
+    """What the session has used. `waited` is in seconds, `spent_cost` in US dollars."""
+
+    @property
+    def limits(self) -> LimitsView: ...
+    @property
+    def requests(self) -> int: ...
+    @property
+    def retries(self) -> int: ...
+    @property
+    def waited(self) -> float: ...
+    @property
+    def spent(self) -> Usage: ...
+    @property
+    def spent_cost(self) -> float | None: ...
+
+    def limit_turns(self, most: int | None) -> None:
+        """Allow at most `most` requests in a turn from now on."""
+
+    def affords(self, output: int) -> bool:
+        """Return whether the limits leave room for a request with so many output tokens."""
+
+    def count_handoff(self, usage: Usage | None, written: int, *, prepared: bool) -> None:
+        """Count a request for a handoff; `written` is an estimate of its output tokens."""
+
+
+class UpkeepView(Protocol):
+    """What makes the requests."""
+
+    @property
+    def system(self) -> str: ...
+
+    def request(self, messages: Sequence[Message]) -> Request:
+        """Return a request with these messages."""
+
+    def instruct(self, system: str) -> None:
+        """Replace the system prompt."""
+
+    def offer_only(self, names: Collection[str] | None) -> None:
+        """Offer only the tools with these names, or all again."""
+
+
+class ModelChangeView(Protocol):
+    """A model that replaced another after failures."""
+
+    @property
+    def replaced(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+
+
+class CircuitView(Protocol):
+    """The circuit breaker of one model. `wait` is in seconds."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def failures(self) -> int: ...
+    @property
+    def wait(self) -> float: ...
+
+
+class RouteView(Protocol):
+    """The models that may answer."""
+
+    def circuits(self) -> Iterable[CircuitView]: ...
+
+
+class StandbyView(Protocol):
+    """Which models answer; there is a route after the first failure."""
+
+    @property
+    def route(self) -> RouteView | None: ...
+    @property
+    def changes(self) -> Sequence[ModelChangeView]: ...
