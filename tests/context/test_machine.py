@@ -151,7 +151,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def rewind(self) -> None:
-        self.reported |= self.session.rewind() is not None
+        self.reported |= self.session.rewind(unpin=True) is not None
 
     @rule(model=st.sampled_from(list(MODELS)))
     def switch(self, model: str) -> None:

@@ -16,7 +16,7 @@ from codelet import prompt
 from codelet.context import CompactionOptions
 from codelet.context.compaction import compact
 from codelet.conversation import Conversation, Parts
-from codelet.events import Interrupted, Reminder
+from codelet.events import Interrupted
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
@@ -209,10 +209,10 @@ def test_each_reminder_that_changes_is_told_in_front_and_behind():
     conversation = Conversation()
     conversation.append(user("one"))
     told = conversation.renew({"environment": "here"}, {"tokenStatus": "9 %"})
-    assert [event.name for event in told if isinstance(event, Reminder)] == ["environment", "tokenStatus"]
+    assert [change.kind for change in told] == ["environment", "tokenStatus"]
     assert conversation.renew({"environment": "here"}, {"tokenStatus": "9 %"}) == []
     told = conversation.renew({}, {"tokenStatus": "10 %"})
-    assert [event.name for event in told if isinstance(event, Reminder)] == ["tokenStatus"]
+    assert [change.kind for change in told] == ["tokenStatus"]
 
 
 def test_a_snapshot_tells_whether_the_body_is_still_the_same():

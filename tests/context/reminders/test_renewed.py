@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codelet import events, prompt
-from codelet.context.reminders import ReminderLedger, ReminderRow, renewed
+from codelet import prompt
+from codelet.context.reminders import ReminderLedger, ReminderRow
 from codelet.context.reminders.instructions import Instructions
 from codelet.context.reminders.sources import NestedClaudeMd
-from codelet.context.tokens import estimate_message, estimate_text
+from codelet.context.tokens import estimate_message
 from codelet.conversation import Parts
 from codelet.messages import Message, reminder, user
 from codelet.tools.touched import Touched
+from codelet.zones import ReminderChange, renewed
 
 ZONE = ("environment", "claudeMd")
 
@@ -22,17 +23,17 @@ def standing(kind: str, text: str) -> Message:
 
 def test_only_what_is_other_than_before_or_stands_elsewhere_is_a_change():
     here, there, other = standing("environment", "E"), standing("claudeMd", "C"), standing("tokenStatus", "T")
-    tokens = estimate_text(there["content"] or "")
+    text = there["content"] or ""
     same = {"environment": "E", "claudeMd": "C"}
     assert renewed(ZONE, same, [here, there], [other]) == ((here, there), (other,), [])
     assert renewed(ZONE, {}, [here], []) == ((here,), (), []), "nothing is said of what never stood there"
     moved = renewed(ZONE, same, [here], [there, other])
-    assert moved == ((here, there), (other,), [events.Reminder("claudeMd", "replaced", tokens)])
+    assert moved == ((here, there), (other,), [ReminderChange("claudeMd", "replaced", text)])
     assert moved[0][1] is there
     gone = renewed(ZONE, {"environment": "E", "claudeMd": ""}, [here], [there])
-    assert gone == ((here,), (), [events.Reminder("claudeMd", "removed", 0)])
+    assert gone == ((here,), (), [ReminderChange("claudeMd", "removed")])
     new = renewed(ZONE, same, [here], [])
-    assert new == ((here, there), (), [events.Reminder("claudeMd", "added", tokens)])
+    assert new == ((here, there), (), [ReminderChange("claudeMd", "added", text)])
 
 
 def test_a_row_shows_the_text_as_it_stands_what_was_sent_and_the_switch():
