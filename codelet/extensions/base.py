@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from codelet import prompt
 from codelet.context.reminders import Source
@@ -33,26 +33,27 @@ _STRICTNESS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 class GuardedCall(Record):
     """A call as guards see it. Each is given a copy of the arguments: to change that in place changes nothing.
 
-    `tool` is None where the model named one that does not exist. `verdict` is None until the call was judged. `ran`
-    says that its tool was run, to its end or to an error: the answer to a call that was not run says why.
+    `tool` is None where the model named one that does not exist. `touches` is what the call touches with these
+    arguments, None if that is not known, and `title` what it is about, for the user; see `with_arguments`. `verdict` is
+    None until the call was judged. `ran` says that its tool was run, to its end or to an error: the answer to a call
+    that was not run says why.
     """
 
     id: str
     name: str
     arguments: Arguments
     tool: Tool | None = None
+    touches: tuple[Touch, ...] | None = None
+    title: str = ""
     verdict: Verdict | None = None
     ran: bool = False
 
-    @property
-    def touches(self) -> tuple[Touch, ...] | None:
-        """What it touches; None where nobody knows."""
-        return None if self.tool is None else self.tool.touched(self.arguments)
-
-    @property
-    def title(self) -> str:
-        """What the call is about, for people."""
-        return "" if self.tool is None else self.tool.about(self.arguments)
+    def with_arguments(self, arguments: Arguments) -> Self:
+        """Return the call with other arguments, and with what its tool says of them: the tool is queried only here."""
+        if self.tool is None:
+            return self.replace(arguments=arguments)
+        touches, title = self.tool.touched(arguments), self.tool.about(arguments)
+        return self.replace(arguments=arguments, touches=touches, title=title)
 
     @property
     def described(self) -> str:
@@ -101,14 +102,13 @@ class Guards:
         self._guards = guards
         self._closing = closing
 
-    async def rewritten(self, call: GuardedCall) -> Arguments:
-        """The arguments as the guards want them. Raises ToolError where one refuses the call."""
-        arguments = call.arguments
+    async def rewritten(self, call: GuardedCall) -> GuardedCall:
+        """Return the call with the arguments that the guards want. Raises ToolError if one refuses the call."""
         for guard in self._guards:
             if type(guard).before is not Guard.before:
-                wanted = await _asked(guard, call.replace(arguments=copied(arguments)))
-                arguments = copied(wanted) if isinstance(wanted, dict) else arguments
-        return arguments
+                wanted = await _asked(guard, call.replace(arguments=copied(call.arguments)))
+                call = call.with_arguments(copied(wanted)) if isinstance(wanted, dict) else call
+        return call
 
     async def judged(self, call: GuardedCall) -> Verdict | None:
         """The strictest verdict of the guards on a call whose arguments are final, if one has one."""

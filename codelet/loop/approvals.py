@@ -74,20 +74,23 @@ class Approvals:
         self._asking = asyncio.Lock()
         self._waiting = 0
 
-    async def admit(self, call: GuardedCall, context: ToolContext, *, refusal: str = "") -> Admission:
-        """Judge a call whose arguments are final, and ask where that is due. Questions come one after the other.
+    async def admit(
+        self, call: GuardedCall, context: ToolContext, *, confines: bool = True, refusal: str = ""
+    ) -> Admission:
+        """Judge a call whose arguments are final, and ask if that is due. Questions come one after the other.
 
-        A guard's `refusal` of the arguments as they were sent stands.
+        `confines`: whether a sandbox works for its commands. A guard's `refusal` of the arguments as they were sent
+        is final.
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
-        touches = call.touches
-        verdict = self.policy.judge(call.name, touches)
+        verdict = self.policy.judge(call.name, call.touches, sandboxed=confines)
         refused = Verdict("deny", "execute", refusal) if refusal else None
         wanted = refused or await self.guards.judged(call.replace(verdict=verdict))
         if self._tightened(verdict, wanted).action != "ask":
             return await self._decide(call, self._tightened(verdict, wanted), context)
         async with self._in_turn():
-            verdict = self.policy.judge(call.name, touches)  # an "always" may have come in meanwhile
+            # An "always" may have come in while this waited.
+            verdict = self.policy.judge(call.name, call.touches, sandboxed=confines)
             return await self._decide(call, self._tightened(verdict, wanted), context)
 
     @asynccontextmanager

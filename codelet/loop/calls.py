@@ -23,7 +23,7 @@ from codelet.extensions.base import GuardedCall
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Picture, ToolCall
 from codelet.tools.call_forms import arguments_in
-from codelet.tools.tool import Progress, ToolContext, ToolOutput, copied
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
 State = Literal["waiting", "running", Status]
@@ -45,8 +45,8 @@ class FillIn(Protocol):
 
 
 class _Pending:
-    """One call on its way, `call` is what guards see of it. `problem` says why it cannot be run, `refusal` why a guard
-    wants it not to run, whatever its arguments are.
+    """One call on its way; `call` is what guards see of it. `problem` says why it cannot be run, `refusal` why a guard
+    wants it not to run, whatever its arguments are. `unread` is the text of arguments that are no JSON object.
     """
 
     def __init__(self, asked: ToolCall) -> None:
@@ -56,6 +56,7 @@ class _Pending:
         self.started = 0.0
         self.prepared = self.unusable = self.changes = False
         self.problem = self.refusal = self.recent = ""
+        self.unread: str | None = None
         self.result: events.ToolResult | None = None
 
     @property
@@ -174,9 +175,13 @@ class CallRunner:
             return
         item.prepared = True
         tool = self._toolbox.tool_named(item.name)
-        arguments = arguments_in(item.asked["function"]["arguments"])
+        written = item.asked["function"]["arguments"]
+        arguments = arguments_in(written)
         name = item.name if tool is None else tool.name  # rules and guards know it by this one
-        item.call = item.call.replace(name=name, tool=tool, arguments=arguments if isinstance(arguments, dict) else {})
+        sent = arguments if isinstance(arguments, dict) else {}
+        item.unread = None if isinstance(arguments, dict) else written
+        item.call = item.call.replace(name=name, tool=tool)
+        item.call = item.call.with_arguments(sent if tool is None else tool.understood(sent))
         if tool is None:
             names = ", ".join(self._toolbox.tools)
             item.problem = prompt.UNKNOWN_TOOL.format(name=item.name, names=names)
@@ -185,10 +190,9 @@ class CallRunner:
             bad = prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem)
             item.problem = prompt.CUT_ARGUMENTS if self._cut else bad
         else:
-            item.call = item.call.replace(arguments=tool.understood(arguments))
             try:
-                rewritten = await self._toolbox.guards.rewritten(item.call)
-                item.call = item.call.replace(arguments=tool.understood(rewritten))
+                item.call = await self._toolbox.guards.rewritten(item.call)
+                item.call = _settled_on(item.call, tool.understood(item.call.arguments))
             except ToolError as error:
                 item.refusal = str(error)
             return
@@ -217,10 +221,8 @@ class CallRunner:
 
     def _shown(self, item: _Pending) -> events.ToolCallStarted:
         """The call as people see it: with the arguments that it is to run with, or those that could not be read."""
-        written = item.asked["function"]["arguments"]
-        if not isinstance(arguments_in(written), dict):
-            return events.ToolCallStarted(id=item.id, name=item.name, arguments=written)
-        return events.ToolCallStarted(id=item.id, name=item.name, arguments=item.call.arguments, title=item.call.title)
+        arguments = item.call.arguments if item.unread is None else item.unread
+        return events.ToolCallStarted(id=item.id, name=item.name, arguments=arguments, title=item.call.title)
 
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
         """The call's result. An error that nobody expected is ours, but the model may go on."""
@@ -240,13 +242,14 @@ class CallRunner:
         item.started = time.monotonic()
         refusal = None
         try:
-            context = await self._ready(item)
-            admission = await self._toolbox.approvals.admit(item.call, context, refusal=item.refusal)
+            self._check(item)
+            context, confines = self._context(), await self._toolbox.confines(item.call.touches or ())
+            admission = await self._toolbox.approvals.admit(item.call, context, confines=confines, refusal=item.refusal)
             item.call, refusal = item.call.replace(verdict=admission.verdict), admission.refusal
             if refusal is not None:
                 given = ToolOutput(refusal, failed=True)
             else:
-                context = self._toolbox.admitted(context, admission.verdict)
+                context = self._toolbox.admitted(context, admission.verdict, confines=confines)
                 async with self._slots if item.runs_command else nullcontext():
                     given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:
@@ -257,17 +260,19 @@ class CallRunner:
         if given.lines is not None and item.result is not None and item.result.text == given.text:
             (self._known or self._toolbox.context).saw(given.lines)  # cut, masked or changed, it does not show them
 
-    async def _ready(self, item: _Pending) -> ToolContext:
-        """Check the arguments, which are final from here on; gives what the call is to run with."""
+    def _check(self, item: _Pending) -> None:
+        """Check the arguments, which are final from here on. Raises ToolError."""
         if item.problem:
             raise ToolError(item.problem)
         item.unusable = True
         assert item.call.tool is not None
-        item.call = item.call.replace(arguments=item.call.tool.checked(item.call.arguments))
+        item.call = _settled_on(item.call, item.call.tool.checked(item.call.arguments))
         item.unusable = False
-        ready = await self._toolbox.ready(item.call.touches or ())
-        known = self._known
-        return ready if known is None else ready.replace(seen=known.seen, lines=known.lines, outputs=known.outputs)
+
+    def _context(self) -> ToolContext:
+        """Return what a call is judged with, and runs with once it is admitted."""
+        context, known = self._toolbox.context, self._known
+        return context if known is None else context.replace(seen=known.seen, lines=known.lines, outputs=known.outputs)
 
     async def _run(self, item: _Pending, context: ToolContext, progress: Progress) -> ToolOutput:
         """Run a call that may run. Raises ToolError, also where its tool breaks."""
@@ -313,6 +318,12 @@ class CallRunner:
         if status != "refused":
             self._toolbox.guards.record("execution", item.call, status=status, seconds=round(seconds, 3))
         return seconds
+
+
+def _settled_on(call: GuardedCall, arguments: Arguments) -> GuardedCall:
+    """Return the call with these arguments; its tool is queried again only if they are other ones."""
+    same = arguments == call.arguments
+    return call.replace(arguments=arguments) if same else call.with_arguments(arguments)
 
 
 async def run_beside(

@@ -76,30 +76,32 @@ class Toolbox:
         plain = plain_name(name)
         return self.tools.get(plain) or self.tools.get(OTHER_TOOLS.get(plain.lower(), plain.lower()))
 
-    async def ready(self, touches: Sequence[Touch]) -> ToolContext:
-        """What a call that touches these is judged with. Raises ToolError where a sandbox is due and none works."""
-        policy, sandbox = self.approvals.policy, self.sandbox
-        if any(touch.kind == "run" for touch in touches):
-            if sandbox is not None and sandbox.use == "on" and any(touch.unconfined for touch in touches):
-                raise ToolError(prompt.NOT_UNCONFINED)
-            policy.sandboxed = sandbox is not None and sandbox.demanded(policy.mode) and await sandbox.works()
-        return self.context
+    async def confines(self, touches: Sequence[Touch]) -> bool:
+        """Return whether a sandbox works for the commands of a call that touches these.
 
-    def admitted(self, context: ToolContext, verdict: Verdict) -> ToolContext:
-        """What a call with this verdict runs with: confined, and a command that only reads without agents for keys."""
+        It is looked for before the first command. Raises ToolError if the user demands one and none works.
+        """
+        sandbox = self.sandbox
+        if sandbox is None or not sandbox.wanted:
+            return False
+        if all(touch.kind != "run" for touch in touches):
+            return sandbox.found is not None and sandbox.found.way is not None
+        if sandbox.use == "on" and any(touch.unconfined for touch in touches):
+            raise ToolError(prompt.NOT_UNCONFINED)
+        return await sandbox.works()
+
+    def admitted(self, context: ToolContext, verdict: Verdict, *, confines: bool) -> ToolContext:
+        """Return what a call with this verdict runs with: in its sandbox if one `confines` its commands.
+
+        A command that only reads runs without agents for keys.
+        """
         if verdict.tier == "read" and verdict.sandbox is not None:
             from codelet.system.process import child_environment, without_agents
 
             own = child_environment() if context.environment is None else context.environment
             context = context.replace(environment=without_agents(own))
-        return self.confined(context, verdict)
-
-    def confined(self, context: ToolContext, verdict: Verdict) -> ToolContext:
-        """What a call with this verdict is to run with: in the sandbox that its commands have to run in."""
-        if self.sandbox is None or not self.approvals.policy.sandboxed:
-            return context
-        kind = self.sandbox.kind(verdict.sandbox)
-        if kind is None:
+        kind = self.sandbox.kind(verdict.sandbox) if self.sandbox is not None and confines else None
+        if self.sandbox is None or kind is None:
             return context
         told = prompt.SANDBOXED_READ_ONLY if kind == "read-only" else prompt.SANDBOXED
         wrap = partial(self.sandbox.wrap, kind=kind)

@@ -33,10 +33,8 @@ _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
-    Rules apply in every mode, except that `read-only` denies every tool that writes files.
-    `sandboxed` says that commands run in a sandbox: only then does the mode `auto` run what is not read-only, and any
-    other mode more than the programs that can do nothing but read. A session sets it to what it finds before each
-    command. `kept` are files that nothing may write, whatever rule or mode says: the audit file, say.
+    Rules apply in every mode, except that `read-only` denies every tool that writes files. `kept` are files that
+    nothing may write, whatever rule or mode says: the audit file, say.
     Raises UsageError on a bad rule.
     """
 
@@ -49,13 +47,11 @@ class Policy:
         yes: bool = False,
         *,
         ask: Sequence[str] = (),
-        sandboxed: bool = True,
         kept: Sequence[Path] = (),
     ) -> None:
         self.workspace = workspace
         self.mode: Mode = mode
         self.yes = yes
-        self.sandboxed = sandboxed
         self.kept = frozenset(path.resolve() for path in kept)
         self.allow = _parsed(allow)
         self.deny = _parsed(deny)
@@ -78,22 +74,23 @@ class Policy:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""
         self.exact.add((command, parts))
 
-    def judge(self, tool: str, touches: Sequence[Touch] | None) -> Verdict:
-        """The verdict on a call of the tool by what it touches, before anybody is asked.
+    def judge(self, tool: str, touches: Sequence[Touch] | None, *, sandboxed: bool = True) -> Verdict:
+        """Return the verdict on a call of the tool by what it touches, before the user is asked.
 
-        No touches: nothing but this process's memory; None: nobody knows.
+        No touches: nothing but this process's memory; None: not known. `sandboxed`: whether a sandbox works for its
+        commands. Without one, only programs that can do nothing but read run without asking, in the mode `auto` too.
         """
         if touches:
-            verdict = _strictest([self._judge_touch(tool, touch) for touch in touches])
+            verdict = _strictest([self._judge_touch(tool, touch, sandboxed=sandboxed) for touch in touches])
         else:
             verdict = self._judge_other(tool, in_memory=touches is not None)
         if verdict.action == "ask" and self.yes:
             return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
 
-    def _judge_touch(self, tool: str, touch: Touch) -> Verdict:
+    def _judge_touch(self, tool: str, touch: Touch, *, sandboxed: bool) -> Verdict:
         if touch.kind == "run":
-            return self._judge_command(tool, touch.what, unconfined=touch.unconfined)
+            return self._judge_command(tool, touch, sandboxed=sandboxed)
         from codelet.safety.paths import PathVerdict, judge_path  # not needed before the first call
 
         if touch.own:
@@ -130,12 +127,12 @@ class Policy:
             return Verdict("ask", tier, f"{tool} changes {name}", suggestion=suggestion, lifted_by="auto-edit")
         return Verdict("allow", tier, found.reason)
 
-    def _judge_command(self, tool: str, command: str, *, unconfined: bool) -> Verdict:
+    def _judge_command(self, tool: str, touch: Touch, *, sandboxed: bool) -> Verdict:
         # The parser is loaded at the first command, not at the start.
         from codelet.safety.shell.script import judge_script
 
-        verdict = judge_script(command, self)
-        if unconfined and self.sandboxed and verdict.sandbox is not None:
+        verdict = judge_script(touch.what, self, sandboxed=sandboxed)
+        if touch.unconfined and sandboxed and verdict.sandbox is not None:
             verdict = Verdict("ask", "execute", "it asks to run outside the sandbox")
         if tool == _COVERING["run"] or verdict.action == "deny":
             return verdict

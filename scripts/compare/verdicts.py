@@ -32,6 +32,7 @@ _PROBE = """
 import json, sys
 from pathlib import Path
 from importlib import import_module
+from inspect import signature
 from codelet.tools import all_tools
 from codelet.tools.tool import Tool
 
@@ -48,23 +49,23 @@ Policy = first("codelet.safety", "codelet.safety.judge", "codelet.policy.judge")
 cases = first("codelet.frontends.commands.policy_cases", "codelet.policy.check")
 judge_cases, read_cases, workspace_of_cases = cases.judge_cases, cases.read_cases, cases.workspace_of_cases
 
-if "touches" in Tool.fields:
-    tools = {tool.name: tool for tool in all_tools()}
+tools = {tool.name: tool for tool in all_tools()} if "touches" in Tool.fields else {}
+state_is_argument = "sandboxed" in signature(Policy.judge).parameters
 
-    def judge(policy, name, arguments):
-        return policy.judge(name, tools[name].touches(arguments))
-else:
-
-    def judge(policy, name, arguments):
-        return policy.judge(name, arguments)
+def judge(policy, name, arguments, sandboxed=True):
+    touched = tools[name].touches(arguments) if tools else arguments
+    if state_is_argument:
+        return policy.judge(name, touched, sandboxed=sandboxed)
+    policy.sandboxed = sandboxed
+    return policy.judge(name, touched)
 
 given = json.load(sys.stdin)
 fields = ("action", "tier", "reason", "rule", "suggestion")
 told = {}
 with workspace_of_cases() as (workspace, outside):
     for number, (mode, rules, sandboxed, tool, arguments) in enumerate(given["calls"]):
-        policy = Policy(workspace, mode, rules["allow"], rules["deny"], ask=rules["ask"], sandboxed=sandboxed)
-        verdict = judge(policy, tool, arguments)
+        policy = Policy(workspace, mode, rules["allow"], rules["deny"], ask=rules["ask"])
+        verdict = judge(policy, tool, arguments, sandboxed)
         row = {name: getattr(verdict, name) for name in fields}
         shown = json.dumps([mode, tool, arguments], ensure_ascii=False)
         told[f"{number} {shown}"] = json.loads(json.dumps(row).replace(str(workspace), "WORKSPACE"))

@@ -198,6 +198,39 @@ async def test_no_copy_that_a_guard_keeps_reaches_the_call(open_session: Open) -
     assert json.loads(result.text) == {"to": "b", "words": ["x"]}
 
 
+async def test_a_tool_is_queried_once_for_each_arguments_of_a_call(open_session: Open, tmp_path: Path) -> None:
+    """As sent, as a guard rewrote them, and as they were checked; every later reader is given the same facts."""
+    queried: list[tuple[str, str]] = []
+    seen: list[tuple[tuple[Touch, ...] | None, str]] = []
+
+    def touches(arguments: Arguments) -> tuple[Touch, ...]:
+        queried.append(("touches", arguments["to"]))
+        return (Touch("run", f"mail {arguments['to']}"),)
+
+    def title(arguments: Arguments) -> str:
+        queried.append(("title", arguments["to"]))
+        return f"to {arguments['to']}"
+
+    class Reader(Asked):
+        async def starting(self, call: GuardedCall) -> None:
+            seen.append((call.touches, call.title))
+
+        async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+            seen.append((call.touches, call.title))
+            return output
+
+        def record(self, kind: str, call: GuardedCall, **facts: object) -> None:
+            seen.append((call.touches, call.title))
+
+    foreign = SEND.replace(touches=touches, title=title, check=lambda arguments: {**arguments, "to": "checked"})
+    rewriting = Reader(lambda call: {"to": "rewritten"} if call.verdict is None else None)
+    options: dict[str, Any] = {"tools": [foreign], "policy": Policy(tmp_path), "ask": Person().ask}
+    call, result = await sent_by(open_session, rewriting, arguments={"to": "sent"}, **options)
+    assert result.status == "done" and call.title == "to rewritten"
+    assert queried == [(part, to) for to in ("sent", "rewritten", "checked") for part in ("touches", "title")]
+    assert len(seen) == 5 and set(seen) == {((Touch("run", "mail checked"),), "to checked")}
+
+
 @pytest.mark.parametrize("policy", ["allow", "ask", "deny"])
 @pytest.mark.parametrize("wanted", ["allow", "ask", "deny"])
 async def test_a_guard_tightens_and_never_loosens(

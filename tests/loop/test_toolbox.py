@@ -70,14 +70,14 @@ async def test_where_every_command_is_to_be_confined_none_runs_outside(tmp_path:
     outside = [Touch("read", "a"), Touch("run", "ls", unconfined=True)]
     box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path, "on"))
     with pytest.raises(ToolError, match="it cannot run unconfined"):
-        await box.ready(outside)
-    assert await box.ready([RUN]) is box.context
-    await toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path)).ready(outside)
+        await box.confines(outside)
+    assert await box.confines([RUN])
+    assert await toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path)).confines(outside)
     with pytest.raises(ToolError, match=r"no sandbox works here \(nothing\)"):
-        await toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path, "on", works=False)).ready([RUN])
+        await toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path, "on", works=False)).confines([RUN])
 
 
-async def test_a_policy_counts_on_a_sandbox_that_works_and_on_no_other(tmp_path: Path) -> None:
+async def test_commands_are_confined_by_a_sandbox_that_works_and_by_no_other(tmp_path: Path) -> None:
     for sandbox, counts in (
         (None, False),
         (sandbox_of(tmp_path), True),
@@ -85,13 +85,11 @@ async def test_a_policy_counts_on_a_sandbox_that_works_and_on_no_other(tmp_path:
         (sandbox_of(tmp_path, "off"), False),
         (sandbox_of(tmp_path, works=False), False),
     ):
-        policy = Policy(tmp_path)
-        box = toolbox(tmp_path, policy, sandbox=sandbox)
-        policy.sandboxed = not counts
-        await box.ready([Touch("read", "a")])
-        assert policy.sandboxed is not counts, "a call that runs no command changes nothing"
-        await box.ready([Touch("read", "a"), RUN])
-        assert policy.sandboxed is counts
+        box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox)
+        assert await box.confines([Touch("read", "a"), RUN]) is counts
+    looked = Sandbox(tmp_path)
+    assert not await toolbox(tmp_path, Policy(tmp_path), sandbox=looked).confines([Touch("read", "a")])
+    assert looked.found is None, "a call that runs no command waits for no sandbox"
 
 
 @pytest.mark.parametrize(("use", "wanted", "kind"), [
@@ -101,13 +99,11 @@ async def test_a_policy_counts_on_a_sandbox_that_works_and_on_no_other(tmp_path:
 def test_a_call_runs_in_the_sandbox_of_its_verdict(
     tmp_path: Path, use: Use, wanted: SandboxKind | None, kind: SandboxKind | None
 ) -> None:
-    sandbox, policy = sandbox_of(tmp_path, use), Policy(tmp_path)
-    box = toolbox(tmp_path, policy, sandbox=sandbox)
+    sandbox = sandbox_of(tmp_path, use)
+    box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox)
     verdict = Verdict("allow", "read", "").replace(sandbox=wanted)
-    policy.sandboxed = False
-    assert box.confined(box.context, verdict) is box.context
-    policy.sandboxed = True
-    context = box.confined(box.context, verdict)
+    assert box.admitted(box.context, verdict, confines=False).wrap_command is None
+    context = box.admitted(box.context, verdict, confines=True)
     if kind is None:
         assert context is box.context
         return

@@ -237,7 +237,7 @@ def test_what_it_is_and_confines_by_use_and_by_what_was_found(tmp_path: Path) ->
             sandbox = Sandbox(tmp_path, use)
             sandbox.found = found
             assert sandbox.state == ("off" if use == "off" else way)
-            assert sandbox.demanded("ask") == (use != "off")
+            assert sandbox.wanted == (use != "off")
             assert sandbox.kind(None) == ("workspace" if use == "on" else None)
             assert sandbox.kind("read-only") == "read-only"
 
@@ -312,9 +312,8 @@ async def test_that_no_sandbox_works_is_told_once(tmp_path: Path) -> None:
 async def test_commands_are_judged_as_confined_only_where_they_are(tmp_path: Path, use: Use) -> None:
     sandbox = Sandbox(tmp_path, use)
     sandbox.found = Confinement("bubblewrap", "it works")
-    policy = Policy(tmp_path)
-    await toolbox(tmp_path, policy, sandbox=sandbox).ready([Touch("run", "ls")])
-    assert policy.sandboxed == (use == "auto")
+    box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox)
+    assert await box.confines([Touch("run", "ls")]) == (use == "auto")
 
 
 def test_the_model_is_told_what_confines_its_commands(tmp_path: Path) -> None:

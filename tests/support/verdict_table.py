@@ -96,7 +96,7 @@ class Bench:
     def __init__(self, workspace: Path, outside: Path) -> None:
         self._workspace = workspace
         self._places = {"⟨workspace⟩": workspace, "⟨outside⟩": outside, "⟨home⟩": workspace.parent / "users" / "me"}
-        self._here, self._nowhere = Policy(workspace, "auto-edit"), Policy(workspace, "auto-edit", sandboxed=False)
+        self._policy = Policy(workspace, "auto-edit")
         settings = [part for key, value in SETTINGS.items() for part in ("-c", f"{key}={value}")]
         self._standing = {
             "⟨variables⟩": "".join(f"{key}={value} " for key, value in ENVIRONMENT.items()),
@@ -110,12 +110,12 @@ class Bench:
         command = row.command
         for sign, place in self._places.items():
             command = command.replace(sign, str(place))
-        verdict = self._here.judge("bash", [Touch("run", command)])
+        verdict = self._policy.judge("bash", [Touch("run", command)])
         told = list(_told(verdict, command))
-        alone = self._nowhere.judge("bash", [Touch("run", command)])
+        alone = self._policy.judge("bash", [Touch("run", command)], sandboxed=False)
         if verdict.action == "ask" and alone.reason != verdict.reason:
             told.append(f"alone {alone.reason}")
-        if (runs := self._here.prepare(command)) != command:
+        if (runs := self._policy.prepare(command)) != command:
             for sign, text in self._standing.items():
                 runs = runs.replace(text, sign)
             told.append(f"runs {runs}")

@@ -21,8 +21,8 @@ def run_check(arguments: argparse.Namespace) -> int:
         raise UsageError("policy check takes a COMMAND or --cases FILE")
     sandboxed = arguments.check_sandbox != "off"
     if arguments.cases is None:
-        policy = Policy(Path.cwd(), arguments.check_mode or "ask", sandboxed=sandboxed)
-        verdict = policy.judge("bash", [Touch("run", arguments.shell_command)])
+        policy = Policy(Path.cwd(), arguments.check_mode or "ask")
+        verdict = policy.judge("bash", [Touch("run", arguments.shell_command)], sandboxed=sandboxed)
         print(_verdict_as_json(verdict) if arguments.json else _verdict_explained(arguments.shell_command, verdict))
         return EXIT_DONE
     judged: list[JudgedCase] = []

@@ -144,7 +144,7 @@ def _set_up(case: Case, workspace: Path, outside: Path) -> None:
 
 def _judge_action(case: Case, workspace: Path, mode: Mode, *, sandboxed: bool) -> JudgedCase:
     if case.kind == "shell":
-        verdict = Policy(workspace, mode, sandboxed=sandboxed).judge("bash", [Touch("run", case.input)])
+        verdict = Policy(workspace, mode).judge("bash", [Touch("run", case.input)], sandboxed=sandboxed)
         return JudgedCase(case, verdict.action, verdict.reason)
     tool, _, path = case.input.partition(" ")
     touches = {"read": Touch("read", path), "write": Touch("write", path)}

@@ -275,7 +275,7 @@ class Repl:
     async def confinement(self) -> Confinement | None:
         """What confines commands in this mode; None where nothing is to."""
         sandbox = self.session.safeguards.sandbox
-        if sandbox is None or not sandbox.demanded(self.session.policy.mode):
+        if sandbox is None or not sandbox.wanted:
             return None
         found = await sandbox.look()
         self.prompt_line.refresh()

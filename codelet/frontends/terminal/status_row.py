@@ -113,7 +113,7 @@ def _confinement(session: Session) -> list[str]:
     was looked for.
     """
     sandbox = session.safeguards.sandbox
-    if sandbox is None or not sandbox.demanded(session.policy.mode) or sandbox.found is None:
+    if sandbox is None or not sandbox.wanted or sandbox.found is None:
         return []
     if sandbox.found.way is None:
         return ["NO SANDBOX"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import ToolError
 from codelet.record import Record
-from codelet.safety.verdict import Mode, SandboxKind
+from codelet.safety.verdict import SandboxKind
 
 if TYPE_CHECKING:
     from codelet.safety.sandbox.aside import MadeFile
@@ -114,8 +114,9 @@ class Sandbox:
         self._owed = False
         self._looking = asyncio.Lock()
 
-    def demanded(self, mode: Mode) -> bool:
-        """Whether commands are to be confined in this mode: all of them, or those that nobody said yes to."""
+    @property
+    def wanted(self) -> bool:
+        """Whether commands should be confined: all of them, or those that the user did not approve."""
         return self.use != "off"
 
     @property

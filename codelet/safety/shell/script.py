@@ -21,14 +21,10 @@ from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdic
 
 
 class Rules(Protocol):
-    """What the policy of a session says beside the classifier.
-
-    `sandboxed` says that what runs unasked is confined.
-    """
+    """What the policy of a session says besides the classifier."""
 
     workspace: Path
     mode: Mode
-    sandboxed: bool
     kept: frozenset[Path]
     allow: list[Rule]
     deny: list[Rule]
@@ -49,19 +45,19 @@ class _Judged:
     offered: str | None = None
 
 
-def judge_script(command: str, rules: Rules) -> Verdict:
-    """The verdict on a command line, before anybody is asked."""
+def judge_script(command: str, rules: Rules, *, sandboxed: bool) -> Verdict:
+    """Return the verdict on a command line, before the user is asked. `sandboxed`: whether a sandbox works for it."""
     if not command.strip():
         return Verdict("ask", "execute", "an empty command")
     if "\0" in command:
         return Verdict("ask", "execute", "it holds a NUL character")
     try:
-        return _judged(command, rules)
+        return _judged(command, rules, sandboxed=sandboxed)
     except OSError:
         return Verdict("ask", "execute", "the files that it names changed while they were looked at")
 
 
-def _judged(command: str, rules: Rules) -> Verdict:
+def _judged(command: str, rules: Rules, *, sandboxed: bool) -> Verdict:
     script = read_script(command, rules.workspace)
     why = find_critical(command, script, rules.workspace)
     if why and why != REWRITES_HISTORY:
@@ -69,24 +65,27 @@ def _judged(command: str, rules: Rules) -> Verdict:
     if rule := _rule_for_any(script, rules.deny):
         return Verdict("deny", "execute", f"the rule {rule.text} denies it", rule=rule.text)
     if why:
-        parts = _by_parts(command, script, rules).parts
+        parts = _by_parts(command, script, rules, sandboxed=sandboxed).parts
         return Verdict("deny", "critical", f"critical: {why}", parts=parts, person_may=True)
     asking = _rule_for_any(script, rules.ask)
     if asking:
         return Verdict("ask", "execute", f"the rule {asking.text} asks", rule=asking.text)
     bare = next((rule for rule in rules.allow if rule.tool == "bash" and rule.body is None), None)
     if bare and not script.unread:
-        judged = _by_parts(command, script, rules)
+        judged = _by_parts(command, script, rules, sandboxed=sandboxed)
         if judged.tier == "read" and judged.action == "allow":
             return judged  # it reads, rule or not: a plan and a profile let it through
         return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
-    return _by_parts(command, script, rules)
+    return _by_parts(command, script, rules, sandboxed=sandboxed)
 
 
-def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
+def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool) -> Verdict:
     folders = Folders(rules.workspace, written=_written(script))
     moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
-    judged = [_offering(part, _judge_part(part, folders, rules), folders, moved=moved) for part in script.parts]
+    judged = [
+        _offering(part, _judge_part(part, folders, rules, sandboxed=sandboxed), folders, moved=moved)
+        for part in script.parts
+    ]
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
     pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
     parts = tuple(each for part, reason in pairs if reason is not None for each in _described(part, reason))
@@ -107,9 +106,9 @@ def _by_parts(command: str, script: Script, rules: Rules) -> Verdict:
         reason += f" (and {len(open_ones) - 1} more)"
     if (command, parts) in rules.exact:
         return Verdict("allow", tier, "exactly this command is allowed for this session")
-    if rules.mode == "auto" and rules.sandboxed:
+    if rules.mode == "auto" and sandboxed:
         return Verdict("allow", tier, f"auto, in the sandbox: {reason}", sandbox="workspace")
-    if rules.mode == "auto" and not rules.sandboxed:
+    if rules.mode == "auto" and not sandboxed:
         reason += "; auto runs it only in a sandbox, and there is none"
     suggestion = _suggestion(judged)
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
@@ -131,7 +130,7 @@ def _written(script: Script) -> frozenset[str]:
     return frozenset(part.target.text.rpartition("/")[2] for part in writes)
 
 
-def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:
+def _judge_part(part: ScriptPart, folders: Folders, rules: Rules, *, sandboxed: bool) -> _Judged:
     if isinstance(part, UnclearPart):
         return _Judged(PartVerdict(part.reason))
     if not folders.known(part):
@@ -142,7 +141,7 @@ def _judge_part(part: ScriptPart, folders: Folders, rules: Rules) -> _Judged:
         finding = judge_redirect(part, folders)
         return _Judged(_judge_write(part, finding, folders, rules) if finding.write_to else finding)
     finding = judge_command(part, folders)
-    if finding.reason is None and not rules.sandboxed and not only_reads(part):
+    if finding.reason is None and not sandboxed and not only_reads(part):
         why = f"{part.words[0].text} runs unasked only in a sandbox, and there is none"
         finding = PartVerdict(why, words=finding.words)
     if finding.reason is None or finding.words is None:

@@ -176,7 +176,7 @@ def test_a_version_is_asked_for_in_one_way(
 
 def test_what_is_only_timed_is_judged_as_what_it_is(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def action(command: str, *, sandboxed: bool = True) -> str:
-        return Policy(workspace, "read-only", sandboxed=sandboxed).judge("bash", [Touch("run", command)]).action
+        return Policy(workspace, "read-only").judge("bash", [Touch("run", command)], sandboxed=sandboxed).action
 
     reads = ("timeout 5 cat a.txt", "time ls", "timeout 1.5m wc -l src/*.py | tail -1", "cd src && time head ../a.txt")
     for command in reads:

@@ -46,7 +46,7 @@ def test_what_a_person_cannot_see_is_asked_about_wherever_it_stands(workspace: P
 
 
 def test_critical_commands_are_denied_whatever_the_rules_say(workspace: Path) -> None:
-    policy = Policy(workspace, "auto", allow=["bash", "write", "edit"], yes=True, sandboxed=True)
+    policy = Policy(workspace, "auto", allow=["bash", "write", "edit"], yes=True)
     judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("critical.txt")}
     assert not {command: found.action for command, found in judged.items() if found.action != "deny"}
     assert {found.tier for found in judged.values()} == {"critical"}
