@@ -1,7 +1,7 @@
 """The one place where the tools reach into the file system: resolving, opening and replacing files.
 
 A policy decides on the resolved path before a tool runs; what happens here is that the path cannot be turned
-into another one afterwards (from then on no link is followed, see `policy.opener`) and that nothing but regular
+into another one afterwards (from then on no link is followed) and that nothing but regular
 files is opened. Every expected failure is a ToolError that says what to do next.
 """
 

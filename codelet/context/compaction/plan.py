@@ -77,7 +77,6 @@ EARLIER_PERCENT = 15
 READ_TIMES, READ_LEAST, ENDING_EACH = 8, 400_000, 48
 # The current prompt is the last to be cut: up to this share of the room it stays whole.
 PROMPT_PERCENT = 50
-# One that is little else than a printed list says less by its length: it has the share of the newest units.
 
 
 @dataclass(frozen=True)
