@@ -14,8 +14,8 @@ from codelet import prompt
 from codelet.context import Attached, CompactionOptions, Piped
 from codelet.errors import CodeletError, UsageError
 from codelet.events import Event, Text, TurnEnd
-from codelet.extensions.base import Extension, end_extension
-from codelet.extensions.builtin import SaidOnce, profile_places, turned_on
+from codelet.extensions.base import Extension, OpenedWith, end_extension
+from codelet.extensions.manifest import turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -34,9 +34,21 @@ from codelet.tools.tool import ToolContext, in_memory
 if TYPE_CHECKING:
     from codelet.context.attachments import Person
     from codelet.export.live import Resumed
-    from codelet.extensions.memory.session_tool import Find
-    from codelet.extensions.profiles.profile import Profile
+    from codelet.extensions.services import Profile
+    from codelet.extensions.session_view import FindPassages
     from codelet.loop.required_answer import RequiredAnswer
+
+
+class SaidOnce(Extension):
+    """A sentence that the user gets when the first turn begins."""
+
+    def __init__(self, text: str) -> None:
+        self._texts = [text]
+
+    def remarks(self) -> Sequence[str]:
+        """The sentence, the first time."""
+        texts, self._texts = self._texts, []
+        return texts
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -111,7 +123,7 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     session, attached = None, list[Extension]()
     try:
-        more = (*turned_on(settings, folder, profile, _search(settings)), *extensions)
+        more = (*turned_on(OpenedWith(settings=settings, profile=profile, search=_search(settings))), *extensions)
         more = (*(SaidOnce(each) for each in (refusal, _doubts(provider, settings)) if each is not None), *more)
         standing_by = _fallbacks(settings, provider) if settings.fallback_model and provider.model else []
         system = _system_prompt(settings, required)
@@ -221,7 +233,7 @@ def turn_of(
     """The turn that a prompt asks for: `continue` takes an unfinished one up again."""
     going_on = piped is None and text.strip().lower() == "continue" and unfinished(session)
     turn = session.resume() if going_on else session.send(text, piped, attached)
-    enders = [each for each in session.extensions if type(each).answer is not Extension.answer]
+    enders = [each for each in session.extensions if each.ends_answers]
     return _answered(session, turn, enders) if enders else turn
 
 
@@ -275,7 +287,7 @@ def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> 
     return settings.replace(effort=first or second or settings.effort), profile
 
 
-def _search(settings: Settings) -> Find | None:
+def _search(settings: Settings) -> FindPassages | None:
     """What looks into earlier sessions, where the user opened these. Raises ExportError."""
     if settings.memory is None:
         return None
@@ -291,6 +303,8 @@ def _profile(settings: Settings, folder: Path, resumed: Resumed | None) -> Profi
     name = saved if settings.profile is None else settings.profile
     if name is None or settings.profile == "none":
         return None
+    from codelet.extensions.services import profile_places  # only if a profile is named
+
     try:
         return profile_places(settings, folder).read(name)
     except UsageError as error:

@@ -178,8 +178,7 @@ class Setting:
 
     Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
     flag means by itself: it then takes no word after it, only a value behind `=`. `needs` names the settings without
-    which its flag does nothing. `brings` is the extension that it turns on where it is set, `MODULE:CLASS` in
-    `codelet.extensions`; that one's `from_settings` makes it. A `bound` is a number that a project's file may only make
+    which its flag does nothing. A `bound` is a number that a project's file may only make
     smaller; `kept` says that neither a tool nor a confined command writes the file that it names.
     """
 
@@ -194,7 +193,6 @@ class Setting:
         metavar: str | None = None,
         about: str = "",
         alone: str = "",
-        brings: str = "",
         bound: bool = False,
         needs: Collection[str] = (),
         kept: bool = False,
@@ -209,7 +207,6 @@ class Setting:
         self.metavar = metavar
         self.about = about
         self.alone = alone
-        self.brings = brings
         self.bound = bound
         self.needs = needs
         self.kept = kept

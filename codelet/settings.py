@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from codelet.extensions.event_log import Level
+    from codelet.extensions.session_view import LogLevel
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
     from codelet.providers.protocol import Effort
@@ -222,16 +222,13 @@ class Settings(Record):
     )
     log: str | None = _row(
         None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines",
-        brings="event_log:EventLog", kept=True,
+        kept=True,
     )  # fmt: skip
-    log_level: Level = _row(
+    log_level: LogLevel = _row(
         "info", ("debug", "info", "warning", "error"), KEEPING, needs=("log",), about="log from this level on"
     )
     raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys from the environment")
-    plan: bool = _row(
-        False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan",
-        brings="plans:PlanFirst",
-    )  # fmt: skip
+    plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan")
 
     theme: ThemeName = _row(
         "auto",
@@ -327,11 +324,6 @@ class Settings(Record):
         aliases = dict(self.aliases)
         users = (*aliases, *aliases.values(), *self.fallback_model)
         return None if model in users else refused_from_file(model, self.api_base, self.vendors)
-
-    @property
-    def brought(self) -> list[str]:
-        """The extensions that it turns on, as their rows name them."""
-        return [row.brings for name, row in SETTINGS.items() if row.brings and getattr(self, name) != row.default]
 
     @property
     def keeps_changes(self) -> bool:

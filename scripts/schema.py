@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from codelet.export.document import schema
-from codelet.extensions.builtin import export_keys
+from codelet.extensions.services import export_keys
 
 PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.json"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from codelet.api import settings_from
-from codelet.extensions.builtin import NarratorWhenNeeded
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
 from codelet.settings import SETTINGS
@@ -26,5 +25,5 @@ async def test_each_limit_is_the_setting_of_its_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("narrative", ["auto", "on", "off"])
 async def test_a_setting_turns_an_extension_on(tmp_path: Path, narrative: str) -> None:
     session, _ = await session_from(settings_from({**MODEL, "narrative": narrative}), tmp_path)
-    assert [type(each) for each in session.extensions].count(NarratorWhenNeeded) == (narrative != "off")
+    assert [each.label for each in session.extensions].count("Narrator") == (narrative != "off")
     await session.close()

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from codelet.errors import UsageError
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.base import OpenedWith
+from codelet.extensions.manifest import turned_on
 from codelet.frontends.arguments import build_parser
 from codelet.providers import Transport
 from codelet.safety.sandbox import Use
@@ -238,14 +239,11 @@ def test_a_flag_that_does_nothing_is_told(places, flags: dict[str, Any], told: s
         load(places)  # in a file it says how to log, if at all
 
 
-def test_a_row_names_an_extension_that_there_is(tmp_path: Path):
-    named = {name: row.brings for name, row in SETTINGS.items() if row.brings}
-    assert {"log", "plan"} <= named.keys()
-    for name, brings in named.items():
-        value = True if SETTINGS[name].is_switch else str(tmp_path / name)
-        settings = Settings(**{name: value})
-        assert settings.brought == [brings]
-        assert type(turned_on(settings, tmp_path)[-1]).__name__ == brings.partition(":")[2]
+@pytest.mark.parametrize(("name", "value", "extension"), [("log", "x.log", "EventLog"), ("plan", True, "PlanFirst")])
+def test_a_setting_turns_an_extension_on(name: str, value: object, extension: str):
+    without, with_it = Settings(), Settings(**{name: value})
+    labels = [[each.label for each in turned_on(OpenedWith(settings=settings))] for settings in (without, with_it)]
+    assert labels[1] == [*labels[0], extension]
 
 
 def test_the_table_knows_all_values_that_the_program_does():

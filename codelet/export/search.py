@@ -9,7 +9,7 @@ from pathlib import Path
 
 from codelet.errors import CodeletError, ExportError
 from codelet.export.snapshot import Snapshot
-from codelet.extensions.builtin import facts_in
+from codelet.extensions.services import facts_in
 from codelet.messages import Message, kind_of
 from codelet.record import Record
 

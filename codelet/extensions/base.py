@@ -19,9 +19,7 @@ from codelet.safety.verdict import Touch, Verdict, VerdictAction
 from codelet.tools.tool import Arguments, Tool, ToolOutput, copied
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from codelet.extensions.session_view import SessionView
+    from codelet.extensions.session_view import ExtensionSettings, FindPassages, SessionView
 
 Noted = Literal["verdict", "approval", "change", "execution"]
 
@@ -210,6 +208,7 @@ class Command(Record):
 
 
 Named = TypeVar("Named", Tool, Source, Command)
+ExtensionClass = TypeVar("ExtensionClass")
 
 
 def named(what: str, parts: Iterable[Named]) -> dict[str, Named]:
@@ -252,6 +251,17 @@ class ExportPart:
         raise NotImplementedError
 
 
+class OpenedWith(Record, kw_only=True):
+    """What settings give to the extensions that they turn on.
+
+    `profile` is the one that the session begins with, `search` looks into earlier sessions if the user opened these.
+    """
+
+    settings: ExtensionSettings
+    profile: object = None
+    search: FindPassages | None = None
+
+
 class Extension:
     """A part that adds to a session. Everything is optional; whoever derives from it says what it brings."""
 
@@ -262,12 +272,28 @@ class Extension:
     part: ExportPart | None = None
 
     @classmethod
-    def from_settings(cls, settings: Any, workspace: Path) -> Extension:
-        """The extension that a row of the settings brings; they are a `codelet.settings.Settings`.
-
-        Raises UsageError for what is wrong in them.
-        """
+    def from_session(cls, session: SessionView) -> Self:
+        """Make the extension for a session; `attach` follows."""
         return cls()
+
+    @classmethod
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make an extension that settings turn on; `attach` follows. Raises UsageError for a wrong setting."""
+        return cls.from_session(session)
+
+    def as_a(self, kind: type[ExtensionClass]) -> ExtensionClass | None:
+        """Return the extension if it is of this class, else None."""
+        return self if isinstance(self, kind) else None
+
+    @property
+    def label(self) -> str:
+        """The name of the extension in messages."""
+        return type(self).__name__
+
+    @property
+    def ends_answers(self) -> bool:
+        """Whether `answer` can have something to say."""
+        return type(self).answer is not Extension.answer
 
     def offered(self) -> Sequence[Tool]:
         """The tools for the next request: what is new joins the others, behind them, and stays.
@@ -321,6 +347,12 @@ def guards_beside(extensions: Iterable[Extension]) -> tuple[Guard, ...]:
     return tuple(guard for each in extensions for guard in each.guards if guard.beside)
 
 
+def extension_of(session: SessionView, kind: type[ExtensionClass]) -> ExtensionClass | None:
+    """Return the session's extension of this class, made now if nothing has used it yet; None if it has none."""
+    found = (each.as_a(kind) for each in session.extensions if isinstance(each, Extension))
+    return next((each for each in found if each is not None), None)
+
+
 async def end_extension(extension: Extension) -> None:
     """Close an extension. Raises CodeletError, also where it takes too long and is left."""
     try:
@@ -330,5 +362,5 @@ async def end_extension(extension: Extension) -> None:
         raise
     except Exception as error:
         if limit.expired():
-            raise CodeletError(f"{type(extension).__name__} did not end within {_CLOSE_SECONDS:g} s") from None
-        raise CodeletError(f"{type(extension).__name__} did not end well: {type(error).__name__}: {error}") from error
+            raise CodeletError(f"{extension.label} did not end within {_CLOSE_SECONDS:g} s") from None
+        raise CodeletError(f"{extension.label} did not end well: {type(error).__name__}: {error}") from error

@@ -13,22 +13,25 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Self
 
 from codelet import __version__, events
 from codelet.errors import CodeletError, UsageError
-from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
+from codelet.extensions.base import Extension, Guard, GuardedCall, Noted, OpenedWith
 from codelet.safety.opener import open_named
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.extensions.session_view import SessionView
+    from codelet.extensions.session_view import LogLevel, SessionView
 
-Level = Literal["debug", "info", "warning", "error"]
-
-_LEVELS: tuple[Level, ...] = get_args(Level)
+_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error")
 _LONGEST = 2_000
-_LEVEL_OF_END: Mapping[str, Level] = {"done": "info", "interrupted": "warning", "limit": "warning", "failed": "error"}
+_LEVEL_OF_END: Mapping[str, LogLevel] = {
+    "done": "info",
+    "interrupted": "warning",
+    "limit": "warning",
+    "failed": "error",
+}
 _BEGINS = b'{"time": "'
 _DEVICES = ("/dev", "/dev/fd", "/proc/self/fd")
 _QUIET = (events.Text, events.Reasoning, events.ToolProgress, events.TurnStart)
@@ -37,7 +40,7 @@ _QUIET = (events.Text, events.Reasoning, events.ToolProgress, events.TurnStart)
 class EventLog(Extension, Guard):
     """Writes the log of one session, from `level` on. Raises UsageError where the file cannot be opened."""
 
-    def __init__(self, path: Path, level: Level) -> None:
+    def __init__(self, path: Path, level: LogLevel) -> None:
         self.guards = (self,)
         self._path = path
         self._least = _LEVELS.index(level)
@@ -51,9 +54,10 @@ class EventLog(Extension, Guard):
         self._file = _opened(path)
 
     @classmethod
-    def from_settings(cls, settings: Any, workspace: Path) -> EventLog:
-        """The log in the file that the settings name."""
-        return cls(workspace / settings.log, settings.log_level)
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make the log in the file that the settings name."""
+        assert given.settings.log is not None
+        return cls(session.workspace / given.settings.log, given.settings.log_level)
 
     def attach(self, session: SessionView) -> None:
         """Follow the session's events."""
@@ -78,7 +82,7 @@ class EventLog(Extension, Guard):
             case events.Compaction():
                 self._see_compaction(event)
             case events.ToolResult():
-                level: Level = "info" if event.status == "done" else "warning"
+                level: LogLevel = "info" if event.status == "done" else "warning"
                 took = round(event.seconds, 3)
                 self._write(level, "tool", tool=event.name, call=event.id, status=event.status, seconds=took)
                 self._write("debug", "tool_output", call=event.id, text=event.text)
@@ -94,7 +98,7 @@ class EventLog(Extension, Guard):
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Write verdicts and answers to questions; what is refused is a warning."""
         if kind == "verdict":
-            level: Level = "warning" if facts.get("action") == "deny" else "debug"
+            level: LogLevel = "warning" if facts.get("action") == "deny" else "debug"
             self._write(level, "verdict", tool=call.name, call=call.id, title=call.title, **_texts(facts))
         elif kind == "approval":
             level = "info" if facts.get("outcome") in ("yes", "always") else "warning"
@@ -130,7 +134,7 @@ class EventLog(Extension, Guard):
         self._requests, self._waited = meter.requests, meter.waited
 
     def _see_compaction(self, event: events.Compaction) -> None:
-        levels: dict[str, Level] = {"done": "info", "undone": "info", "stopped": "warning"}
+        levels: dict[str, LogLevel] = {"done": "info", "undone": "info", "stopped": "warning"}
         facts = {"phase": event.phase, "reason": event.reason, "before": event.before, "after": event.after}
         self._write(levels.get(event.phase, "debug"), "compaction", tier=event.tier, note=event.note, **facts)
 
@@ -140,7 +144,7 @@ class EventLog(Extension, Guard):
         facts = {"reason": event.reason, "steps": event.steps, "error": event.error, "cut": len(event.cut)}
         self._write(level, "turn_end", turn=self._session.turns, seconds=took, **facts)
 
-    def _write(self, level: Level, event: str, **facts: object) -> None:
+    def _write(self, level: LogLevel, event: str, **facts: object) -> None:
         if _LEVELS.index(level) < self._least or self._problem is not None:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from codelet.context.reminders import Source
 from codelet.context.reminders.sources import Environment
-from codelet.extensions.base import Command, Extension
+from codelet.extensions.base import Command, Extension, OpenedWith
 from codelet.system.machine import MachineState, RunningProcess, machine_state
 from codelet.system.text import one_line
 
@@ -37,6 +37,11 @@ class Machine(Extension, Source):
         self._told = told
         self._line: str | None = None
         self._session: SessionView
+
+    @classmethod
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make it; the model is told with `environment=full`."""
+        return cls(told=given.settings.environment == "full")
 
     def attach(self, session: SessionView) -> None:
         """The session that it serves."""

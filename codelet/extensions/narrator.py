@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from codelet.context.tokens import estimate_text
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Extension, OpenedWith
 from codelet.messages import Message, text_of, user
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
@@ -46,6 +46,11 @@ class Narrator(Extension):
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
         self._meter: MeterView
+
+    @classmethod
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make the narrator as `narrative` says: `on` always asks."""
+        return cls(always=given.settings.narrative == "on")
 
     def attach(self, session: SessionView) -> None:
         """Speak for the session's compactor, at the session's cost."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Self
 
 from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
@@ -19,12 +19,10 @@ from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.context.compaction.archive import Archive, Archived, ShownRange
+    from codelet.extensions.session_view import SessionView
 
 _RANGE = r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*"
 _LARGEST = 10**12
-
-Offered = Literal["always", "when needed", "never"]
-"""When the model has the tool: from the first request on, once there is something to recall, or not at all."""
 
 
 class Recall(Extension):
@@ -33,16 +31,19 @@ class Recall(Extension):
     Every result of a call is cut to what may enter the list.
     """
 
-    def __init__(self, compactor: Compactor, entry: Entry, offered: Offered) -> None:
+    def __init__(self, compactor: Compactor, entry: Entry) -> None:
         self.guards = (_Admission(entry),)
         self._compactor = compactor
-        self._offered = offered
         self.tools = (recall_tool(lambda: compactor.archive, entry),)
 
+    @classmethod
+    def from_session(cls, session: SessionView) -> Self:
+        """Make the recall of a session's archive."""
+        return cls(session.compactor, session.entry)
+
     def offered(self) -> Sequence[Tool]:
-        """The tool, where it is wanted by now."""
-        wanted = self._offered == "always" or (self._offered == "when needed" and self._compactor.archived)
-        return self.tools if wanted else ()
+        """The tool, once there is something to recall."""
+        return self.tools if self._compactor.archived else ()
 
 
 class _Admission(Guard):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from codelet import events
-from codelet.context import CacheWatch, Compactor, ReminderLedger
+from codelet.context import CacheWatch, Compactor, Entry, ReminderLedger
 from codelet.conversation import Messages
 from codelet.messages import Message
 from codelet.providers.protocol import Provider, Request
@@ -21,6 +21,14 @@ from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask
 from codelet.usage import Usage
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+FindPassages = Callable[[str, int], Sequence[tuple[str, str]]]
+"""Finds at most so many passages for some words, the best first: where each is, and its text.
+
+It blocks, and raises CodeletError.
+"""
 
 
 class SessionView(Protocol):
@@ -62,6 +70,8 @@ class SessionView(Protocol):
     def meter(self) -> MeterView: ...
     @property
     def compactor(self) -> Compactor: ...
+    @property
+    def entry(self) -> Entry: ...
     @property
     def cache(self) -> CacheWatch: ...
     @property
@@ -184,3 +194,31 @@ class StandbyView(Protocol):
     def route(self) -> RouteView | None: ...
     @property
     def changes(self) -> Sequence[ModelChangeView]: ...
+
+
+class ExtensionSettings(Protocol):
+    """The settings that turn extensions on or that these read; `codelet.settings.Settings` has them."""
+
+    @property
+    def environment(self) -> str: ...
+    @property
+    def facts(self) -> str | None: ...
+    @property
+    def home(self) -> Path | None: ...
+    @property
+    def log(self) -> str | None: ...
+    @property
+    def log_level(self) -> LogLevel: ...
+    @property
+    def narrative(self) -> str: ...
+    @property
+    def own_folder(self) -> Path | None: ...
+    @property
+    def plan(self) -> bool: ...
+    @property
+    def profile(self) -> str | None: ...
+    @property
+    def trusted(self) -> bool: ...
+
+    def file_of(self, name: Literal["facts", "facts_model"]) -> Path | None:
+        """Return the file that this setting names."""

@@ -73,6 +73,7 @@ class Statistics(Extension, Guard, Source):
 
     name = "toolFailures"
     quiet = True
+    beside = False
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.guards = (self,)

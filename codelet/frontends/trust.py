@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codelet.errors import UsageError
-from codelet.extensions.builtin import profile_places
+from codelet.extensions.services import profile_places
 from codelet.setting_kinds import project_settings_file
 from codelet.settings import Settings, current_folder
 from codelet.system.text import one_line

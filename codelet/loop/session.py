@@ -31,7 +31,7 @@ from codelet.context.tokens import estimate_text
 from codelet.conversation import Checkpoint, Conversation, Messages
 from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
-from codelet.extensions.builtin import Builtin
+from codelet.extensions.manifest import every_session
 from codelet.loop.approvals import Approvals
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
@@ -44,7 +44,7 @@ from codelet.safety import Policy
 from codelet.safety.secrets import MaskedPieces
 from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
-from codelet.tools.tool import Tool, ToolContext
+from codelet.tools.tool import BackgroundTasks, Tool, ToolContext
 from codelet.usage import Usage
 from codelet.zones import Placement, PlacementChoice
 
@@ -100,24 +100,29 @@ class Session:
         self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
         self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
-        self._entry = Entry(
+        self.entry = Entry(
             self.conversation, self.compactor, self.context_window, self.safeguards.hides, recall=has_tools
         )
-        own = Builtin(self.safeguards, self.compactor, self._entry, chosen=tools is not None, has_tools=has_tools)
-        self.extensions = (*own.first, *own.last, *extensions)
+        first, last = every_session(self.safeguards, chosen=tools is not None, has_tools=has_tools)
+        self.extensions = (*first, *last, *extensions)
         self._toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
-            context.replace(tasks=own.tasks, sees=lambda: self.facts.images is not False),
+            context.replace(tasks=self._tasks, sees=lambda: self.facts.images is not False),
             policy or Policy(workspace),
             ask,
             self.safeguards,
-            guards=[guard for each in (*own.first, *extensions) for guard in each.guards],
-            closing=[guard for each in own.last for guard in each.guards],
+            guards=[guard for each in (*first, *extensions) for guard in each.guards],
+            closing=[guard for each in last for guard in each.guards],
         )
         self.touched, self._turn_in_hand = self._toolbox.touched, OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         self._attach([] if attached is None else attached)
+
+    def _tasks(self) -> BackgroundTasks:
+        from codelet.extensions.services import background_tasks
+
+        return background_tasks(self)
 
     def _attach(self, attached: list[Extension]) -> None:
         for each in self.extensions:
@@ -137,7 +142,7 @@ class Session:
             self.context_window,
             self._toolbox,
             self.compactor,
-            self._entry,
+            self.entry,
             Renewal(self.conversation, sources, self.reminders, mask=self.mask),
             self.extensions,
             system=system,
@@ -243,7 +248,7 @@ class Session:
     @property
     def cut(self) -> tuple[events.Cut, ...]:
         """What of the newest prompt, and of what was piped in with it, was not sent whole; how much of it was."""
-        return self._entry.cut
+        return self.entry.cut
 
     def send(self, text: str, piped: Piped | None = None, attached: Attached | None = None) -> _Events:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
@@ -289,7 +294,7 @@ class Session:
         self._toolbox.context.seen.clear()
         self.touched.clear()
         self.compactor.forget()
-        self._entry.forget()
+        self.entry.forget()
         for each in self.extensions:
             each.clear()
 
@@ -297,7 +302,7 @@ class Session:
         """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
         self.clear()
         self.conversation.adopt(messages, before)
-        self._entry.adopt()
+        self.entry.adopt()
 
     def switch(self, provider: Provider) -> None:
         """Go on with another model and the same list."""
@@ -346,7 +351,7 @@ class Session:
         return context_rows(self.conversation.sent(), system, schemas, self.compactor.is_pinned)
 
     def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
-        message = self._entry.prompt(text, piped, attached)
+        message = self.entry.prompt(text, piped, attached)
         self._begin_turn(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
         self.conversation.append(message)
 

@@ -97,10 +97,10 @@ async def bash(
     if (tasks := context.tasks) is None and (background or is_control(command)):
         raise ToolError("nothing runs in the background here")
     if tasks is not None and is_control(command):  # it was judged as such: no shell may ever see it
-        return await tasks.control(command, seconds, progress)
+        return await tasks().control(command, seconds, progress)
     argv, own, shell = _prepared(context, command, lasting=background)
     if tasks is not None and background:
-        return await tasks.start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
+        return await tasks().start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
     with PipelineReport(is_bash(shell) and has_pipe(command)) as report, _ScreenWatch(progress) as watch:
         try:
             done = await run_child(

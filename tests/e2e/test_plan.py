@@ -104,7 +104,7 @@ def test_what_is_not_used_is_not_imported(codelet: Codelet) -> None:
     done = codelet("-p", "go", env={"PYTHONPROFILEIMPORTTIME": "1"})
     assert done.exit == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines() if "codelet.extensions." in line}
-    assert loaded == {f"codelet.extensions.{name}" for name in ("base", "builtin", "late", "recall")}
+    assert loaded == {f"codelet.extensions.{name}" for name in ("base", "manifest")}
 
 
 def test_a_rule_for_all_commands_leaves_those_that_read_what_they_are(codelet: Codelet) -> None:

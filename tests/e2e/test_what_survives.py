@@ -18,7 +18,9 @@ from codelet.context.tokens import estimate_message
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.extensions.builtin import profile_places, turned_on
+from codelet.extensions.base import OpenedWith
+from codelet.extensions.manifest import turned_on
+from codelet.extensions.services import profile_places
 from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.record import Record
@@ -67,7 +69,7 @@ class InProcess:
         environment = {"HOME": str(self._folder)}
         settings = load_settings({"profile": profile}, workspace=self._folder, environment=environment)
         chosen = None if profile is None else profile_places(settings, self._folder).read(profile)
-        extensions = turned_on(settings, self._folder, chosen)
+        extensions = turned_on(OpenedWith(settings=settings, profile=chosen))
         policy = Policy(self._folder, yes=True)
         session = Session(provider, workspace=self._folder, extensions=extensions, policy=policy, tools=None, bare=True)
         self._opened.append(session)

@@ -16,9 +16,9 @@ import pytest
 
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
-from codelet.extensions.builtin import file_history
 from codelet.extensions.file_history.change_log import ChangeLog, FileBack, KeptChange
 from codelet.extensions.file_history.place_state import look
+from codelet.extensions.services import file_history
 from codelet.loop.session import Session
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput

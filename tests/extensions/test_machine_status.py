@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.base import OpenedWith
 from codelet.extensions.machine_status import line_of
+from codelet.extensions.manifest import turned_on
 from codelet.messages import reminder_type
 from codelet.safety import Policy
 from codelet.settings import load_settings
@@ -17,7 +18,7 @@ from tests.extensions.conftest import Open
 async def test_environment_snapshot_is_told_only_with_the_option_in_one_line(tmp_path: Path, open_session: Open):
     for environment, expected in (("short", []), ("full", ["machine"])):
         settings = load_settings({"environment": environment}, workspace=tmp_path, environment={})
-        session, provider = open_session(*turned_on(settings, tmp_path))
+        session, provider = open_session(*turned_on(OpenedWith(settings=settings)))
         await turn(session)
         assert [reminder_type(message) for message in provider.sent[0].tail] == expected
         if expected:
@@ -31,7 +32,7 @@ async def test_environment_snapshot_is_told_only_with_the_option_in_one_line(tmp
 
 async def test_environment_snapshot_is_shown_whole_by_env(tmp_path: Path, open_session: Open):
     settings = load_settings({}, workspace=tmp_path, environment={})
-    session, provider = open_session(*turned_on(settings, tmp_path), bare=False)
+    session, provider = open_session(*turned_on(OpenedWith(settings=settings)), bare=False)
     await turn(session)
     shown = await session.run_command("env")
     for expected in (
@@ -50,9 +51,9 @@ async def test_environment_snapshot_is_shown_whole_by_env(tmp_path: Path, open_s
 
 async def test_env_shows_what_holds_now_not_what_an_earlier_session_was_told(tmp_path: Path, open_session: Open):
     settings = load_settings({}, workspace=tmp_path, environment={})
-    approved, _ = open_session(*turned_on(settings, tmp_path), bare=False)
+    approved, _ = open_session(*turned_on(OpenedWith(settings=settings)), bare=False)
     await turn(approved)
-    asking, _ = open_session(*turned_on(settings, tmp_path), bare=False, policy=Policy(tmp_path))
+    asking, _ = open_session(*turned_on(OpenedWith(settings=settings)), bare=False, policy=Policy(tmp_path))
     asking.adopt(approved.messages)
     shown = await asking.run_command("env")
     assert "others are refused" in shown
@@ -63,7 +64,7 @@ async def test_env_says_what_the_model_is_not_told(tmp_path: Path, open_session:
     expected = {"short": "the model is told nothing of it", "full": "the model is told the state of the machine only"}
     for environment, told in expected.items():
         settings = load_settings({"environment": environment}, workspace=tmp_path, environment={})
-        session, _ = open_session(*turned_on(settings, tmp_path))
+        session, _ = open_session(*turned_on(OpenedWith(settings=settings)))
         assert (await session.run_command("env")).endswith(told)
 
 

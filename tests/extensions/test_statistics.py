@@ -13,7 +13,8 @@ from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
 from codelet.export.session_context import context_of
 from codelet.export.snapshot import Snapshot
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.base import OpenedWith
+from codelet.extensions.manifest import turned_on
 from codelet.loop.session import Session
 from codelet.messages import reminder_type
 from codelet.safety import Policy
@@ -34,7 +35,7 @@ def counted(tmp_path: Path, open_session: Open) -> Any:
 
     def begin(**options: Any) -> tuple[Session, ScriptedProvider]:
         settings = load_settings({}, workspace=tmp_path, environment={})
-        return open_session(*turned_on(settings, tmp_path), **options)
+        return open_session(*turned_on(OpenedWith(settings=settings)), **options)
 
     return begin
 

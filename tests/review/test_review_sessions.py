@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from codelet.errors import CodeletError, ToolError
-from codelet.extensions.base import Extension, Guard, GuardedCall
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.base import Extension, Guard, GuardedCall, OpenedWith
+from codelet.extensions.manifest import turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -58,7 +58,7 @@ async def open_session(changed: Path, server: ModelServer) -> AsyncIterator[Open
     opened: list[Session] = []
 
     def begin(*extensions: Extension, **options: Any) -> Session:
-        more = [*turned_on(Settings(), changed), *extensions]
+        more = [*turned_on(OpenedWith(settings=Settings())), *extensions]
         opened.append(Session(provider_of(server), workspace=changed, extensions=more, **options))
         return opened[-1]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from codelet.extensions.builtin import LateTasks, ProtectedFiles
+from codelet.extensions.protected_files import ProtectedFiles
+from codelet.extensions.tasks import Tasks
 from codelet.loop.toolbox import Safeguards, Toolbox, equip
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement
@@ -23,7 +24,7 @@ from tests.support.program import ROOT
 from tests.support.repo import git
 
 
-async def confined(workspace: Path, way: str = "bubblewrap") -> tuple[Toolbox, Sandbox, LateTasks]:
+async def confined(workspace: Path, way: str = "bubblewrap") -> tuple[Toolbox, Sandbox, Tasks]:
     """The tools in the mode auto, in a sandbox of this way."""
     sandbox = Sandbox(workspace)
     found = await find_confinement(workspace)
@@ -31,8 +32,8 @@ async def confined(workspace: Path, way: str = "bubblewrap") -> tuple[Toolbox, S
         pytest.skip(f"needs a working bwrap: {found.detail}")
     if way == "landlock":
         sandbox.found = Confinement("landlock", "")
-    tasks = LateTasks(sandbox)
-    context = ToolContext(workspace, tasks=tasks)
+    tasks = Tasks(sandbox)
+    context = ToolContext(workspace, tasks=lambda: tasks)
     box = equip(
         all_tools(), context, Policy(workspace, "auto"), None, Safeguards(sandbox=sandbox),
         [guard for each in (ProtectedFiles(sandbox),) for guard in each.guards],
@@ -223,7 +224,7 @@ async def test_a_port_is_waited_for_without_a_look_at_other_services(tmp_path: P
         await call(box, "bash", command=SERVE, background=True)
         try:
             _, text = await call(box, "bash", command="wait %1 for port \\d+")
-            own = int(tasks.tasks.known[0].output().split()[1])
+            own = int(tasks.known[0].output().split()[1])
             _, text = await call(box, "bash", command=f"wait %1 for port {own}")
             assert f"[port {own} answers, in the task's own sandbox alone: " in text, "no second call can use it"
             _, text = await call(box, "bash", command=f"wait %1 for port {other.getsockname()[1]}", timeout=0.5)
@@ -235,8 +236,8 @@ async def test_a_port_is_waited_for_without_a_look_at_other_services(tmp_path: P
 
 
 async def test_a_task_that_is_not_confined_is_waited_for_at_a_few_ports(tmp_path: Path) -> None:
-    tasks = LateTasks(None)
-    box = equip(all_tools(), ToolContext(tmp_path, tasks=tasks), Policy(tmp_path, yes=True), None, Safeguards())
+    tasks = Tasks(None)
+    box = equip(all_tools(), ToolContext(tmp_path, tasks=lambda: tasks), Policy(tmp_path, yes=True), None, Safeguards())
     await call(box, "bash", command="sleep 60", background=True)
     try:
         said = [(await call(box, "bash", command=f"wait %1 for port {port}", timeout=0.1))[1] for port in (1, 2, 3, 4)]

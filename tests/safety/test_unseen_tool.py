@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codelet import events
-from codelet.extensions.builtin import Audit
+from codelet.extensions.audit_guard import Audit
 from codelet.frontends.printing.text_output import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title

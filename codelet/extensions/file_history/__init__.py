@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class FileHistory(Extension, Guard):
     """The guard looks at the files of a call right before it runs and right after; `log` is what came of it."""
 
+    beside = False
+
     def __init__(self, log: ChangeLog | None = None) -> None:
         self.guards = (self,)
         self.log = ChangeLog() if log is None else log
@@ -36,6 +38,8 @@ class FileHistory(Extension, Guard):
 
     async def starting(self, call: GuardedCall) -> None:
         """Keep what stands at the places that the call writes, or note that it may write anywhere."""
+        if call.verdict is not None and call.verdict.tier == "read":
+            return
         now, turn = time.time(), self._session.turns
         places = _written(call, self._session.workspace)
         if places:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from codelet.errors import CodeletError, ToolError
+from codelet.extensions.base import Extension, extension_of
 from codelet.extensions.memory.fact import LONGEST_FACT, normal, plain
 
 if TYPE_CHECKING:
-    from codelet.extensions.memory.remembering import Facts
     from codelet.extensions.session_view import SessionView
 
 MOST_OFFERED = 10
@@ -26,17 +26,29 @@ def values_in(lines: Iterable[str]) -> list[str]:
     return list(once.values())[:MOST_OFFERED]
 
 
-class HeldValues:
-    """Asks about them, for one session. `facts` gives its facts; it is asked for with the first values.
+class HeldValues(Extension):
+    """Asks about them, once the compaction is made.
 
     What was refused is not asked again. Where nobody can be asked, and with `--yes`, where nobody wants to be, nothing
     is kept.
     """
 
-    def __init__(self, session: SessionView, facts: Callable[[], Facts]) -> None:
-        self._session = session
-        self._facts = facts
+    def __init__(self) -> None:
+        self._session: SessionView
         self._refused: set[str] = set()
+        self._seen: tuple[str, ...] = ()
+
+    def attach(self, session: SessionView) -> None:
+        """Serve this session."""
+        self._session = session
+
+    async def between_turns(self) -> Sequence[str]:
+        """Offer the values of the last narrative, once."""
+        narrator = self._session.compactor.narrator
+        if narrator is None or narrator.told is self._seen:
+            return ()
+        self._seen = narrator.told
+        return await self.offer(narrator.told)
 
     async def offer(self, lines: Sequence[str]) -> list[str]:
         """Ask about the values in the lines of a narrative; what came of it, in sentences for the user."""
@@ -44,7 +56,11 @@ class HeldValues:
         found = values_in(map(session.mask, lines))
         if not found or session.ask is None or session.policy.yes:
             return []
-        facts = self._facts()
+        from codelet.extensions.memory.remembering import Facts
+
+        facts = extension_of(session, Facts)
+        if facts is None:
+            return []
         known = {normal(fact.text) for fact in facts.list.facts} | self._refused
         values = [text for text in found if normal(text) not in known]
         if not values:

@@ -9,11 +9,11 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
-from codelet.extensions.base import UNSAID, Command, ExportPart, Extension
+from codelet.extensions.base import UNSAID, Command, ExportPart, Extension, OpenedWith
 from codelet.extensions.memory.fact import (
     LONGEST_FACT,
     LONGEST_KEY,
@@ -71,6 +71,7 @@ _USE = (
     " begins with a word in brackets, [port] 8443, takes the place of what was known of it"
 )
 
+_ABOUT = "facts that are kept, or a change: add TEXT, edit N TEXT, forget N, promote N, find WORDS"
 _LONGEST_ASKED = 20_000
 _OWN_ROOM = 3_000
 _MOST_OF_FILE = 12
@@ -104,7 +105,7 @@ class Facts(Extension, Source):
         )
         self.tools = (remember, *more)
         self.reminders = (self,)
-        self.commands = (Command("facts", "facts that are kept", FactCommands(self).run, "[ACTION …]"),)
+        self.commands = (Command("facts", _ABOUT, FactCommands(self).run, "[CHANGE]"),)
         self._parts = (_Texts(self.list), Origins(self.list))
         self._clock = clock
         self._session: SessionView
@@ -120,6 +121,14 @@ class Facts(Extension, Source):
             files = model_files(model)
             self.file = FactFile(file)
             self.nearest = None if files is None else Nearest(self.file, files)
+
+    @classmethod
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make the facts with the files that the settings name, and the search in earlier sessions."""
+        from codelet.extensions.memory.session_tool import session_tool
+
+        tools = [] if given.search is None else [session_tool(given.search)]
+        return cls(given.settings.file_of("facts"), tools, model=given.settings.file_of("facts_model"))
 
     @property
     def parts(self) -> Sequence[ExportPart]:

@@ -1,20 +1,21 @@
 """Plans: a goal and its steps, kept beside the list, so that no compaction, resume or change of model loses them.
 
-The tool stands in `extensions/late.py`: nothing here is imported before the first plan.
+Nothing here is imported before the first plan: the row in `extensions/manifest.py` describes the tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
-from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, extension_of
 from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, as_exported, checklist_in, imported
 from codelet.extensions.plans.plan_command import edited
 from codelet.safety.verdict import Verdict
-from codelet.tools.tool import Arguments, Preview, ToolOutput
+from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.extensions.session_view import SessionView
@@ -55,7 +56,9 @@ class Plans(Extension, Source, ExportPart):
 
     def __init__(self) -> None:
         self.reminders = (self,)
-        self.commands = (Command("plan", "the plan, or a change of it", self.command),)
+        self.tools = (tool(self._tool(), title=_title, preview=self._preview),)
+        about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
+        self.commands = (Command("plan", about, self.command, "[CHANGE]"),)
         self.part = self
         self.plan: Checklist | None = None
         self.planning = False
@@ -66,6 +69,17 @@ class Plans(Extension, Source, ExportPart):
     def attach(self, session: SessionView) -> None:
         """Learn whether somebody can approve a plan."""
         self._can_approve = lambda: session.ask is not None or session.policy.yes
+
+    def offered(self) -> Sequence[Tool]:
+        """The tool, while the user wants a plan first."""
+        return self.tools if self.planning else ()
+
+    def _tool(self) -> Callable[..., Awaitable[ToolOutput]]:
+        async def plan(*, plan: str = "") -> ToolOutput:
+            """Keep a plan: goal, then `[ ]` steps."""
+            return self.keep(plan)
+
+        return plan
 
     async def text(self) -> str | None:
         """The plan, with what is to be done where a step failed; while planning, what is wanted."""
@@ -124,7 +138,7 @@ class Plans(Extension, Source, ExportPart):
             raise ToolError(f"plan: {len(plan.steps)} steps, at most {MOST_STEPS}: join some")
         return plan
 
-    def preview(self, arguments: Arguments) -> Preview:
+    def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
         """The plan, where the user is to approve it. Raises ToolError where there is none in the call."""
         return Preview(self._parsed(arguments.get("plan", "")).text(), "go by this plan")
 
@@ -152,9 +166,9 @@ class PlanFirst(Extension, Guard):
     def attach(self, session: SessionView) -> None:
         """Begin to plan."""
         self._session = session
-        held = (getattr(each, "plans", None) for each in session.extensions)
-        self._plans = next(each for each in held if isinstance(each, Plans))
-        self._plans.planning = True
+        self._plans = extension_of(session, Plans)
+        if self._plans is not None:
+            self._plans.planning = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
         """Refuse what changes something; have the user asked about a plan."""
@@ -172,6 +186,13 @@ class PlanFirst(Extension, Guard):
         if plans is None or plans.plan is None or not plans.planning or self._session.ask is not None:
             return ""
         return plans.plan.text()
+
+
+def _title(arguments: Arguments) -> str:
+    """How far the plan is: the goal stands below, where the plan is shown. Without a step what the call says."""
+    lines = str(arguments.get("plan") or "").strip().splitlines() or [""]
+    steps = [line for line in lines if "[" in line[:6]]
+    return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
 
 
 def _reminder(plan: Checklist) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from codelet.errors import UsageError
-from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
+from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, OpenedWith
 from codelet.extensions.profiles.find import ProfilePlaces
 from codelet.extensions.profiles.profile import Profile
 from codelet.safety.verdict import Verdict
@@ -39,6 +39,13 @@ class Profiles(Extension, Guard, ExportPart):
         self._system = ""
         self._most: int | None = None
         self._yes = False
+
+    @classmethod
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make the extension with the places that the settings name."""
+        chosen = given.profile if isinstance(given.profile, Profile) else None
+        named = given.settings.profile is not None
+        return cls(ProfilePlaces.of(given.settings, session.workspace), chosen, named=named)
 
     def attach(self, session: SessionView) -> None:
         """Take from the session what the profile that it begins with does not leave it."""

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from codelet.errors import UsageError
 from codelet.extensions.profiles.nodes import ProfileFault
@@ -18,6 +19,9 @@ from codelet.extensions.profiles.profile_file import read_markdown, read_yaml
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.tools import all_tools
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import ExtensionSettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ENDINGS = (".yaml", ".yml", ".md")
@@ -51,6 +55,11 @@ class ProfilePlaces(Record, kw_only=True):
     own_folder: Path | None
     project: Path
     trusted: bool
+
+    @classmethod
+    def of(cls, settings: ExtensionSettings, workspace: Path) -> Self:
+        """Return the places that the settings name."""
+        return cls(home=settings.home, own_folder=settings.own_folder, project=workspace, trusted=settings.trusted)
 
     @property
     def own(self) -> tuple[Path, ...]:

@@ -1,13 +1,13 @@
 """Background tasks: commands that go on while the model does other things, and end with the session at the latest.
 
-`extensions/builtin.py` brings them into a session: nothing here is imported before the first task.
+Nothing here is imported before the first task.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
@@ -43,7 +43,9 @@ class Tasks(Extension, Source, ExportPart):
 
     def __init__(self, sandbox: Sandbox | None) -> None:
         self.reminders = (self,)
-        self.commands = (Command("tasks", "background tasks", self.command),)
+        self.commands = (
+            Command("tasks", "background tasks: list, show, end, run again", self.command, "[N|stop N|run N]"),
+        )
         self.part = self
         self._sandbox = sandbox
         self._known: dict[str, KnownTask] = {}
@@ -52,6 +54,11 @@ class Tasks(Extension, Source, ExportPart):
         self._said: list[KnownTask] = []
         self._in_order = asyncio.Lock()
         self._carried: tuple[dict[str, Any], ...] = ()
+
+    @classmethod
+    def from_session(cls, session: SessionView) -> Self:
+        """Make the tasks of a session, confined by its sandbox if it has one."""
+        return cls(session.safeguards.sandbox)
 
     @property
     def known(self) -> Sequence[KnownTask]:

@@ -6,7 +6,7 @@ Short because the list itself is made where profiles are found.
 from __future__ import annotations
 
 from codelet.errors import EXIT_DONE, EXIT_USAGE
-from codelet.extensions.builtin import profile_places
+from codelet.extensions.services import profile_places
 from codelet.frontends.streams import say
 from codelet.settings import Settings, current_folder
 from codelet.system.text import one_line

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.base import OpenedWith
+from codelet.extensions.manifest import turned_on
 from codelet.loop.session import Session
 from codelet.messages import reminder_type
 from codelet.settings import load_settings
@@ -24,7 +25,7 @@ def remembering(tmp_path: Path, open_session: Open) -> Remembering:
 
     def begin(options: dict[str, Any] | None = None, **flags: Any) -> tuple[Session, ScriptedProvider]:
         settings = load_settings(flags, workspace=tmp_path, environment={})
-        return open_session(*turned_on(settings, tmp_path), **(options or {}))
+        return open_session(*turned_on(OpenedWith(settings=settings)), **(options or {}))
 
     return begin
 

@@ -12,7 +12,8 @@ from codelet.export.document import ArchiveEntry
 from codelet.export.encode import to_json
 from codelet.export.session_search import SessionSearch
 from codelet.export.snapshot import Snapshot
-from codelet.extensions.builtin import turned_on
+from codelet.extensions.base import OpenedWith
+from codelet.extensions.manifest import turned_on
 from codelet.extensions.memory.fact import Fact
 from codelet.extensions.memory.fact_file import FactFile
 from codelet.messages import Message, assistant, user
@@ -50,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 async def test_long_term_memory_with_search_cites_session_and_turn(folder: Path, tmp_path: Path, open_session: Open):
     settings = load_settings({"memory": str(folder)}, workspace=tmp_path, environment={})
-    session, provider = open_session(*turned_on(settings, tmp_path, None, SessionSearch(str(folder)).find))
+    session, provider = open_session(*turned_on(OpenedWith(settings=settings, search=SessionSearch(str(folder)).find)))
     words = ["tokenizer", "zebra", "giraffe", "zoo closes", "lion", "hello animal striped", "nothingofthekind", "..."]
     provider.answers.extend([Answer("", [("search_sessions", {"words": each}) for each in words]), Answer()])
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

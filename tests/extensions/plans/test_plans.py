@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from codelet.errors import UsageError
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.extensions.base import Extension
+from codelet.extensions.base import Extension, OpenedWith
+from codelet.extensions.manifest import turned_on
 from codelet.loop.session import Session
 from codelet.messages import Message, reminder_type
 from codelet.opening import turn_of
@@ -183,10 +183,9 @@ async def test_what_another_program_wrote_into_it_stays_while_it_is_not_changed(
 
 
 def planning() -> Extension:
-    from codelet.extensions.builtin import turned_on
-
-    before = {type(each) for each in turned_on(settings_from({}), Path.cwd())}
-    (found,) = (each for each in turned_on(settings_from({"plan": True}), Path.cwd()) if type(each) not in before)
+    (found,) = (
+        each for each in turned_on(OpenedWith(settings=settings_from({"plan": True}))) if each.label == "PlanFirst"
+    )
     return found
 
 

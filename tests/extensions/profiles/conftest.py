@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from codelet.extensions.builtin import profile_places, turned_on
+from codelet.extensions.base import OpenedWith
+from codelet.extensions.manifest import turned_on
+from codelet.extensions.services import profile_places
 from codelet.loop.session import Session
 from codelet.settings import load_settings
 from tests.context.scripted import ScriptedProvider
@@ -32,6 +34,6 @@ def with_profile(own_profiles: Path, tmp_path: Path, open_session: Open) -> With
         environment = {"HOME": str(tmp_path / "home")}
         settings = load_settings({"profile": name}, workspace=tmp_path, trust=trust, environment=environment)
         chosen = None if name is None else profile_places(settings, tmp_path).read(name)
-        return open_session(*turned_on(settings, tmp_path, chosen), **options)
+        return open_session(*turned_on(OpenedWith(settings=settings, profile=chosen)), **options)
 
     return begin

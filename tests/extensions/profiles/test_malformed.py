@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import UsageError
-from codelet.extensions.builtin import profile_places
+from codelet.extensions.services import profile_places
 from codelet.settings import load_settings
 
 BAD: dict[str, tuple[str | bytes, int, str]] = {

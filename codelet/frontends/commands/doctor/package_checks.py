@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from codelet.errors import CodeletError, UsageError
-from codelet.extensions.builtin import search_by_meaning
+from codelet.extensions.services import search_by_meaning
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.providers.litellm_bridge import MALICIOUS
 from codelet.settings import Settings

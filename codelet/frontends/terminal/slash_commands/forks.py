@@ -16,7 +16,7 @@ from codelet.system.text import clean
 
 if TYPE_CHECKING:
     from codelet.export.snapshot import Snapshot
-    from codelet.extensions.file_history.change_log import FileBack
+    from codelet.extensions.services import FileBack
 
 _MOST_KEPT = 20
 

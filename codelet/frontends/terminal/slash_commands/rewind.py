@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import ToolError, UsageError
-from codelet.extensions.builtin import file_history
+from codelet.extensions.services import file_history
 from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_changes import change_words, changed_rows
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.conversation import Checkpoint
-    from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
+    from codelet.extensions.services import ChangeLog, FileBack, RanCommand
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
 
 What = Literal["both", "conversation", "files"]

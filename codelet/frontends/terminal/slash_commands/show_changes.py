@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codelet.extensions.builtin import file_history
+from codelet.extensions.services import file_history
 from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.style import QUIET, WARN
 from codelet.frontends.terminal.slash_commands.show_session import styled
@@ -14,8 +14,7 @@ from codelet.system.text import clean, one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.extensions.file_history.change_log import FileBack
-    from codelet.extensions.file_history.place_state import PlaceState
+    from codelet.extensions.services import FileBack, PlaceState
     from codelet.frontends.terminal.screen import Screen
     from codelet.loop.session import Session
     from codelet.system.git import GitAnswer

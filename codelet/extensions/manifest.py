@@ -1,0 +1,401 @@
+"""Codelet's own extensions: one row each. A module is imported at the first use of something that its row names.
+
+Until then an extension costs no module, no token of a request but its tools, and no key of the export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from codelet import prompt
+from codelet.context.reminders import Source
+from codelet.extensions.base import (
+    UNSAID,
+    Command,
+    ExportPart,
+    Extension,
+    ExtensionClass,
+    Guard,
+    GuardedCall,
+    Named,
+    Noted,
+    OpenedWith,
+)
+from codelet.record import Record
+from codelet.safety.verdict import Verdict
+from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, in_memory
+
+if TYPE_CHECKING:
+    from codelet.context.window import NarrativeWriter
+    from codelet.extensions.session_view import SafeguardsView, SessionView
+
+Place = Literal["first", "last", "settings"]
+"""In every session: with guards before all others, or after the masking, where they may only leave text out. With
+`settings`: in sessions that are opened with settings, before the extensions that a caller brings.
+"""
+Waking = Literal["start", "chosen", "starting", "after", "record", "near", "compacted", "export"]
+"""What needs an extension besides its names: the session's start, always or if the user chose the tools; a moment of a
+guard; a compaction that is near, or was made; an export.
+"""
+Offers = Literal["always", "when needed", "never"]
+"""When the model has the tools of a row: from the first request on, once the extension offers them, or not at all."""
+
+
+class ToolRow(Record, kw_only=True):
+    """A tool as a request describes it; it works in memory only."""
+
+    name: str
+    description: str
+    arguments: Mapping[str, str]
+
+
+class ManifestRow(Record, kw_only=True):
+    """One extension, `MODULE:CLASS` below this folder, with the names of what it has.
+
+    `commands` are its commands, each with its help and its arguments; `reminder` is its type of reminder, `keys` are
+    those in the export. `guard` says that it has one, which stands `beside` the session too, as `Guard` explains.
+    `needs` is the part of the safeguards without which it has nothing to do. `on` and `starts` say with which settings
+    it is there, and with which ones it is needed from the start.
+    """
+
+    made: str
+    place: Place = "settings"
+    tools: tuple[ToolRow, ...] = ()
+    commands: Mapping[str, tuple[str, str]] = {}
+    reminder: str = ""
+    momentary: bool = False
+    keys: tuple[str, ...] = ()
+    guard: bool = False
+    beside: bool = True
+    wakes: tuple[Waking, ...] = ()
+    needs: Literal["", "sandbox", "audit"] = ""
+    on: Callable[[OpenedWith], bool] = lambda given: True
+    starts: Callable[[OpenedWith], bool] = lambda given: False
+
+
+def _narrates(given: OpenedWith) -> bool:
+    return given.settings.narrative != "off"
+
+
+ROWS = (
+    ManifestRow(
+        made="plans:Plans",
+        place="first",
+        tools=(ToolRow(name="plan", description="Keep a plan: goal, then `[ ]` steps.", arguments={"plan": "string"}),),
+        commands={"plan": ("the plan, or a change of it: " + prompt.PLAN_CHANGES, "[CHANGE]")},
+        reminder="plan",
+        keys=("plan",),
+    ),
+    ManifestRow(
+        made="tasks:Tasks",
+        place="first",
+        commands={"tasks": ("background tasks: list, show, end, run again", "[N|stop N|run N]")},
+        reminder="tasks",
+        keys=("active_tasks",),
+    ),
+    ManifestRow(
+        made="protected_files:ProtectedFiles",
+        place="first",
+        needs="sandbox",
+        guard=True,
+        beside=False,
+        wakes=("after",),
+    ),
+    ManifestRow(
+        made="recall:Recall",
+        place="last",
+        tools=(
+            ToolRow(
+                name="recall",
+                description="Read what was cut or compacted out: an `entry` (r17), its `lines` 201-600 or `byte_range`,"
+                " what matches a regex, a `turn`.",
+                arguments=dict.fromkeys(("entry", "lines", "byte_range", "pattern"), "string") | {"turn": "integer"},
+            ),
+        ),
+        guard=True,
+        beside=False,
+        wakes=("chosen", "after"),
+    ),
+    ManifestRow(made="file_history:FileHistory", place="last", guard=True, beside=False, wakes=("starting",)),
+    ManifestRow(made="audit_guard:Audit", place="last", needs="audit", guard=True, wakes=("start",)),
+    ManifestRow(
+        made="profiles.extension:Profiles",
+        commands={"profile": ("show the profiles, or switch to one", "[NAME|none]")},
+        keys=("profile",),
+        guard=True,
+        starts=lambda given: given.profile is not None,
+    ),
+    ManifestRow(
+        made="memory.remembering:Facts",
+        commands={
+            "facts": (
+                "facts that are kept, or a change: add TEXT, edit N TEXT, forget N, promote N, find WORDS",
+                "[CHANGE]",
+            )
+        },
+        reminder="facts",
+        keys=("facts", "fact_origins"),
+        starts=lambda given: given.settings.facts is not None or given.search is not None,
+    ),
+    ManifestRow(
+        made="statistics:Statistics",
+        commands={"stats": ("counts, failures and seconds of calls and requests", "")},
+        reminder="toolFailures",
+        keys=("metrics", "approvals"),
+        guard=True,
+        beside=False,
+        wakes=("record", "export"),
+    ),
+    ManifestRow(
+        made="machine_status:Machine",
+        commands={"env": ("the machine and the workspace", "")},
+        reminder="machine",
+        momentary=True,
+        starts=lambda given: given.settings.environment == "full",
+    ),
+    ManifestRow(made="narrator:Narrator", on=_narrates, wakes=("near",)),
+    ManifestRow(made="memory.held_values:HeldValues", on=_narrates, wakes=("compacted",)),
+    ManifestRow(
+        made="event_log:EventLog", on=lambda given: given.settings.log is not None, guard=True, wakes=("start",)
+    ),
+    ManifestRow(made="plans:PlanFirst", on=lambda given: given.settings.plan, guard=True, wakes=("start",)),
+)
+"""In the order of their guards, tools, reminders and commands."""
+
+
+def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) -> tuple[list[Listed], list[Listed]]:
+    """Return the extensions that every session has: those at the place `first`, and those at the place `last`.
+
+    `chosen` says that the user chose the tools, `has_tools` that the model has any.
+    """
+    offers: Offers = "never" if not has_tools else "when needed" if chosen else "always"
+    rows = [row for row in ROWS if not row.needs or getattr(safeguards, row.needs) is not None]
+    first, last = ([Listed(row, offers=offers) for row in rows if row.place == place] for place in ("first", "last"))
+    return first, last
+
+
+def turned_on(given: OpenedWith) -> list[Extension]:
+    """Return the extensions of a session that is opened with settings."""
+    return [Listed(row, given) for row in ROWS if row.place == "settings" and row.on(given)]
+
+
+class Listed(Extension, Guard):
+    """The place of a row's extension in one session. It has the row's names, and makes the extension when one is used.
+
+    `given` is what the settings give; without it the extension is one that every session has.
+    """
+
+    def __init__(self, row: ManifestRow, given: OpenedWith | None = None, offers: Offers = "always") -> None:
+        self._row = row
+        self._given = given
+        self._offers = offers
+        self._session: SessionView
+        self._awake: Extension | None = None
+        self.tools = tuple(_stand_in(each, self.wake) for each in row.tools)
+        self.commands = tuple(
+            Command(name, about, partial(self._command, name), arguments)
+            for name, (about, arguments) in row.commands.items()
+        )
+        self.reminders = (_ListedSource(row.reminder, self, momentary=row.momentary),) if row.reminder else ()
+        self.guards = (self,) if row.guard else ()
+        self.beside = row.beside
+        self._parts = tuple(_ListedPart(key, self, saves="export" in row.wakes) for key in row.keys)
+
+    @property
+    def awake(self) -> Extension | None:
+        """The extension, once something has used it."""
+        return self._awake
+
+    def wake(self) -> Extension:
+        """Return the extension; it is made now if nothing has used it yet."""
+        if self._awake is None:
+            kind, session = _class_of(self._row), self._session
+            made = kind.from_session(session) if self._given is None else kind.from_settings(self._given, session)
+            self._awake = made
+            made.attach(session)
+        return self._awake
+
+    def attach(self, session: SessionView) -> None:
+        """Keep the session for the extension, and make that if the start needs it."""
+        self._session = session
+        wakes = self._row.wakes
+        if "near" in wakes:
+            session.compactor.bring_narrator = self._narrator
+        chosen = "chosen" in wakes and self._offers == "when needed"
+        if "start" in wakes or chosen or (self._given is not None and self._row.starts(self._given)):
+            self.wake()
+
+    def _narrator(self) -> NarrativeWriter:
+        self.wake()
+        narrator = self._session.compactor.narrator
+        assert narrator is not None
+        return narrator
+
+    def as_a(self, kind: type[ExtensionClass]) -> ExtensionClass | None:
+        """Return the row's extension if it is of this class."""
+        return self.wake().as_a(kind) if self._row.made == _name_of(kind) else None
+
+    @property
+    def parts(self) -> Sequence[ExportPart]:
+        """A place for each of its keys."""
+        return self._parts
+
+    @property
+    def label(self) -> str:
+        """The name of the extension's class."""
+        return self._row.made.partition(":")[2]
+
+    @property
+    def ends_answers(self) -> bool:
+        """Whether the extension is there and has something to say."""
+        return self._awake is not None and self._awake.ends_answers
+
+    def offered(self) -> Sequence[Tool]:
+        """The row's tools, or those that the extension offers by now."""
+        if self.tools and self._offers != "when needed":
+            return self.tools if self._offers == "always" else ()
+        return () if self._awake is None else self._awake.offered()
+
+    def status(self) -> str:
+        """The extension's status, once it is there."""
+        return "" if self._awake is None else self._awake.status()
+
+    def answer(self) -> str:
+        """The end of an answer, once the extension is there."""
+        return "" if self._awake is None else self._awake.answer()
+
+    def ending(self) -> Sequence[str]:
+        """What ends with the session, once the extension is there."""
+        return () if self._awake is None else self._awake.ending()
+
+    def remarks(self) -> Sequence[str]:
+        """The extension's remarks, once it is there."""
+        return () if self._awake is None else self._awake.remarks()
+
+    async def between_turns(self) -> Sequence[str]:
+        """What the extension asks and reports between two turns, once it is there."""
+        if "compacted" in self._row.wakes and self._session.compactor.count:
+            self.wake()
+        return () if self._awake is None else await self._awake.between_turns()
+
+    def clear(self) -> None:
+        """Have the extension forget what belongs to the conversation."""
+        if self._awake is not None:
+            self._awake.clear()
+
+    async def close(self) -> None:
+        """Close the extension, if it was ever there."""
+        if self._awake is not None:
+            await self._awake.close()
+
+    def _guard_at(self, moment: Literal["before", "starting", "after", "record"]) -> Guard:
+        """The extension's guard, of which there is at most one; one that does nothing while it is not there."""
+        extension = self.wake() if moment in self._row.wakes else self._awake
+        return extension.guards[0] if extension is not None and extension.guards else _NO_GUARD
+
+    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
+        """What the guard says of a call."""
+        return await self._guard_at("before").before(call)
+
+    async def starting(self, call: GuardedCall) -> None:
+        """Have the guard look at a call that is about to run."""
+        await self._guard_at("starting").starting(call)
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        """The answer to a call as the guard leaves it."""
+        return await self._guard_at("after").after(call, output)
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        """Have the guard take note."""
+        self._guard_at("record").record(kind, call, **facts)
+
+    async def _command(self, name: str, session: SessionView, argument: str) -> str:
+        return await _named(self.wake().commands, name).run(session, argument)
+
+
+_NO_GUARD = Guard()
+
+
+def _class_of(row: ManifestRow) -> type[Extension]:
+    module, _, name = row.made.partition(":")
+    found: type[Extension] = getattr(import_module(f"{__package__}.{module}"), name)
+    return found
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}".removeprefix(f"{__package__}.")
+
+
+def _named(parts: Iterable[Named], name: str) -> Named:
+    return next(part for part in parts if part.name == name)
+
+
+def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
+    """The tool of a row: as the request describes it, with the rest from the extension's own tool of that name."""
+
+    def own() -> Tool:
+        return _named(wake().tools, row.name)
+
+    async def run(context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
+        return await own().run(context, progress, **arguments)
+
+    def title(arguments: Arguments) -> str:
+        return own().about(arguments)
+
+    def preview(context: ToolContext, arguments: Arguments) -> Preview:
+        return own().previewed(context, arguments)
+
+    def check(arguments: Arguments) -> Arguments:
+        checked = own().check
+        return arguments if checked is None else checked(arguments)
+
+    properties = {name: {"type": kind} for name, kind in row.arguments.items()}
+    parameters = {"type": "object", "properties": properties}
+    return Tool(row.name, row.description, parameters, run, in_memory, title, preview, check)
+
+
+class _ListedSource(Source):
+    """The reminder of an extension that may not be there yet."""
+
+    quiet = True
+
+    def __init__(self, name: str, listed: Listed, *, momentary: bool) -> None:
+        self.name = name
+        self.momentary = momentary
+        self._listed = listed
+
+    async def begin(self) -> None:
+        if self._listed.awake is not None:
+            await self._listed.awake.reminders[0].begin()
+
+    async def text(self) -> str | None:
+        return None if self._listed.awake is None else await self._listed.awake.reminders[0].text()
+
+    def sent(self) -> None:
+        if self._listed.awake is not None:
+            self._listed.awake.reminders[0].sent()
+
+
+class _ListedPart(ExportPart):
+    """A key of an extension that may not be there yet: then it has nothing to save, unless it always `saves`."""
+
+    def __init__(self, key: str, listed: Listed, *, saves: bool) -> None:
+        self.key = key
+        self._listed = listed
+        self._saves = saves
+
+    def form(self) -> Mapping[str, Any]:
+        return self._own().form()
+
+    def save(self) -> Any:
+        return self._own().save() if self._saves or self._listed.awake is not None else UNSAID
+
+    def restore(self, value: Any) -> None:
+        if value or self._listed.awake is not None:
+            self._own().restore(value)
+
+    def _own(self) -> ExportPart:
+        return next(part for part in self._listed.wake().parts if part.key == self.key)

@@ -1,0 +1,79 @@
+"""What other parts use of single extensions. Each is imported at its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codelet.extensions.base import ExportPart, extension_of
+
+if TYPE_CHECKING:
+    from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
+    from codelet.extensions.file_history.place_state import PlaceState
+    from codelet.extensions.profiles.find import ProfilePlaces
+    from codelet.extensions.profiles.profile import Profile
+    from codelet.extensions.session_view import ExtensionSettings, SessionView
+    from codelet.tools.tool import BackgroundTasks
+
+__all__ = [
+    "ChangeLog",
+    "FileBack",
+    "PlaceState",
+    "Profile",
+    "RanCommand",
+    "background_tasks",
+    "export_keys",
+    "facts_in",
+    "file_history",
+    "profile_places",
+    "search_by_meaning",
+]
+
+
+def background_tasks(session: SessionView) -> BackgroundTasks:
+    """Return the session's commands in the background."""
+    from codelet.extensions.tasks import Tasks
+
+    found = extension_of(session, Tasks)
+    assert found is not None
+    return found
+
+
+def file_history(session: SessionView) -> ChangeLog:
+    """Return what the calls of a session changed."""
+    from codelet.extensions.file_history import FileHistory
+
+    found = extension_of(session, FileHistory)
+    assert found is not None
+    return found.log
+
+
+def profile_places(settings: ExtensionSettings, workspace: Path) -> ProfilePlaces:
+    """Return where profiles are, as the settings say."""
+    from codelet.extensions.profiles.find import ProfilePlaces
+
+    return ProfilePlaces.of(settings, workspace)
+
+
+def facts_in(path: Path) -> list[str]:
+    """Return the statements in a file of facts, which is not changed. Raises CodeletError."""
+    from codelet.extensions.memory.fact_file import read_facts
+
+    return [fact.shown for fact in read_facts(path)]
+
+
+def search_by_meaning(model: Path | None) -> str | None:
+    """Return what finds facts by meaning, the user's `model` or the one installed, or None. Raises CodeletError."""
+    from codelet.extensions.memory.meaning import checked
+
+    return checked(model)
+
+
+def export_keys() -> dict[str, Mapping[str, Any]]:
+    """Return the keys that extensions keep in an export besides the document's own, with their published schemas."""
+    from codelet.extensions.memory.remembering import Origins
+    from codelet.extensions.statistics import ApprovalHistory, Metrics
+
+    kept: tuple[type[ExportPart], ...] = (Origins, Metrics, ApprovalHistory)
+    return {part.key: part.schema for part in kept}

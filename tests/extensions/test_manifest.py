@@ -1,0 +1,97 @@
+"""The rows of codelet's own extensions say what the extensions have, which are made at their first use only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet.extensions.base import Extension, Guard, OpenedWith, extension_of
+from codelet.extensions.machine_status import Machine
+from codelet.extensions.manifest import ROWS, Listed, ManifestRow, turned_on
+from codelet.extensions.plans import Plans
+from codelet.extensions.tasks import Tasks
+from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
+from codelet.safety.audit.log import AuditLog
+from codelet.safety.sandbox import Sandbox
+from codelet.settings import Settings
+from tests.context.scripted import Answer, ScriptedProvider, turn
+from tests.extensions.conftest import Open
+
+
+@pytest.fixture
+def with_all(open_session: Open, tmp_path: Path) -> Session:
+    """A session that has every row's extension."""
+    safeguards = Safeguards(sandbox=Sandbox(tmp_path), audit=AuditLog(tmp_path / "audit"))
+    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True))
+    session, _ = open_session(*turned_on(given), safeguards=safeguards, tools=None)
+    return session
+
+
+def listed(session: Session, row: ManifestRow) -> Listed:
+    return next(
+        each for each in session.extensions if isinstance(each, Listed) and each.label == row.made.split(":")[1]
+    )
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.made)
+def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) -> None:
+    place = listed(with_all, row)
+    made = place.wake()
+    assert f"codelet.extensions.{row.made}" == f"{type(made).__module__}:{type(made).__qualname__}"
+    if row.tools:
+        assert [each.schema() for each in place.tools] == [each.schema() for each in made.tools]
+        assert [each.touched({}) for each in made.tools] == [()] * len(row.tools)
+    assert commands(place) == commands(made)
+    assert [reminder(each) for each in place.reminders] == [reminder(each) for each in made.reminders]
+    assert [part.key for part in place.parts] == [part.key for part in made.parts]
+    assert [guard.beside for guard in place.guards] == [guard.beside for guard in made.guards]
+
+
+def commands(extension: Extension) -> list[tuple[str, str, str]]:
+    return [(each.name, each.help, each.arguments) for each in extension.commands]
+
+
+def reminder(source: Any) -> list[object]:
+    return [getattr(source, name) for name in ("name", "zone", "late", "off", "instructs", "momentary")]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.made)
+def test_a_guard_is_asked_at_every_moment_at_which_it_does_something(row: ManifestRow, with_all: Session) -> None:
+    """One that is made at its first use is made at the first of these moments, or by something else before."""
+    (*guards,) = listed(with_all, row).wake().guards
+    does = {name for name in ("before", "starting", "after", "record") if any(has(guard, name) for guard in guards)}
+    known_before = {"Profiles", "Audit", "EventLog", "PlanFirst"}
+    if does and row.made.split(":")[1] not in known_before:
+        assert does & set(row.wakes)
+
+
+def has(guard: Guard, moment: str) -> bool:
+    return getattr(type(guard), moment) is not getattr(Guard, moment)
+
+
+async def test_nothing_is_made_before_its_use(open_session: Open) -> None:
+    session, provider = open_session(*turned_on(OpenedWith(settings=Settings())), tools=None)
+    provider.answers.append(Answer())
+    await turn(session)
+    assert made(session) == set()
+    await session.run_command("plan")
+    assert made(session) == {"Plans"}
+    provider.answers.extend([Answer("", [("plan", {"plan": "[ ] look"})]), Answer()])
+    await turn(session)
+    assert made(session) == {"Plans", "Recall", "FileHistory", "Statistics"}
+
+
+async def test_it_is_made_once_and_closed(open_session: Open, tmp_path: Path) -> None:
+    session, _ = open_session(*turned_on(OpenedWith(settings=Settings())), tools=None)
+    assert extension_of(session, Plans) is extension_of(session, Plans)
+    assert extension_of(session, Tasks) is not None
+    assert extension_of(session, Machine) is not None
+    bare, _ = open_session(provider=ScriptedProvider())
+    assert extension_of(bare, Machine) is None
+
+
+def made(session: Session) -> set[str]:
+    return {each.label for each in session.extensions if isinstance(each, Listed) and each.awake is not None}
