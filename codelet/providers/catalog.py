@@ -187,6 +187,8 @@ VENDORS = (
 )
 
 _THINKS = ("deepseek", "kimi")
+_MARKED = r"openrouter/~?(?:anthropic|qwen)/"
+"""Models that are cached only where a request says so. Source: OpenRouter, "Prompt Caching"."""
 _SIGNS = r"gemini-(?![12]\b)"
 _ALIASES = {"ollama_chat": "ollama", "llamacpp": "llamafile", "vllm": "hosted_vllm"}
 _BARE_NAMES = (("claude", "anthropic"), ("gpt-", "openai"), ("chatgpt-", "openai"))
@@ -231,12 +233,14 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
     silent = chats and model_facts(model).tools_without_reasoning
     own_server = not vendor.cloud and on_this_machine(api_base or "") and not model_facts(model).known
     signs = vendor.prefix in ("gemini", "vertex_ai", "openai", "") and "gemini-" in name and re.search(_SIGNS, name)
+    marked = quirks.cache_marks or re.match(_MARKED, real_name(model).lower()) is not None
     return quirks.replace(
-        alternating=_alternates(model, api_base, own),
+        alternating=_alternates(model, api_base, own) and (quirks.alternating or not marked),
         max_output_option="max_tokens" if own_server else quirks.max_output_option,  # every server knows that one
         effort="none" if silent else quirks.effort,
         reasoning=quirks.reasoning or (thinks and service and not quirks.strict),
         signatures=quirks.signatures or bool(signs),
+        cache_marks=marked,
     )
 
 

@@ -121,6 +121,10 @@ class NativeProvider(ABC):
         self._notes.append(DROPPED)
         return True
 
+    def share_cache(self, key: str) -> None:
+        """Use one cache with the other conversations that begin alike and have this key, if the wire has such keys."""
+        return
+
     async def warm(self) -> None:
         """Start opening the connection."""
         self._http.warm()

@@ -1,7 +1,8 @@
 """The native wire for OpenAI's Chat Completions, as many servers speak it.
 
 Source: OpenAI's API reference for `POST /chat/completions` with `stream: true`; reasoning fields as DeepSeek,
-vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) send them.
+vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) send them. Cache marks (`cache_control`) as
+OpenRouter takes them for Anthropic's and Qwen's models: on the last part of a prompt's or a result's content.
 """
 
 from __future__ import annotations
@@ -13,12 +14,19 @@ from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, compact_json, has_pictures
+from codelet.providers.prefix import cache_places
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import returned
 
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
     from codelet.providers.content.picture_forms import ResultPictures
+
+
+_MARKED = {"cache_control": {"type": "ephemeral"}}
+_MARK = b"," + compact_json(_MARKED)[1:] + b"]}"
+_TEXT_END, _EMPTY_END = b'"}]}', b'"text":""}]}'
+_MOST_MARKS = 4
 
 
 class OpenAIChatProvider(OpenAIWire):
@@ -31,6 +39,7 @@ class OpenAIChatProvider(OpenAIWire):
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         super().__init__(model, endpoint, options, origin=f"openai:{endpoint.origin(model)}")
         self._noted = False
+        self._last_mark = -1
         self._spread: ResultPictures | None = None
 
     def body(self, request: Request) -> bytes:
@@ -38,17 +47,31 @@ class OpenAIChatProvider(OpenAIWire):
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + compact_json(list(request.tools))
-        system = compact_json({"role": "system", "content": request.system})
+        marks = self._quirks.cache_marks and bool(request.system)
+        text = [{"type": "text", "text": request.system, **_MARKED}] if marks else request.system
+        system = compact_json({"role": "system", "content": text})
         options = self._quirks.options(tools=bool(request.tools), max_output=request.max_output)
         if "reasoning_effort" in options:
             self._note()
         else:
             options |= self._effort_fields()
         options |= self._answer_fields(request)
-        messages = self._with_pictures(self._ordered(request))  # which may begin another cache
+        listed = request.messages if self._quirks.cache_marks else self._ordered(request)
+        messages = self._with_pictures(listed)  # which may begin another cache
         fragments = self._cache.fragments(messages, head + system)
+        if self._quirks.cache_marks:
+            self._mark(fragments, messages[: len(messages) - request.tail], _MOST_MARKS - marks)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
+
+    def _mark(self, fragments: list[bytes], stable: Sequence[Message], most: int) -> None:
+        """Set the cache marks in this request's copy of the fragments. An empty text can carry none."""
+        places = cache_places(stable, self._last_mark, most)
+        for place in places:
+            fragment = fragments[place]
+            if fragment.endswith(_TEXT_END) and not fragment.endswith(_EMPTY_END):
+                fragments[place] = fragment.removesuffix(b"}]}") + _MARK
+        self._last_mark = max(places, default=-1)
 
     def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages, with the pictures of results in messages of the user's behind them."""
@@ -67,15 +90,17 @@ class OpenAIChatProvider(OpenAIWire):
         return chat_parts(message)
 
     def _in_parts(self, message: Message) -> bool:
+        if self._quirks.cache_marks and message["role"] in ("user", "tool"):
+            return True
         return message["role"] == "user" and super()._in_parts(message)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         wire = self._wire(message)
         if self._in_parts(message):
-            pictures = self._pictures(message) if "images" in message else []
+            pictures = self._pictures(message) if "images" in message and message["role"] == "user" else []
             wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
-        if self._closing(message["role"]):
-            wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it
+        if self._closing(message["role"]) or self._quirks.cache_marks:
+            wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it, or marked
         return [wire]
 
     def _wire(self, message: Message) -> dict[str, Any]:

@@ -2,21 +2,22 @@
 
 Source: OpenAI's API reference for `POST /responses` with `stream: true`. The server keeps nothing (`store: false`): the
 whole list goes out each time, and an answer's reasoning goes back encrypted, as it came, in front of its text and
-calls. Models that can be told where a prompt's stable part ends are told so: at the last prompt or result before the
-volatile reminders, and where the last request said it.
+calls. Models that take cache marks get four ("Prompt caching": up to four are written, and the cache is read only at
+marks that the request has): behind the system prompt, which is the first input item for that, and where the last
+requests ended. So a new process that goes on with a conversation finds what the old one had written.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
-from codelet.messages import Message, ToolCall
+from codelet.messages import Message, ToolCall, kind_of
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import OpenAIWire, compact_json
+from codelet.providers.prefix import cache_places
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ hold: ids, a text's `length` in characters, its `phase` and its status.
 """
 _LEAST_OUTPUT = 16  # the API takes no smaller limit
 _NO_OUTPUT = "(no output)"
-_INPUT = ("user", "tool")
+_MOST_MARKS = 4
 _MARK = b',"prompt_cache_breakpoint":{"mode":"explicit"}}]}'
 
 # Options that not every server or model takes, each with the words by which one says so.
@@ -59,8 +60,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         self._marked = facts.cache_marks
         self._last_mark = -1
         self._quirks = self._quirks.replace(alternating=self._quirks.alternating and not self._marked)
-        # The key keeps the requests of a session together at the server, and says nothing of who asks.
-        self._optional: dict[str, Any] = {"prompt_cache_key": os.urandom(16).hex()}
+        self._optional: dict[str, Any] = {"prompt_cache_key": ""}
         if facts.reasons or not facts.known:
             self._optional["include"] = ["reasoning.encrypted_content"]
         if facts.reasons:
@@ -71,8 +71,14 @@ class OpenAIResponsesProvider(OpenAIWire):
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
-        if request.system:
+        opening = b""
+        if request.system and self._marked:  # only what goes in as input can carry a mark
+            part = {"type": "input_text", "text": request.system, "prompt_cache_breakpoint": {"mode": "explicit"}}
+            opening = compact_json({"role": "developer", "content": [part]}) + b","
+        elif request.system:
             head += b',"instructions":' + compact_json(request.system)
+        if self._optional.get("prompt_cache_key") == "":
+            self._optional["prompt_cache_key"] = _key_of(request)
         options: dict[str, Any] = {"stream": True, "store": False, **self._optional}
         if (effort := self._effort_fields().get("reasoning")) is not None:
             options["reasoning"] = {**options.get("reasoning", {}), **effort}
@@ -84,19 +90,21 @@ class OpenAIResponsesProvider(OpenAIWire):
         fragments = self._cache.fragments(request.messages if self._marked else self._ordered(request))
         if self._marked:
             options["prompt_cache_options"] = {"mode": "explicit"}
-            self._mark(fragments, request.messages[: len(request.messages) - request.tail])
+            self._mark(fragments, request.messages[: len(request.messages) - request.tail], _MOST_MARKS - bool(opening))
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
-        return b"".join([head, b',"input":[', *fragments, closing])
+        return b"".join([head, b',"input":[', opening, *fragments, closing])
 
-    def _mark(self, fragments: list[bytes], stable: Sequence[Message]) -> None:
+    def share_cache(self, key: str) -> None:
+        """Send this key in place of the conversation's own, unless the server has refused keys."""
+        if "prompt_cache_key" in self._optional:
+            self._optional["prompt_cache_key"] = key
+
+    def _mark(self, fragments: list[bytes], stable: Sequence[Message], most: int) -> None:
         """Set the cache marks in this request's copy of the fragments."""
-        here = len(stable) - 1
-        while here > 0 and stable[here]["role"] not in _INPUT:
-            here -= 1
-        for place in {here, self._last_mark}:
-            if 0 <= place < len(stable) and stable[place]["role"] in _INPUT:
-                fragments[place] = fragments[place].removesuffix(b"}]}") + _MARK
-        self._last_mark = here
+        places = cache_places(stable, self._last_mark, most)
+        for place in places:
+            fragments[place] = fragments[place].removesuffix(b"}]}") + _MARK
+        self._last_mark = max(places, default=-1)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message["role"] == "tool":
@@ -189,6 +197,18 @@ class OpenAIResponsesProvider(OpenAIWire):
         from codelet.providers.openai_responses_decode import ResponseDecoder
 
         return ResponseDecoder(ITEMS).chunks(events)
+
+
+def _key_of(request: Request) -> str:
+    """Return what keeps the requests of a conversation together at the server: the same whoever goes on with it.
+
+    It is a checksum of what the conversation began with, so that a resumed one has the same key. A collision costs
+    nothing: the server compares the prompts themselves.
+    """
+    from zlib import crc32
+
+    said = next((message["content"] for message in request.messages if kind_of(message) == "prompt"), "") or ""
+    return "".join(f"{crc32(text.encode('utf-8', 'replace')):08x}" for text in (request.system, said))
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

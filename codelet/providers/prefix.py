@@ -55,6 +55,24 @@ def names_binding(error: ProviderError) -> bool:
     return error.status == 400 and any(words in str(error) for words in _BINDING)
 
 
+def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:
+    """Return where to mark a prompt for the cache: at most `most` of the places where requests ended, the newest first.
+
+    A server reads its cache only at marks that are in the request. A request ends with a prompt or with the last result
+    of a step. `last` is where this provider's last request had its newest mark.
+    """
+    found: list[int] = []
+    at = len(stable) - 1
+    while at >= 0 and len(found) < most:
+        role = stable[at]["role"]
+        if role in ("user", "tool") and (not found or stable[at + 1]["role"] == "assistant"):
+            found.append(at)
+        at -= 1
+    if 0 <= last < len(stable) and last not in found and stable[last]["role"] in ("user", "tool"):
+        found = [*found[: most - 1], last]
+    return found
+
+
 class PrefixCache:
     """The encoded fragments of a message list, reused as far as the list is unchanged.
 

@@ -64,7 +64,8 @@ class Quirks(Record):
     where there is none. `signatures`: a message with calls needs a thought signature on the first of them. `effort`:
     the `reasoning_effort` of requests with tools; "never" once a server has refused it. `effort_field`: where the
     effort goes that a user asks for; with "thinking" only that none is wanted goes there. `structured`: whether
-    requests hold the schema of the final answer, or only those without tools.
+    requests hold the schema of the final answer, or only those without tools. `cache_marks`: only what a request marks
+    with `cache_control` is cached.
     """
 
     alternating: bool = False
@@ -78,6 +79,7 @@ class Quirks(Record):
     effort: Literal["", "none", "never"] = ""
     effort_field: EffortField = "reasoning_effort"
     structured: Structured = "alone"
+    cache_marks: bool = False
 
     def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
         """The fields that end the body of a Chat Completions request."""

@@ -5,6 +5,7 @@ All of them begin with the same bytes (system prompt, tools), so that the provid
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import TypeVar
@@ -15,6 +16,7 @@ from codelet.extensions.base import Extension, Guard
 from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
 from codelet.loop.session import Session
 from codelet.providers.content.inline_reasoning import split_reasoning
+from codelet.providers.native import NativeProvider
 from codelet.review.review_prompt import AGAIN
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
@@ -62,10 +64,13 @@ class Spending:
         self._before = Usage() if beside is None else beside.held
         self._charged_before = 0.0 if beside is None else beside.charged
         self._sessions: list[Session] = []
+        self._cache_key = os.urandom(8).hex()
 
     def watch(self, session: Session) -> None:
-        """Count what this session uses."""
+        """Count what this session uses; its requests share the cache of the others."""
         self._sessions.append(session)
+        if isinstance(session.provider, NativeProvider):
+            session.provider.share_cache(self._cache_key)
 
     @property
     def usage(self) -> Usage:

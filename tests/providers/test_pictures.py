@@ -98,7 +98,7 @@ def test_a_cache_mark_stands_on_the_text_behind_a_picture():
     provider = wire("openai/gpt-5.6")
     body = json.loads(provider.body(Request("s", [user("look", [PICTURE]), TAIL], 1)))
     assert complaints(body) == []
-    parts = body["input"][0]["content"]
+    parts = body["input"][1]["content"]
     assert [part["type"] for part in parts] == ["input_image", "input_text"]
     assert "prompt_cache_breakpoint" in parts[1]
 

@@ -92,10 +92,10 @@ def test_the_whole_body():
         f'"stream":true,"store":false,"prompt_cache_key":"{key}","include":["reasoning.encrypted_content"],'
         '"max_output_tokens":77}'
     )
-    assert len(key) == 32
+    assert len(key) == 16
     again = body(wire, TURN)
     assert again["prompt_cache_key"] == key, "one key a session"
-    assert body(provider(), TURN)["prompt_cache_key"] != key, "and another one for the next"
+    assert body(provider(), [user("other")])["prompt_cache_key"] != key, "and another one for the next"
     assert not {"tools", "max_output_tokens"} & again.keys()
     assert body(wire, TURN, max_output=3)["max_output_tokens"] == 16, "the API takes no smaller one"
 
@@ -185,11 +185,12 @@ def test_the_prefix_grows_and_stays_the_same_bytes(form: str):
     assert body(wire, messages)["input"] == fresh["input"], "after going back too"
 
 
-def test_the_cache_marks_stand_before_the_tail_and_where_the_last_one_stood():
+def test_the_cache_marks_stand_before_the_tail_and_where_earlier_requests_ended():
     wire = provider("gpt-5.6")
 
     def marked(messages: list[Message], tail: int) -> list[int]:
-        items = [json.dumps(item) for item in body(wire, messages, tail=tail)["input"]]
+        system, *items = [json.dumps(item) for item in body(wire, messages, tail=tail)["input"]]
+        assert "Be brief." in system and "prompt_cache_breakpoint" in system
         mark = '"text": "%s", "prompt_cache_breakpoint": {"mode": "explicit"}}]}'
         found = [at for at, item in enumerate(items) if "prompt_cache_breakpoint" in item]
         assert all(any(items[at].endswith(mark % text) for text in ("look", "text", "x")) for at in found)
@@ -198,7 +199,7 @@ def test_the_cache_marks_stand_before_the_tail_and_where_the_last_one_stood():
     assert marked([TURN[0], *TAIL], 2) == [0]
     assert marked([*TURN, *TAIL], 2) == [0, 2]
     more = [*TURN, *(tool_result("call_abc", "x") for _ in range(2)), assistant("so"), *TAIL]
-    assert marked(more, 2) == [2, 4], "an answer carries none"
+    assert marked(more, 2) == [0, 2, 4], "an answer carries none"
     assert marked([*TURN[:1], *TAIL], 2) == [0], "after going back too"
 
 
@@ -498,7 +499,7 @@ async def test_a_template_that_wants_turns_gets_them(model_server: ModelServer):
     wire = provider("openai/responses/gpt-5.6", model_server.openai)
     assert joined(await collect(wire, request(user("a"), user("b"))))["text"] == "ok"
     await wire.close()
-    assert [len(sent.json["input"]) for sent in model_server.requests] == [2, 1]
+    assert [len(sent.json["input"]) for sent in model_server.requests] == [3, 1], "first with the system prompt"
 
 
 async def test_a_server_that_refuses_everything_is_not_asked_for_ever(model_server: ModelServer):

@@ -230,3 +230,24 @@ def test_what_is_no_shard_asks_nobody(server: ModelServer, work: Path) -> None:
     done = review(server, work, "--base", "main", "--shard", "9/8")
     assert done.exit == 2 and "--shard 9/8" in done.err
     assert server.requests == []
+
+
+def test_the_requests_of_a_review_share_a_cached_prefix(server: ModelServer, tmp_path: Path) -> None:
+    """OpenAI's cache: one key for all, and a mark behind what all requests begin with."""
+    text = "def place(order):\n    return order\n" * 12
+    folder = repo.plain(tmp_path / "six", {f"shop{number}.py": text for number in range(6)})
+    repo.commit(folder, {f"shop{number}.py": text.replace("order", "item") for number in range(6)})
+    home = tmp_path / "home"
+    home.mkdir()
+    variables = {
+        "CODELET_API_BASE": server.openai,
+        "CODELET_MODEL": "openai/responses/gpt-6.1-sol",
+        "OPENAI_API_KEY": "key",
+    }
+    done = run("review", "HEAD", "--chunk-tokens", "300", "--no-verify", cwd=folder, home=home, env=variables)
+    assert (done.exit, done.err) == (0, "")
+    bodies = [request.json for request in server.requests]
+    assert len(bodies) >= 6
+    assert len({body["prompt_cache_key"] for body in bodies}) == 1
+    assert len({json.dumps([body["tools"], body["input"][0]]) for body in bodies}) == 1
+    assert "prompt_cache_breakpoint" in bodies[0]["input"][0]["content"][-1]

@@ -69,9 +69,9 @@ def field(recorded: Recorded, name: str) -> bytes:
 
 def system_bytes(recorded: Recorded) -> bytes:
     """The bytes of the system prompt, wherever the protocol puts it."""
-    if recorded.wire != "chat":
-        return field(recorded, "system" if recorded.anthropic else "instructions")
-    messages = field(recorded, "messages").decode()
+    if recorded.wire != "chat" and (told := field(recorded, "system" if recorded.anthropic else "instructions")):
+        return told
+    messages = field(recorded, "messages" if recorded.wire == "chat" else "input").decode()
     start = messages.index("{")
     _, end = json.JSONDecoder().raw_decode(messages, start)
     return messages[start:end].encode()

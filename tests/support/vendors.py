@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.support import vendor_claude, vendor_responses
+from tests.support import vendor_claude, vendor_openrouter, vendor_responses
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import Recorded
 from tests.support.templates import gemma
@@ -338,6 +338,18 @@ DIALECTS: dict[str, Dialect] = {
         "openrouter/moonshotai/kimi-k3",
         (*CHAT, Rule(model_with_maker), Rule(reasoning_behind_a_gateway)),
         reasoning="details",
+    ),
+    "openrouter, Claude": Dialect(
+        "openrouter/anthropic/claude-sonnet-5.5",
+        (*CHAT, Rule(model_with_maker), Rule(vendor_openrouter.cache_marks)),
+        reasoning="details",
+        native_only=True,  # litellm marks nothing by itself
+    ),
+    "openrouter, Qwen": Dialect(
+        "openrouter/qwen/qwen3.8-max",
+        (*CHAT, Rule(model_with_maker), Rule(vendor_openrouter.cache_marks)),
+        reasoning="details",
+        native_only=True,
     ),
     "deepseek": Dialect("deepseek/deepseek-v4-pro", (*CHAT, Rule(reasoning_on_all)), reasoning="reasoning_content"),
     "moonshot": Dialect(
