@@ -96,7 +96,7 @@ class Guards:
     """All guards of a session. Secrets go out of every answer behind `guards`; `closing` only leave text out of it."""
 
     def __init__(self, masker: Masker, guards: Sequence[Guard] = (), closing: Sequence[Guard] = ()) -> None:
-        self._masker = masker
+        self.masker = masker
         self._guards = guards
         self._closing = closing
 
@@ -137,7 +137,7 @@ class Guards:
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The answer to a call as the list and everybody may see it."""
         output = await _through(self._guards, call, output)
-        mask = self._masker.mask
+        mask = self.masker.mask
         display = None if output.display is None else mask(output.display)
         return await _through(
             self._closing, call, output.replace(text=mask(output.text), display=display, counted=mask(output.counted))
@@ -153,7 +153,7 @@ class Guards:
             except CodeletError:
                 raise
             except Exception as error:
-                problem = self._masker.mask(f"{type(error).__name__}: {error}")
+                problem = self.masker.mask(f"{type(error).__name__}: {error}")
                 raise CodeletError(f"{type(guard).__name__} could not take note of a call: {problem}") from error
 
 

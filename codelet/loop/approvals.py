@@ -49,7 +49,7 @@ class Admission(Record):
 
 
 class Approvals:
-    """Decides on the calls of one session. `ask` is None where nobody can be asked; `timeout` is in seconds.
+    """Decides on the calls of one session. `asker` returns how a person is asked, or None; `timeout` is in seconds.
 
     `refused` collects the calls that were refused without a person, each in one line; `denied` those of them that no
     answer could have permitted, with the reason; `history` all decisions.
@@ -60,12 +60,12 @@ class Approvals:
         policy: Policy,
         masker: Masker,
         guards: Guards,
-        ask: Ask | None = None,
+        asker: Callable[[], Ask | None],
         timeout: float | None = None,
     ) -> None:
         self.policy = policy
         self.masker = masker
-        self.ask = ask
+        self._asker = asker
         self.timeout = timeout
         self.guards = guards
         self.refused: list[str] = []
@@ -73,6 +73,11 @@ class Approvals:
         self.history: deque[Decision] = deque(maxlen=_HISTORY)
         self._asking = asyncio.Lock()
         self._waiting = 0
+
+    @property
+    def ask(self) -> Ask | None:
+        """How a person is asked, or None."""
+        return self._asker()
 
     async def admit(
         self, call: GuardedCall, context: ToolContext, *, confines: bool = True, refusal: str = ""

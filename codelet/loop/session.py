@@ -32,7 +32,6 @@ from codelet.conversation import Checkpoint, Conversation, Messages
 from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.manifest import every_session
-from codelet.loop.approvals import Approvals
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import BegunTurn, OpenTurn, Standby, end_of, run_turn
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from codelet.context.asked import Size
     from codelet.context.relations.session_files import SessionFiles
     from codelet.context.rows import ContextRow
+    from codelet.loop.approvals import Approvals
 
 _Events = AsyncGenerator[events.Event, None]
 
@@ -168,7 +168,7 @@ class Session:
     @property
     def policy(self) -> Policy:
         """What judges the model's actions."""
-        return self.approvals.policy
+        return self._toolbox.policy
 
     @property
     def approvals(self) -> Approvals:
@@ -183,11 +183,11 @@ class Session:
     @property
     def ask(self) -> Ask | None:
         """How a person is asked, or None."""
-        return self.approvals.ask
+        return self._toolbox.ask
 
     @ask.setter
     def ask(self, ask: Ask | None) -> None:
-        self.approvals.ask = ask
+        self._toolbox.ask = ask
 
     @property
     def tools(self) -> tuple[Tool, ...]:

@@ -8,18 +8,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
+from codelet.context.reminders.instructions import Touched
 from codelet.errors import ToolError
 from codelet.extensions.base import Guard, Guards, named
-from codelet.loop.approvals import Approvals
 from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker, own_masker
 from codelet.safety.verdict import Ask, Touch, Verdict
 from codelet.tools.tool import Tool, ToolContext
-from codelet.tools.touched import Touched
 
 if TYPE_CHECKING:
+    from codelet.loop.approvals import Approvals
     from codelet.safety.audit.log import AuditLog
     from codelet.system.process.shell_start import ResourceLimits
 
@@ -53,19 +53,29 @@ class Toolbox:
         self,
         tools: Mapping[str, Tool],
         context: ToolContext,
-        approvals: Approvals,
+        policy: Policy,
+        ask: Ask | None,
+        safeguards: Safeguards,
         guards: Guards,
-        sandbox: Sandbox | None = None,
     ) -> None:
         self.known = self.tools = tools
         self.context = context
-        self.approvals = approvals
-        self.masker = approvals.masker
+        self.policy = policy
+        self.ask = ask
+        self.masker = guards.masker
         self.touched = Touched(context.workspace)
         self.guards = guards
-        self.sandbox = sandbox
+        self.sandbox = safeguards.sandbox
+        self._ask_timeout = safeguards.ask_timeout
         self._only: Collection[str] | None = None
         self._told = False
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """What decides on the calls."""
+        from codelet.loop.approvals import Approvals  # the first request does not wait for it
+
+        return Approvals(self.policy, self.masker, self.guards, lambda: self.ask, self._ask_timeout)
 
     def tool_named(self, name: str) -> Tool | None:
         """The tool of this name, or what a model means that learnt on other tools: `Bash`, `str_replace`."""
@@ -121,8 +131,8 @@ class Toolbox:
 
     def permissions(self) -> str:
         """One line for the model: the mode, what confines commands, and what becomes of those that are not confined."""
-        policy, sandbox = self.approvals.policy, self.sandbox
-        unattended = prompt.OTHERS_REFUSED if self.approvals.ask is None else prompt.OTHERS_ASK
+        policy, sandbox = self.policy, self.sandbox
+        unattended = prompt.OTHERS_REFUSED if self.ask is None else prompt.OTHERS_ASK
         others = prompt.OTHERS_RUN if policy.yes else unattended
         form = prompt.PERMISSIONS_READING
         if sandbox is None or sandbox.use == "off" or (sandbox.found is not None and sandbox.found.way is None):
@@ -155,7 +165,7 @@ class Toolbox:
         Those that can only fail are left out: that change files, in the mode read-only, where nobody can change it. A
         model that calls one all the same is refused as ever.
         """
-        reading = self.approvals.policy.mode == "read-only" and self.approvals.ask is None
+        reading = self.policy.mode == "read-only" and self.ask is None
         return [tool.schema() for tool in self.tools.values() if not (reading and _only_writes(tool))]
 
 
@@ -177,6 +187,5 @@ def equip(
     """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
     masker = safeguards.hides
     standing = Guards(masker, guards, closing)
-    approvals = Approvals(policy, masker, standing, ask, safeguards.ask_timeout)
     guarded = context.replace(prepare_command=policy.prepare, resources=safeguards.resources)
-    return Toolbox(named("tool", tools), guarded, approvals, standing, safeguards.sandbox)
+    return Toolbox(named("tool", tools), guarded, policy, ask, safeguards, standing)

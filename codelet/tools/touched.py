@@ -1,71 +1,19 @@
-"""The folders below the workspace that the model has worked in: what it read, listed, wrote, or ran a command in."""
+"""The folders that a shell command names, of a workspace."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from codelet.safety.verdict import Touch
-
-MOST_FOLDERS = 1_000
 _MOST_WORDS = 500
 _MOST_BASES = 8
-_WORD = r"""'([^']*)'|"([^"]*)"|([^\s;&|<>()'"`]+)"""  # compiled when it is first needed, not at the start
+_WORD = r"""'([^']*)'|"([^"]*)"|([^\s;&|<>()'"`]+)"""
 
 
-class Touched:
-    """The newest 1,000 folders, in the order of their first touch. `count` grows with each new one."""
-
-    def __init__(self, workspace: Path) -> None:
-        self._root = Path(os.path.realpath(workspace))
-        self._folders: dict[Path, None] = {}
-        self.count = 0
-
-    @property
-    def folders(self) -> tuple[Path, ...]:
-        """The folders, absolute and resolved."""
-        return tuple(self._folders)
-
-    @property
-    def names(self) -> list[str]:
-        """The same relative to the workspace."""
-        return [str(folder.relative_to(self._root)) for folder in self._folders]
-
-    def restore(self, names: Iterable[str]) -> None:
-        """Take these in place of what is known; a name that leads out of the workspace is left out."""
-        self.clear()
-        for name in names:
-            self._add(Path(os.path.realpath(self._root / name.replace("\0", ""))))
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._folders.clear()
-        self.count += 1
-
-    def note(self, touches: Iterable[Touch], place: Path | None) -> None:
-        """Note a call that is about to run; `place` is where its path leads, if it has one."""
-        if place is not None:
-            self._add(place if place.is_dir() else place.parent)
-        for touch in touches:
-            if touch.kind == "run":
-                for folder in _named(touch.what, self._root):
-                    self._add(folder)
-
-    def _add(self, folder: Path) -> None:
-        if folder in self._folders or folder == self._root or not folder.is_relative_to(self._root):
-            return
-        self._folders[folder] = None
-        self.count += 1
-        if len(self._folders) > MOST_FOLDERS:
-            del self._folders[next(iter(self._folders))]
-
-
-def _named(command: str, root: Path) -> Iterator[Path]:
+def folders_named(command: str, root: Path) -> Iterator[Path]:
     """The folders that a shell command stands in, or whose files it names.
 
     A word that happens to be a folder's name counts too: instructions too many do less harm than too few.

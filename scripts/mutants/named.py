@@ -50,7 +50,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("waits are not added up", "self._own += wait", "pass"),
     ("waits that were asked for are not added up", "self._asked += asked", "pass"),
     ("a password goes out in the Host header", 'self._url.netloc.rpartition("@")[2]', "self._url.netloc"),
-    ("one CRLF turns a whole file", 'if not ends or 2 * ends <= example.count("\\n"):', "if not ends:"),
+    ("one CRLF turns a whole file", '2 * text.count("\\r\\n") > text.count("\\n")', '"\\r\\n" in text'),
     (
         "CRLF becomes CR CR LF",
         'text.replace("\\r\\n", "\\n").replace("\\n", "\\r\\n")',
@@ -144,7 +144,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "what a server refused goes out again",
-        "            return False\n        self._cache = PrefixCache(self._encode)\n",
+        "            return False\n        self._encode_anew()\n",
         "            return False\n",
     ),
 )

@@ -14,11 +14,16 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelet import prompt
 
+if TYPE_CHECKING:
+    from codelet.safety.verdict import Touch
+
 NAMES = ("CLAUDE.md", "AGENTS.md")
 
+MOST_FOLDERS = 1_000
 _FILE_LIMIT = 40_000
 _TOTAL_LIMIT = 80_000
 _IMPORT_DEPTH = 5
@@ -26,6 +31,58 @@ _IMPORT = r"(?:^|(?<=\s))@((?:~/|(?:\.{1,2}/)*|/)\w(?:[\w./-]*[\w/-])?)"
 _INLINE = r"(```.*?```|`[^`\n]*`|<!--.*?(?:-->|$))"
 _FENCE = r"[ \t]*(`{3,}(?=[^`\n]*$)|~{3,})"
 _LIST_ITEM = r"\s*(?:[-*+]|\d{1,9}[.)])\s"
+
+
+class Touched:
+    """The folders below the workspace that the model has worked in, the newest 1,000 in the order of their first touch.
+
+    `count` grows with each new one.
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self._root = Path(os.path.realpath(workspace))
+        self._folders: dict[Path, None] = {}
+        self.count = 0
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders, absolute and resolved."""
+        return tuple(self._folders)
+
+    @property
+    def names(self) -> list[str]:
+        """The same relative to the workspace."""
+        return [str(folder.relative_to(self._root)) for folder in self._folders]
+
+    def restore(self, names: Iterable[str]) -> None:
+        """Take these in place of what is known; a name that leads out of the workspace is left out."""
+        self.clear()
+        for name in names:
+            self._add(Path(os.path.realpath(self._root / name.replace("\0", ""))))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._folders.clear()
+        self.count += 1
+
+    def note(self, touches: Iterable[Touch], place: Path | None) -> None:
+        """Note a call that is about to run; `place` is where its path leads, if it has one."""
+        if place is not None:
+            self._add(place if place.is_dir() else place.parent)
+        for touch in touches:
+            if touch.kind == "run":
+                from codelet.tools.touched import folders_named  # once a command runs
+
+                for folder in folders_named(touch.what, self._root):
+                    self._add(folder)
+
+    def _add(self, folder: Path) -> None:
+        if folder in self._folders or folder == self._root or not folder.is_relative_to(self._root):
+            return
+        self._folders[folder] = None
+        self.count += 1
+        if len(self._folders) > MOST_FOLDERS:
+            del self._folders[next(iter(self._folders))]
 
 
 class Instructions:

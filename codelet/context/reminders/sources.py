@@ -10,9 +10,8 @@ from pathlib import Path
 
 from codelet.context.reminders import Source
 from codelet.context.reminders.git_status import GitStatus
-from codelet.context.reminders.instructions import Instructions
+from codelet.context.reminders.instructions import Instructions, Touched
 from codelet.context.tokens.budget import percent_of
-from codelet.tools.touched import Touched
 
 
 def own_sources(

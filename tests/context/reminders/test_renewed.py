@@ -6,12 +6,11 @@ from pathlib import Path
 
 from codelet import prompt
 from codelet.context.reminders import ReminderLedger, ReminderRow
-from codelet.context.reminders.instructions import Instructions
+from codelet.context.reminders.instructions import Instructions, Touched
 from codelet.context.reminders.sources import NestedClaudeMd
 from codelet.context.tokens import estimate_message
 from codelet.conversation import Parts
 from codelet.messages import Message, reminder, user
-from codelet.tools.touched import Touched
 from codelet.zones import ReminderChange, renewed
 
 ZONE = ("environment", "claudeMd")
