@@ -15,6 +15,7 @@ from operator import is_
 from typing import Protocol, overload
 
 from codelet import prompt
+from codelet.call_record import CallLog, CallRecord
 from codelet.events import Interrupted
 from codelet.messages import Message, Picture, kind_of, reminder_type, tool_result, unpaired, with_kinds
 from codelet.record import Record
@@ -131,12 +132,16 @@ class Messages(Sequence[Message]):
 
 
 class Checkpoint(Record):
-    """The list before a prompt, and that prompt; `turn` is its number and `at` its time, 0 where they are not known."""
+    """The list before a prompt, and that prompt; `turn` is its number and `at` its time, 0 where they are not known.
+
+    `calls` is the number of calls that had ended by then.
+    """
 
     parts: Parts
     prompt: str
     turn: int = 0
     at: float = 0.0
+    calls: int = 0
 
 
 class Conversation(Parts):
@@ -144,7 +149,8 @@ class Conversation(Parts):
     `zones` in which order.
 
     `rewrites` counts how often the body was replaced, `call_ids` are all ids that calls ever had; `interruption` is
-    what the early end of the last turn left, if it had one.
+    what the early end of the last turn left, if it had one. `calls` are the records of all calls, also of those that a
+    compaction took out of the list; `turn` is the number of the turn in hand.
     """
 
     __slots__ = (
@@ -153,9 +159,11 @@ class Conversation(Parts):
         "_checkpoints",
         "_watches",
         "call_ids",
+        "calls",
         "interruption",
         "placement",
         "rewrites",
+        "turn",
         "zones",
     )
 
@@ -167,6 +175,8 @@ class Conversation(Parts):
         self.zones = Zones()
         self.rewrites = 0
         self.call_ids: set[str] = set()
+        self.calls = CallLog()
+        self.turn = 0
         self.interruption: Interrupted | None = None
         self._watches = watches
         self._appended: list[Message] = []
@@ -204,6 +214,10 @@ class Conversation(Parts):
                 self.body[place] = tool_result(call_id, text, failed=failed, images=images)
                 return
         raise KeyError(call_id)
+
+    def record(self, call: CallRecord) -> None:
+        """Keep what a call of the turn in hand did."""
+        self.calls.add(call.replace(turn=self.turn))
 
     def replace(self, place: int, message: Message) -> int:
         """Put another message in the place of one in the body that is still to be sent; its index in `messages`."""
@@ -250,7 +264,8 @@ class Conversation(Parts):
 
     def checkpoint(self, prompt: str, turn: int = 0) -> None:
         """Remember the list as it is before `prompt`, which begins that turn; the newest 50 are kept."""
-        self._checkpoints.append(Checkpoint(self.snapshot(), prompt, turn, time.time()))
+        self.turn = turn
+        self._checkpoints.append(Checkpoint(self.snapshot(), prompt, turn, time.time(), self.calls.count))
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -267,17 +282,28 @@ class Conversation(Parts):
         if not 0 < prompts <= len(self._checkpoints):
             return None
         point = [self._checkpoints.pop() for _ in range(prompts)][-1]
+        self.calls.go_back(point.calls)
         self._become(point.parts, "the conversation went back")
         return point.prompt
 
     def clear(self) -> None:
         """Forget everything."""
         self._checkpoints.clear()
+        self.calls.become(())
         self._become(Parts(), "the conversation was cleared")
 
-    def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
-        """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
+    def adopt(
+        self,
+        messages: Sequence[Message],
+        before: Sequence[Message] | None = None,
+        calls: Sequence[CallRecord] = (),
+    ) -> None:
+        """Go on with a list from elsewhere, and the records of its `calls`.
+
+        `before` is the list before its last prompt, if known.
+        """
         self._checkpoints.clear()
+        self.calls.become(calls)
         taken = Parts.of(messages, self.zones)
         self.call_ids.update(call["id"] for message in messages for call in message.get("tool_calls", ()))
         self._become(taken, "the conversation was cleared")
@@ -285,9 +311,19 @@ class Conversation(Parts):
         places = [place for place, message in enumerate(taken.body) if kind_of(message) == "prompt"]
         for place in places[-_MOST_CHECKPOINTS:]:
             told = taken.body[place]["content"] or ""
-            self._checkpoints.append(Checkpoint(Parts(taken.head, taken.body[:place]), told))
+            point = Checkpoint(
+                Parts(taken.head, taken.body[:place]), told, calls=self._calls_before(taken.body[place:])
+            )
+            self._checkpoints.append(point)
         if before is not None and self._checkpoints:
-            self._checkpoints.append(Checkpoint(Parts.of(before, self.zones), self._checkpoints.pop().prompt))
+            self._checkpoints.append(self._checkpoints.pop().replace(parts=Parts.of(before, self.zones)))
+
+    def _calls_before(self, messages: Sequence[Message]) -> int:
+        """Return the number of calls that had ended before the first one in these messages."""
+        if not self.calls:
+            return 0
+        later = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+        return next((place for place, record in enumerate(self.calls) if record.id in later), len(self.calls))
 
     def drop_partial(self) -> bool:
         """Take the text of an answer that was cut off out of the list's end; False where there is none."""

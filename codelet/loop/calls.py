@@ -1,7 +1,7 @@
 """The tool calls of one step: judged, run in a safe order, answered in a fixed order.
 
 Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
-question, the run, guards on the output, masking, and the note of what really ran.
+question, the run, guards on the output, masking, and the record of what the call did.
 
 Consecutive calls that write no file themselves run at once, and are asked about together, in their order: the model was
 told that the calls of a step are independent. Every other one runs alone. Each call's placeholder result already stands
@@ -12,21 +12,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, nullcontext
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from codelet import events, prompt
+from codelet.call_record import CallRecord, CallStatus, CommandEnd, FileFact, PathEffect
 from codelet.errors import ToolError
 from codelet.extensions.base import GuardedCall
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Picture, ToolCall
+from codelet.safety.paths import relative_name
+from codelet.safety.verdict import SandboxKind, Touch
 from codelet.tools.call_forms import arguments_in
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
-State = Literal["waiting", "running", Status]
 
 _PROGRESS_BACKLOG = 200
 _BESIDE = "beside"
@@ -35,6 +39,8 @@ _PARTIAL_OUTPUT = 2_000
 _MOST_COMMANDS = 8
 """Commands of one step that run at once; the others wait for one to end."""
 _LONGEST_ERROR = 2_000
+_DECLARED: dict[str, PathEffect] = {"read": "read", "list": "listed", "write": "written"}
+"""What a call has done that is done, by what it declared."""
 
 
 class FillIn(Protocol):
@@ -46,17 +52,21 @@ class FillIn(Protocol):
 
 class _Pending:
     """One call on its way; `call` is what guards see of it. `problem` says why it cannot be run, `refusal` why a guard
-    wants it not to run, whatever its arguments are. `unread` is the text of arguments that are no JSON object.
+    wants it not to run, whatever its arguments are. `unread` is the text of arguments that are no JSON object. `files`
+    and `ended` are what its tool reported, `confined` is the sandbox of its commands; `record` is there once it ended.
     """
 
     def __init__(self, asked: ToolCall) -> None:
         self.asked = asked
         self.call = GuardedCall(asked["id"], asked["function"]["name"], {})
-        self.state: State = "waiting"
-        self.started = 0.0
-        self.prepared = self.unusable = self.changes = False
+        self.started: float | None = None
+        self.prepared = self.running = self.unusable = self.changes = False
         self.problem = self.refusal = self.recent = ""
         self.unread: str | None = None
+        self.confined: SandboxKind | None = None
+        self.files: Sequence[FileFact] | None = None
+        self.ended: CommandEnd | None = None
+        self.record: CallRecord | None = None
         self.result: events.ToolResult | None = None
 
     @property
@@ -92,7 +102,8 @@ class _Pending:
 class CallRunner:
     """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was.
 
-    `known` says what of the files is known, where that is not what the model was shown.
+    `known` says what of the files is known, where that is not what the model was shown. `log` is given the record of
+    each call when it has ended.
     """
 
     def __init__(
@@ -103,12 +114,14 @@ class CallRunner:
         *,
         cut: bool,
         known: ToolContext | None = None,
+        log: Callable[[CallRecord], object] | None = None,
     ) -> None:
         self._pending = [_Pending(call) for call in calls]
         self._toolbox = toolbox
         self._answer = answer
         self._cut = cut
         self._known = known
+        self._log = log
         self._slots = asyncio.Semaphore(_MOST_COMMANDS)
 
     def __len__(self) -> int:
@@ -128,7 +141,7 @@ class CallRunner:
     @property
     def changed(self) -> bool:
         """Whether a call ran that is not known to only read."""
-        return any(item.changes for item in self._pending)
+        return any(item.record is not None and item.record.changes for item in self._pending)
 
     @property
     def all_unusable(self) -> bool:
@@ -137,23 +150,27 @@ class CallRunner:
 
     def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
         """Answer what an interrupt left unanswered, and say `why` it did; gives the receipt."""
-        ended: dict[State, list[str]] = {"done": [], "failed": [], "refused": [], "running": [], "waiting": []}
         for item in self._pending:
-            ended[item.state].append(item.id)
-            if item.result is None and item.state == "running":
-                self._record_end(item, "interrupted")
+            if item.record is None and item.running:
+                self._end(item, "interrupted")
                 recent = self._toolbox.masker.mask(item.recent)
                 output = prompt.PARTIAL_OUTPUT.format(output=recent) if recent else ""
                 self._answer(item.id, prompt.STOPPED_RUNNING.format(why=why) + output, failed=True)
             elif item.result is None:
+                if item.record is None:
+                    self._end(item, "not_started")
                 self._answer(item.id, prompt.STOPPED_WAITING.format(why=why), failed=True)
-        not_done = [item.id for item in self._pending if item.id in (*ended["refused"], *ended["waiting"])]
+        records = [item.record for item in self._pending if item.record is not None]
+
+        def ids(*statuses: CallStatus) -> tuple[str, ...]:
+            return tuple(record.id for record in records if record.status in statuses)
+
         return events.Interrupted(
-            done=tuple(ended["done"]),
-            failed=tuple(ended["failed"]),
-            half_done=tuple(ended["running"]),
-            not_done=tuple(not_done),
-            refused=tuple(ended["refused"]),
+            done=ids("done"),
+            failed=ids("failed"),
+            half_done=ids("interrupted"),
+            not_done=ids("refused", "not_started"),
+            refused=ids("refused"),
         )
 
     async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
@@ -250,6 +267,7 @@ class CallRunner:
                 given = ToolOutput(refusal, failed=True)
             else:
                 context = self._toolbox.admitted(context, admission.verdict, confines=confines)
+                item.confined = self._toolbox.sandbox_kind(admission.verdict, confines=confines)
                 async with self._slots if item.runs_command else nullcontext():
                     given = await self._run(item, context.replace(change=admission.change), progress)
         except ToolError as error:
@@ -279,7 +297,7 @@ class CallRunner:
         tool, verdict, touches = item.call.tool, item.call.verdict, item.call.touches or ()
         assert tool is not None and verdict is not None
         await self._toolbox.guards.starting(item.call)
-        item.state, item.started = "running", time.monotonic()
+        item.running, item.started = True, time.monotonic()
         item.call = item.call.replace(ran=True)
         item.changes = verdict.tier != "read"
         self._toolbox.touched.note(touches, verdict.place)
@@ -291,15 +309,17 @@ class CallRunner:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             raise ToolError(prompt.TOOL_BROKE.format(name=tool.name, problem=problem)) from error
+        item.ended, item.files = output.ended, output.files
+        if item.files is None and not output.failed:
+            item.files = tuple(_declared(touches, verdict.place, context.workspace))
         if any(touch.kind == "write" for touch in touches):
             self._toolbox.guards.record("change", item.call, summary=output.text, diff=output.display)
         return output
 
     def _settled(self, item: _Pending, status: Status, output: ToolOutput) -> None:
         """The call has its answer, which everybody may see."""
-        item.state = status
         text = prompt.escape(output.text)
-        seconds = self._record_end(item, status)
+        seconds = self._end(item, status).seconds
         item.result = events.ToolResult(
             id=item.id,
             name=item.name,
@@ -312,18 +332,48 @@ class CallRunner:
         )
         self._answer(item.id, text, failed=status != "done", images=output.images)
 
-    def _record_end(self, item: _Pending, status: str) -> float:
-        """Note how a call ended; gives the seconds that it took."""
-        seconds = time.monotonic() - item.started
-        if status != "refused":
-            self._toolbox.guards.record("execution", item.call, status=status, seconds=round(seconds, 3))
-        return seconds
+    def _end(self, item: _Pending, status: CallStatus) -> CallRecord:
+        """Record how a call ended and what it did. Raises CodeletError if a guard cannot take note."""
+        call, mask = item.call, self._toolbox.masker.mask
+        workspace = self._toolbox.context.workspace
+        commands = [touch.what for touch in call.touches or () if touch.kind == "run"] if call.ran else []
+        item.record = CallRecord(
+            id=item.id,
+            tool=call.name,
+            title=mask(call.title),
+            status=status,
+            changes=item.changes,
+            files=tuple(each.replace(path=mask(_named(each.path, workspace))) for each in item.files or ()),
+            commands=tuple(map(mask, commands)),
+            confined=item.confined if commands else None,
+            ended=item.ended,
+            seconds=0.0 if item.started is None else time.monotonic() - item.started,
+        )
+        if status not in ("refused", "not_started"):
+            seconds = round(item.record.seconds, 3)
+            self._toolbox.guards.record("execution", call, status=status, seconds=seconds)
+        if self._log is not None:
+            self._log(item.record)
+        return item.record
 
 
 def _settled_on(call: GuardedCall, arguments: Arguments) -> GuardedCall:
     """Return the call with these arguments; its tool is queried again only if they are other ones."""
     same = arguments == call.arguments
     return call.replace(arguments=arguments) if same else call.with_arguments(arguments)
+
+
+def _declared(touches: Sequence[Touch], place: Path | None, workspace: Path) -> Iterator[FileFact]:
+    """Yield what a call has done that declared these touches; `place` is where its path leads, if it has only one."""
+    paths = [touch for touch in touches if touch.kind != "run"]
+    for touch in paths:
+        path = str(place) if place is not None and len(paths) == 1 else os.path.join(workspace, touch.what or ".")
+        yield FileFact(_DECLARED[touch.kind], os.path.realpath(path))
+
+
+def _named(path: str, workspace: Path) -> str:
+    """Return a path as records have it: relative to the workspace if it lies inside."""
+    return relative_name(path, workspace) if os.path.isabs(path) else path
 
 
 async def run_beside(

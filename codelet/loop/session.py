@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelet import events, prompt
+from codelet.call_record import CallRecord
 from codelet.context import (
     Attached,
     CacheWatch,
@@ -298,10 +299,18 @@ class Session:
         for each in self.extensions:
             each.clear()
 
-    def adopt(self, messages: Sequence[Message], before: Sequence[Message] | None = None) -> None:
-        """Go on with a list from elsewhere; `before` is the list before its last prompt, if known."""
+    def adopt(
+        self,
+        messages: Sequence[Message],
+        before: Sequence[Message] | None = None,
+        calls: Sequence[CallRecord] = (),
+    ) -> None:
+        """Go on with a list from elsewhere, and the records of its `calls`.
+
+        `before` is the list before its last prompt, if known.
+        """
         self.clear()
-        self.conversation.adopt(messages, before)
+        self.conversation.adopt(messages, before, calls)
         self.entry.adopt()
 
     def switch(self, provider: Provider) -> None:
@@ -362,6 +371,7 @@ class Session:
         self.compactor.new_turn()
 
     def _go_on(self) -> None:
+        self.conversation.turn = self.turns
         if self.interruption is not None:
             self.conversation.drop_partial()
 

@@ -91,7 +91,8 @@ def _take_in(turn: TurnState, reply: Reply) -> int:
     if calls:
         from codelet.loop.calls import CallRunner  # many answers ask for none
 
-        turn.calls = CallRunner(calls, turn.toolbox, turn.conversation.answer, cut=reply.finish == "length")
+        log, answer = turn.conversation.record, turn.conversation.answer
+        turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length", log=log)
     return place + 1
 
 

@@ -15,7 +15,7 @@ from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker, own_masker
-from codelet.safety.verdict import Ask, Touch, Verdict
+from codelet.safety.verdict import Ask, SandboxKind, Touch, Verdict
 from codelet.tools.tool import Tool, ToolContext
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Toolbox:
 
             own = child_environment() if context.environment is None else context.environment
             context = context.replace(environment=without_agents(own))
-        kind = self.sandbox.kind(verdict.sandbox) if self.sandbox is not None and confines else None
+        kind = self.sandbox_kind(verdict, confines=confines)
         if self.sandbox is None or kind is None:
             return context
         told = prompt.SANDBOXED_READ_ONLY if kind == "read-only" else prompt.SANDBOXED
@@ -120,6 +120,10 @@ class Toolbox:
             wrap_lasting=partial(wrap, lasting=True),
             sandbox_note=told.format(network=self._no_network()),
         )
+
+    def sandbox_kind(self, verdict: Verdict, *, confines: bool) -> SandboxKind | None:
+        """Return the sandbox around the commands of a call with this verdict, None if they run without one."""
+        return self.sandbox.kind(verdict.sandbox) if self.sandbox is not None and confines else None
 
     def untold(self) -> str:
         """What the user has to know of the sandbox and was not told yet, "" for nothing."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
+from codelet.call_record import CommandEnd
 from codelet.errors import ToolError
 from codelet.safety.verdict import Touch
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
@@ -118,13 +119,13 @@ async def bash(
             return ToolOutput(f"{printed(watch.seen)}\n{_FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
-        codes = report.codes()
-    failed = done.timed_out or done.exit_code != 0
-    caveat, *line = _pipeline(() if failed else codes)
+        ended = CommandEnd(code=None if done.timed_out else done.exit_code, pipeline=report.codes())
+    failed = ended.code != 0
+    caveat, *line = _pipeline(() if failed else ended.pipeline)
     text = "\n".join((_text(done, seconds), *line, *_notes(done, context.resources, shell)))
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
-    return ToolOutput(shown, failed=failed, most=_SHOWN, caveat=caveat)
+    return ToolOutput(shown, failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
 
 
 TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)

@@ -65,8 +65,8 @@ async def write(context: ToolContext, progress: Progress, *, path: str, content:
 
     change = context.change or known_content(plan_write(context, path, content))
     diff = change.diff()
-    make_change(change, context)
-    return ToolOutput(change.summary, display=diff or None)
+    made = make_change(change, context)
+    return ToolOutput(change.summary, display=diff or None, files=(made,))
 
 
 def edit_preview(context: ToolContext, arguments: Arguments) -> Preview:
@@ -85,8 +85,8 @@ async def edit(context: ToolContext, progress: Progress, *, path: str, edits: li
 
     change = context.change or plan_edit(context, path, edits)
     diff = change.diff()
-    make_change(change, context)
-    return ToolOutput(change.summary, display=diff)
+    made = make_change(change, context)
+    return ToolOutput(change.summary, display=diff, files=(made,))
 
 
 TOOLS = (

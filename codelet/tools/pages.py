@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from codelet import prompt
+from codelet.call_record import FileFact
 from codelet.errors import ToolError
 from codelet.tools import encoding, files
 from codelet.tools.pictures import kind_of_picture, media_type, read_picture
@@ -50,7 +51,8 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
     name = files.shown(context, resolved)
     first, count = max(offset, 1), min(max(limit, 1), MOST_LINES)
     if files.is_folder(resolved, name):
-        return ToolOutput(_listing(resolved, name, first, count), counted="line")
+        listed = _listing(resolved, name, first, count)
+        return ToolOutput(listed, counted="line", files=(FileFact("listed", name),))
     with files.open_regular(resolved, name) as file:
         try:
             status = os.fstat(file.fileno())
@@ -60,11 +62,12 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
                 return await asyncio.to_thread(_picture, context, file, head, name, status.st_size, kind)
             if encoding.is_binary(head):
                 kind = encoding.binary_kind(head)
-                return ToolOutput(_NOT_TEXT.format(name=name, kind=kind, size=status.st_size))
+                return ToolOutput(_NOT_TEXT.format(name=name, kind=kind, size=status.st_size), files=())
             if name.endswith(".ipynb") and (cells := _cells(file, status.st_size)) is not None:
                 context.seen[resolved] = files.fingerprint(status)
                 page = await read_page(cells, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
-                return ToolOutput(f"{_numbered(page, name, first)[0]}\n{_NOTEBOOK}", counted="line")
+                cells_shown = f"{_numbered(page, name, first)[0]}\n{_NOTEBOOK}"
+                return ToolOutput(cells_shown, counted="line", files=(FileFact("read", name),))
             content = _editable(file, status.st_size)
             text = _text_file(file if content is None else io.BytesIO(content), head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
@@ -77,10 +80,12 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
     form = _form_of(page, content if content is not None else b"\n".join(data for data, _ in page.lines))
     shown, spans = _numbered(page, name, first, encoding.part_decoder(form) if form else encoding.decode_part)
     lines = ShownLines(resolved, current, spans)
+    files_read = (FileFact("read", name, len(page.lines), sum(len(data) + 1 for data, _ in page.lines)),)
     if form is None or not form.guessed:
-        return ToolOutput(shown, lines=lines, counted="line")
+        return ToolOutput(shown, lines=lines, counted="line", files=files_read)
     guess = _GUESSED.format(codec=form.codec)
-    return ToolOutput(f"{shown}\n{_GUESSED_NOTE.format(guess=guess)}", lines=lines, counted="line", caveat=guess)
+    noted = f"{shown}\n{_GUESSED_NOTE.format(guess=guess)}"
+    return ToolOutput(noted, lines=lines, counted="line", caveat=guess, files=files_read)
 
 
 def _editable(file: BinaryIO, size: int) -> bytes | None:
@@ -102,11 +107,11 @@ def _form_of(page: Page, content: bytes) -> encoding.Format | None:
 def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size: int, kind: str) -> ToolOutput:
     """A picture, where the model takes pictures. Raises ToolError for one that cannot be sent."""
     if not context.sees():
-        return ToolOutput(_PICTURE_UNSEEN.format(name=name, kind=kind, size=size))
+        return ToolOutput(_PICTURE_UNSEEN.format(name=name, kind=kind, size=size), files=())
     picture = read_picture(file, head, name, size)
     shown = {"name": picture["name"], "kind": kind_of_picture(picture["media_type"])}
     told = prompt.PICTURE.format(**shown, width=picture["width"], height=picture["height"])
-    return ToolOutput(told, images=[picture])
+    return ToolOutput(told, images=[picture], files=(FileFact("read", name, None, size),))
 
 
 def _cells(file: BinaryIO, size: int) -> BinaryIO | None:

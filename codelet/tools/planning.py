@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codelet.call_record import FileFact, PathEffect
 from codelet.errors import ToolError
 from codelet.safety.opener import status_of
 from codelet.safety.paths import why_unread
@@ -34,8 +35,8 @@ _MOST_LINES = 4000
 _MOST_CHARACTERS = 200
 
 
-def make_change(change: Change, context: ToolContext) -> None:
-    """Write the file and remember it as seen. Raises ToolError; then the old file is whole."""
+def make_change(change: Change, context: ToolContext) -> FileFact:
+    """Write the file and remember it as seen; return what was done. Raises ToolError; then the old file is whole."""
     data = encoding.encode_text(change.after, change.form)
     written = replace(change.path, data, change.name, change.expected)
     known = context.lines.pop(change.path, None)
@@ -45,6 +46,10 @@ def make_change(change: Change, context: ToolContext) -> None:
         context.saw(ShownLines(change.path, written, (EVERY,)))
     elif known is not None and known.fingerprint == change.expected and change.before is not None:
         context.saw(known.after(change.before, change.after, written))
+    effect: PathEffect = "created" if change.expected is None else "changed"
+    if change.before == change.after:
+        effect = "written"
+    return FileFact(effect, change.name, count_lines(change.after), len(data))
 
 
 def plan_write(context: ToolContext, path: str, content: str) -> Change:

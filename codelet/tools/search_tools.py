@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from codelet.call_record import FileFact
 from codelet.safety.verdict import Touch
 from codelet.tools.file_tools import reads
 from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOutput, tool
@@ -44,7 +45,7 @@ async def grep(
     why = "" if found.hits else await why_no_file(query, context.workspace, shown(context, root))
     text = lines_found(context, found, most, lines, why)
     context.outputs.append((began, text))
-    return ToolOutput(text, counted="line")
+    return ToolOutput(text, counted="line", files=(FileFact("searched", shown(context, root)),))
 
 
 def _left_out(root: Path, context: ToolContext) -> Callable[[str], str | None]:
@@ -88,7 +89,8 @@ async def find(context: ToolContext, progress: Progress, *, pattern: str, path: 
     query = Query(root, wanted, most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
     found = await search(query, context.workspace)
     why = "" if found.hits else await why_no_file(query, context.workspace, shown(context, root))
-    return ToolOutput(files_found(context, found, why), counted="file")
+    listed = FileFact("listed", shown(context, root))
+    return ToolOutput(files_found(context, found, why), counted="file", files=(listed,))
 
 
 TOOLS = (

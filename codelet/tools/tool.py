@@ -32,6 +32,7 @@ from codelet.record import Record
 from codelet.safety.verdict import Touch
 
 if TYPE_CHECKING:
+    from codelet.call_record import CommandEnd, FileFact
     from codelet.messages import Picture
     from codelet.system.process.shell_start import ResourceLimits
     from codelet.tools.change import Change
@@ -53,6 +54,9 @@ class ToolOutput(Record):
     than `most` characters head and tail enter the list; the rest can be recalled. `counted` is what each line of `text`
     stands for, such as `file`: a person is told how many there are in place of the text. `images` are pictures that the
     model is shown beside it. `caveat` says in a few words what a person should know of a call that is done.
+
+    `files` are the paths that the call read, listed, searched or wrote, for its record: absolute, or relative to the
+    workspace. None leaves it at what `touches` declares of a call that is done. `ended` says how its command ended.
     """
 
     text: str
@@ -63,6 +67,8 @@ class ToolOutput(Record):
     counted: str = ""
     images: Sequence[Picture] = ()
     caveat: str = ""
+    files: Sequence[FileFact] | None = None
+    ended: CommandEnd | None = None
 
 
 class BackgroundTasks(Protocol):
