@@ -1,11 +1,15 @@
-"""Reads from a session's list what it read and changed into the graph: each call once; a compaction takes none out."""
+"""The graph of what a session's calls read and changed: each call once; a compaction takes none out.
+
+Which files these are is in the calls' records. It is read from the list for calls without one, from elsewhere.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from codelet.call_record import CallRecord
 from codelet.context.compaction.actions import Action, action_of
 from codelet.context.compaction.signals import read_failed, write_failed
 from codelet.context.relations.graph import Relations
@@ -25,9 +29,15 @@ class SessionFiles:
         self._done: dict[str, None] = {}
         self._lock = threading.Lock()
 
-    def of(self, messages: Sequence[Message], prompt: str = "", root: str = "") -> Relations:
-        """The graph after these messages, for what the user is about to ask; paths in it are relative to `root`."""
+    def of(
+        self, messages: Sequence[Message], prompt: str = "", root: str = "", records: Iterable[CallRecord] = ()
+    ) -> Relations:
+        """Return the graph after these messages, for what the user is about to ask; its paths are relative to `root`.
+
+        `records` are those of the calls in the messages, as far as there are any.
+        """
         with self._lock:
+            recorded = {record.id: record for record in records if record.id not in self._done}
             made: dict[str, Action] = {}
             for message in messages:
                 for call in calls_of(message):
@@ -36,11 +46,23 @@ class SessionFiles:
                 action = made.get(str(message.get("tool_call_id"))) if message.get("role") == "tool" else None
                 if action is not None and (answer := text_of(message)) != INTERRUPTED:  # it may still run
                     self._done[action.call_id] = None
-                    self._take(action, answer, root)
+                    record = recorded.get(action.call_id)
+                    if record is None or (record.commands and not record.files):
+                        self._take(action, answer, root)
+                    else:
+                        self._take_record(record, action, answer)
             while len(self._done) > MOST_CALLS:
                 del self._done[next(iter(self._done))]
             self._relations.ask(prompt)
             return self._relations
+
+    def _take_record(self, record: CallRecord, action: Action, answer: str) -> None:
+        for fact in record.files:
+            if fact.effect == "read":
+                self._relations.touch(fact.path, imports_in(fact.path, answer))
+            elif fact.effect in ("created", "changed", "written"):
+                imports = imports_in(fact.path, "\n".join(action.values))
+                self._relations.touch(fact.path, imports, changed=True, whole=action.whole)
 
     def _take(self, action: Action, answer: str, root: str) -> None:
         if action.kind == "read" and action.subject and not read_failed(answer):

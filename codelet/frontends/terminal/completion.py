@@ -102,7 +102,8 @@ def ranks_of(session: Session) -> Ranks:
 
     async def ranks(typed: str) -> Points:
         messages, root = list(session.messages), str(session.workspace)
-        relations = await asyncio.to_thread(lambda: session.files.of(messages, typed, root))
+        records = list(session.conversation.calls)
+        relations = await asyncio.to_thread(lambda: session.files.of(messages, typed, root, records))
         return lambda path: relations.bearing(path).total
 
     return ranks

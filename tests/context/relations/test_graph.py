@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from codelet.call_record import CallRecord, CallStatus, FileFact
 from codelet.context.relations.graph import MOST_FILES, Bearing, Relations
 from codelet.context.relations.session_files import SessionFiles
 from codelet.messages import Message, assistant, tool_call, tool_result, user
@@ -83,3 +85,29 @@ def test_what_failed_or_still_runs_is_no_touch():
     assert files.of(running).files == []
     assert files.of([user("go"), *call(1, "read", "x = 1", path="a.py")]).files == ["a.py"]
     assert files.of(call(2, "edit", "Error: old text not found in b.py", path="b.py", edits=[])).files == ["a.py"]
+
+
+def test_a_record_says_which_files_a_call_touched_whatever_its_answer_looks_like():
+    def record(number: int, *facts: FileFact, status: CallStatus = "done", **more: Any) -> CallRecord:
+        return CallRecord(id=f"c{number}", tool="read", title="", status=status, files=facts, **more)
+
+    messages = [
+        *call(1, "read", "Error: not found", path="a.py"),
+        *call(2, "read", "a.py\nb.py", path="src"),
+        *call(3, "fetch", "import pkg.d", page=7),
+        *call(4, "edit", "a hook wrote this", path="/work/e.py", edits=[{"old": "x", "new": "import pkg.f"}]),
+        *call(5, "edit", "looks fine", path="g.py", edits=[]),
+    ]
+    records = [
+        record(1, FileFact("read", "a.py")),
+        record(2, FileFact("listed", "src")),
+        record(3, FileFact("read", "pages/h.py")),
+        record(4, FileFact("changed", "e.py")),
+        record(5, status="failed"),
+    ]
+    relations = SessionFiles().of(messages, root="/work", records=records)
+    assert relations.files == ["a.py", "pages/h.py", "e.py"]
+    assert relations.bearing("e.py").changed and relations.bearing("pkg/f.py").referred
+    patch = "apply_patch <<'E'\n*** Begin Patch\n*** Update File: i.py\n+x\n*** End Patch\nE"
+    patched = call(6, "bash", "done", command=patch)
+    assert SessionFiles().of(patched, records=[record(6, commands=(patch,))]).files == ["i.py"]

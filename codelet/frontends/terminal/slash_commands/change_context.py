@@ -104,7 +104,9 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
 
 def _explain_file(screen: Screen, session: Session, path: str) -> None:
     """Why a file stands where it does behind an @."""
-    relations = session.files.of(list(session.messages), root=str(session.workspace))
+    relations = session.files.of(
+        list(session.messages), root=str(session.workspace), records=session.conversation.calls
+    )
     bearing = relations.bearing(path)
     if not bearing.total and not os.path.lexists(session.workspace / path):
         screen.fail(f"there is no file {one_line(path, 200)} here, and the session had nothing to do with one")
