@@ -146,7 +146,7 @@ class Settings(Record):
     )
     effort: Effort | None = _row(
         None,
-        ("none", "minimal", "low", "medium", "high", "max"),
+        ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
         MODEL,
         by=_ALL,
         about="how hard the model is to think; a level it lacks becomes its nearest; not sent unless given",

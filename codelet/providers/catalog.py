@@ -66,7 +66,7 @@ VENDORS = (
         base="https://api.openai.com/v1",
         key_names=("OPENAI_API_KEY",),
         base_names=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-        default_model="openai/gpt-5.6",
+        default_model="openai/gpt-6.2-sol",
         quirks=Quirks(max_output_option="max_completion_tokens", longest_call_id=40, structured="always"),
     ),
     Vendor(
@@ -95,9 +95,7 @@ VENDORS = (
         # Its reasoning counts from one user message to the next: a reminder would end a turn.
         quirks=Quirks(alternating=True, effort_field="thinking"),
     ),
-    Vendor(
-        prefix="xai", name="xAI", base="https://api.x.ai/v1", key_names=("XAI_API_KEY",), default_model="xai/grok-4.7"
-    ),
+    _hosted("xai", "xAI", "https://api.x.ai/v1", "XAI_API_KEY", model="grok-4.7"),
     Vendor(
         prefix="mistral",
         name="Mistral",
@@ -122,7 +120,7 @@ VENDORS = (
         base="https://api.moonshot.ai/v1",
         key_names=("MOONSHOT_API_KEY",),
         base_names=("MOONSHOT_API_BASE",),
-        default_model="moonshot/kimi-k3",
+        default_model="moonshot/kimi-k3.1-pro",
         quirks=Quirks(effort_field="thinking"),
     ),
     _hosted(
@@ -131,7 +129,7 @@ VENDORS = (
         "https://api.z.ai/api/paas/v4",
         "ZAI_API_KEY",
         base_names=("ZAI_API_BASE",),
-        model="glm-5.2",
+        model="glm-5.3",
         quirks=Quirks(effort_field="thinking"),
     ),
     # Over Chat Completions its models mix what they think into the text.

@@ -30,6 +30,8 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
     ("gemini", r"gemini-(?:2\.5|[3-9])", ("low", "medium", "high")),
     ("deepseek", r"", ("none", "high", "max")),
     ("xai", r"grok-4\.3\b", _GRADED),
+    ("xai", r"grok-4\.5\b", ("low", "medium", "high")),
+    ("xai", r"grok-(?:4\.[6-9]\b|[5-9])", ("low", "medium", "high", "xhigh")),
     ("xai", r"grok-4\.20-multi-agent", ("low", "medium", "high", "xhigh")),
     ("xai", r"grok-3-mini", ("low", "high")),
     ("xai", r"", None),
@@ -39,9 +41,11 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
     ("moonshot", r"kimi-k[3-9]", ("low", "high", "max")),
     ("moonshot", r"kimi-k2\.[56]\b", ("none", "default")),
     ("moonshot", r"", ()),
-    ("zai", r"glm-5\.[2-9]", None),
+    ("zai", r"glm-5\.2\b", None),
+    ("zai", r"glm-(?:5\.[3-9]|[6-9])", ("low", "high", "max")),
     ("zai", r"", ("none", "default")),
-    ("openrouter", r"", (*EFFORTS[:-1], "xhigh", "max")),
+    ("dashscope", r"qwen3\.[89]|qwen[4-9]", ("none", "low", "medium", "high", "xhigh")),
+    ("openrouter", r"", EFFORTS),
     ("ollama", r"", _GRADED),
     ("lm_studio", r"", None),
     ("llamafile", r"", _GRADED),
@@ -49,7 +53,7 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
 )
 
 # How much of the output limit an older model of Anthropic's may think.
-_BUDGETS = {"minimal": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "max": 0.75}
+_BUDGETS = {"minimal": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "xhigh": 0.625, "max": 0.75}
 _LEAST_BUDGET = 1_024  # tokens; the API takes no smaller one
 _REFUSALS = ("effort", "thinking level", "thinking.type", "adaptive thinking", "budget_tokens")
 _LISTED = re.compile(r"(?:supported|valid|allowed|accepted|expected)[^:]{0,40}(?:values|levels|one of)[^:]{0,20}:?(.*)")
@@ -190,9 +194,10 @@ def messages_way(model: str) -> tuple[Form, tuple[str, ...]]:
 
 
 def _messages_way(facts: ModelFacts) -> tuple[Form, tuple[str, ...]]:
-    if facts.known and not facts.reasons:
+    listed = facts.known or facts.like
+    if listed and not facts.reasons:
         return "adaptive", ()
-    if facts.known and not facts.adaptive_thinking:
+    if listed and not facts.adaptive_thinking:
         return "budget", _forms_words("budget")
     return "adaptive", _words_of(facts) or _forms_words("adaptive")
 
@@ -203,7 +208,7 @@ def _forms_words(form: Form) -> tuple[str, ...]:
 
 def _words_of(facts: ModelFacts) -> tuple[str, ...] | None:
     """The words of a model that the map knows; Claude can be told not to think, unless it always does."""
-    if not facts.known:
+    if not facts.known and not facts.like:
         return None
     switch = ("none",) if facts.adaptive_thinking and not facts.always_thinks else ()
     return (*switch, *facts.efforts)

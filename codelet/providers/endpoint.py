@@ -13,6 +13,7 @@ from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 
 _AT_OPENAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)"
+_AT_XAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.x\.ai(?=[:/]|$)"
 OWN_KEY = "CODELET_API_KEY"
 """The variable whose key is sent to whichever server is asked."""
 
@@ -116,8 +117,13 @@ def _in_cloud(
 
 
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
-    """Whether it is asked over OpenAI's Responses: where its name says so, at OpenAI, and OpenAI's in a cloud."""
+    """Whether it is asked over OpenAI's Responses: where its name says so, at OpenAI and xAI, and OpenAI's in a cloud.
+
+    xAI calls Chat Completions deprecated: there is no place for what its models thought.
+    """
     asked, prefix = asked_wire(model), endpoint.vendor.prefix
+    if asked is None and prefix == "xai":
+        return re.match(_AT_XAI, endpoint.base.lower()) is not None
     if asked is not None or (prefix not in ("openai", "") and not endpoint.vendor.cloud):
         return asked == "responses"
     if endpoint.vendor.cloud:

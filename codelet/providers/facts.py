@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_WINDOW = 128_000
 _WIRES = ("chat", "responses")
 _OF_OPENAI = ("openai", "azure")
+_TWO_WIRES = (*_OF_OPENAI, "xai")
 
 _PRICES = {
     "input_cost_per_token": "input",
@@ -78,7 +79,8 @@ class ModelFacts(Record):
     `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
     request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
     thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
-    pictures, None where nobody says. `told`: the server itself named the window.
+    pictures, None where nobody says. `told`: the server itself named the window. `like`: the model of its family whose
+    facts are taken for one that is not `known`.
     """
 
     window: int = DEFAULT_WINDOW
@@ -96,6 +98,7 @@ class ModelFacts(Record):
     images: bool | None = None
     known: bool = False
     told: bool = False
+    like: str = ""
 
     @property
     def prices(self) -> Prices | None:
@@ -145,20 +148,20 @@ def model_facts(model: str) -> ModelFacts:
             facts = entry_facts(entry)
             own = name == model or entry.get("litellm_provider") == vendor
             return facts if own else facts.replace(tiers=())
-    return ModelFacts()
+    return _family_facts(model)
 
 
 def real_name(model: str) -> str:
-    """The model's litellm name, also if `openai/chat/NAME` or `openai/responses/NAME` asks for one of OpenAI's APIs."""
+    """The model's litellm name, also if `openai/chat/NAME` or `xai/responses/NAME` asks for one of OpenAI's APIs."""
     wire = asked_wire(model)
     return model if wire is None else model.replace(f"/{wire}/", "/", 1)
 
 
 def asked_wire(model: str) -> str | None:
-    """Which of OpenAI's APIs a name asks for, "chat" or "responses", at OpenAI or at Azure; None where it does not."""
+    """Which of OpenAI's APIs a name asks for, "chat" or "responses", if its vendor has both; None if it does not."""
     vendor, _, rest = model.partition("/")
     wire, slash, _ = rest.partition("/")
-    return wire if vendor in _OF_OPENAI and slash and wire in _WIRES else None
+    return wire if vendor in _TWO_WIRES and slash and wire in _WIRES else None
 
 
 def is_listed(text: str) -> bool:
@@ -194,6 +197,18 @@ def is_provider(name: str) -> bool:
     _, found, behind = path.read_text(encoding="utf-8", errors="replace").partition("class LlmProviders(")
     listed = behind.partition("\nclass ")[0]
     return bool(found) and re.search(rf'^    \w+ = "{re.escape(name)}" *(#.*)?$', listed, re.MULTILINE) is not None
+
+
+def entries_like(pattern: bytes) -> list[tuple[str, dict[str, Any]]]:
+    """The entries whose name matches a pattern, in the order of the map."""
+    import re
+
+    if _map_path() is None:
+        return []
+    with _open_map() as data:
+        found = [(match[1].decode(), match.end() - 1) for match in re.finditer(rb'\n *"(%b)": \{' % pattern, data)]
+    each = ((name, _entry(at)) for name, at in found)
+    return [(name, entry) for name, entry in each if entry is not None]
 
 
 def _entry(start: int) -> dict[str, Any] | None:
@@ -317,3 +332,85 @@ def _reasons_unless_told(entry: dict[str, Any]) -> bool:
 
 def _positive_int(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+_VERSIONED = r"([a-z][a-z0-9-]*?[a-z-]?)(\d{1,2})(?:[.-](\d{1,2}))?((?:-[a-z][a-z0-9]*)*)"
+_HOSTED = {"moonshotai": "moonshot", "x-ai": "xai", "z-ai": "zai", "google": "gemini", "qwen": "dashscope"}
+"""Makers as OpenRouter and others call them, and as the map calls their own service."""
+_BARE = ("openai", "anthropic")
+_NEWER: dict[str, tuple[str, dict[str, float]]] = {
+    "openai/gpt-6.2-sol": ("gpt-6.1-sol", {}),  # developers.openai.com, "GPT-6.2 Sol"
+    "anthropic/claude-fable-5-2": (
+        "claude-fable-5-1",
+        {
+            "input_cost_per_token": 8e-06,
+            "output_cost_per_token": 4e-05,
+            "cache_read_input_token_cost": 2e-07,
+            "cache_creation_input_token_cost": 1e-05,
+            "cache_creation_input_token_cost_above_1hr": 1.6e-05,
+        },
+    ),
+    "moonshot/kimi-k3.1-pro": (
+        "moonshot/kimi-k3",
+        {"input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05, "cache_read_input_token_cost": 2e-07},
+    ),
+    "gemini/gemini-4-hydrogen": (
+        "gemini/gemini-4-argon",
+        {"input_cost_per_token": 1.5e-06, "output_cost_per_token": 7.5e-06, "cache_read_input_token_cost": 7.5e-08},
+    ),
+}
+"""Models that are newer than the map: the entry that their vendors' pages agree with, and the prices that differ."""
+
+
+def _family_facts(model: str) -> ModelFacts:
+    """The facts for a model that the map does not have yet: its vendor's own figures, else those of its family.
+
+    A family is what a name says besides its version: `gpt-7-sol` is of that of `gpt-6.1-sol`, else of that of `gpt-6`.
+    The newest known model that is not newer gives window, output limit and abilities, but no prices: they change with
+    each version. Without a family the facts are those of no model.
+    """
+    vendor, _, name = model.rpartition("/")
+    maker = vendor.rpartition("/")[2] or _maker_of(name)
+    maker = _HOSTED.get(maker, maker)
+    like, prices = _NEWER.get(f"{maker}/{name}", ("", {}))
+    if like in (places := _places([like] if like else [])):
+        facts = entry_facts({**(_entry(places[like]) or {}), **prices})
+        return facts if vendor in ("", maker) else facts.replace(tiers=())
+    found = _newest(maker, name)
+    return ModelFacts() if found is None else found[1].replace(known=False, tiers=(), like=found[0])
+
+
+def _maker_of(name: str) -> str:
+    return next((maker for start, maker in (("gpt-", "openai"), ("claude", "anthropic")) if name.startswith(start)), "")
+
+
+def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
+    """The newest model of a family that is not newer than this one, with its facts."""
+    wanted = _parts(name.lower())
+    if wanted is None or not maker:
+        return None
+    stem, version, kind = wanted
+    best: tuple[tuple[bool, tuple[int, int], bool], str, ModelFacts] | None = None
+    from re import escape
+
+    prefix = b"" if maker in _BARE else escape(f"{maker}/").encode()
+    for full, entry in entries_like(prefix + escape(stem).encode() + rb'[0-9][^"/]*'):
+        known = _parts(full.rpartition("/")[2].lower())
+        if known is None or known[0] != stem or known[1] > version:
+            continue
+        if entry.get("litellm_provider") != maker or entry.get("mode") not in _WIRES:
+            continue
+        rank = (known[2] == kind, known[1], not known[2])
+        if best is None or rank > best[0]:
+            best = (rank, full.rpartition("/")[2], entry_facts(entry))
+    return None if best is None else best[1:]
+
+
+def _parts(name: str) -> tuple[str, tuple[int, int], str] | None:
+    """What comes before the version, the version, and the kind behind it; None for a name without a version."""
+    import re
+
+    match = re.fullmatch(_VERSIONED, name)
+    if match is None or not match[1]:
+        return None
+    return match[1], (int(match[2]), int(match[3] or 0)), match[4]

@@ -25,8 +25,8 @@ LARGEST_ANSWER = 16_000_000
 MOST_CALLS = 1_000
 """Tool calls of one answer."""
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "max"]
-EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "max")
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """How hard a model is to think before it answers, as a user says it."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]

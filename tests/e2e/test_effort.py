@@ -107,7 +107,10 @@ def test_the_command_shows_and_changes_it_and_warns_before_the_cache_is_lost(cod
             terminal.settle(0.2)
 
         ask("/effort", "the effort is left to the model; what openai/scripted takes: not known")
-        ask("/effort huge", "there is no effort huge; the efforts are none, minimal, low, medium, high, max, default")
+        ask(
+            "/effort huge",
+            "there is no effort huge; the efforts are none, minimal, low, medium, high, xhigh, max, default",
+        )
         ask("/effort low", "the effort is low;")
         assert "anew" not in terminal.text, "nothing was sent yet"
         ask_model("first", 1)

@@ -132,6 +132,11 @@ def test_what_is_asked_for_follows_what_is_known_of_the_model(model: str, option
         ("openai/responses/org/name", LOCAL, "responses"),
         ("groq/openai/gpt-oss-120b", None, "chat"),
         ("my-model", LOCAL, "chat"),
+        ("xai/grok-4.7", None, "responses"),
+        ("xai/grok-4.7", "https://us-east-1.api.x.ai/v1", "responses"),
+        ("xai/grok-4.7", "https://models.example.org/v1", "chat"),
+        ("xai/chat/grok-4.7", None, "chat"),
+        ("xai/responses/grok-4.7", LOCAL, "responses"),
     ],
 )
 def test_which_of_openais_wires_is_taken(model: str, base: str | None, wire: str):

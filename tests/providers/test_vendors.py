@@ -35,7 +35,7 @@ EACH_WAY = pytest.mark.parametrize(
     [(name, way) for name, one in DIALECTS.items() for way in TRANSPORTS if way == "native" or not one.native_only],
 )
 EACH = pytest.mark.parametrize("name", DIALECTS)
-OVER_RESPONSES = (RESPONSES, "azure", "bedrock_mantle, OpenAI")
+OVER_RESPONSES = (RESPONSES, "azure", "bedrock_mantle, OpenAI", "xai, Responses")
 STEPS = [Reply("Looking.", calls=[READ, GREP]), Reply(calls=[GREP]), Reply("Line 2.")]
 
 

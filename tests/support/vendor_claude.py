@@ -143,3 +143,19 @@ def blocks(body: Body) -> str | None:
         if any(not re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) for call_id in waiting):
             return f"messages.{at}: tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
     return None
+
+
+def minimax_fields(body: Body) -> str | None:
+    return fields({name: value for name, value in body.items() if name != "thinking"})
+
+
+def minimax_thinking(body: Body) -> str | None:
+    """The whole answer goes back, what it thought with it; what another vendor signed never does."""
+    for at, message in answers(body):
+        blocks = message["content"]
+        if any(block["type"] == "thinking" and "secret-of-minimax" not in block["signature"] for block in blocks):
+            return f"invalid params, messages.{at} has a thinking block of another model"
+        own = any(block["type"] == "tool_use" and block["id"].startswith("call_function_") for block in blocks)
+        if own and blocks[0]["type"] != "thinking":
+            return f"invalid params, messages.{at} lacks its thinking"
+    return None

@@ -173,6 +173,12 @@ def effort_with_tools(body: Body) -> str | None:
     return None
 
 
+def always_thinks(body: Body) -> str | None:
+    if body.get("reasoning_effort") == "none":
+        return "Unsupported value: 'reasoning_effort' does not support 'none' with this model."
+    return None
+
+
 def short_ids(body: Body) -> str | None:
     for at, message in assistants(body):
         for number, call in enumerate(message.get("tool_calls") or ()):
@@ -251,22 +257,6 @@ def mantle_thinking(body: Body) -> str | None:
     return vendor_claude.thinking(body, "secret-of-bedrock_mantle")
 
 
-def minimax_fields(body: Body) -> str | None:
-    return vendor_claude.fields({name: value for name, value in body.items() if name != "thinking"})
-
-
-def minimax_thinking(body: Body) -> str | None:
-    """The whole answer goes back, what it thought with it; what another vendor signed never does."""
-    for at, message in assistants(body):
-        blocks = message["content"]
-        if any(block["type"] == "thinking" and "secret-of-minimax" not in block["signature"] for block in blocks):
-            return f"invalid params, messages.{at} has a thinking block of another model"
-        own = any(block["type"] == "tool_use" and block["id"].startswith("call_function_") for block in blocks)
-        if own and blocks[0]["type"] != "thinking":
-            return f"invalid params, messages.{at} lacks its thinking"
-    return None
-
-
 def azure_deployment(body: Body) -> str | None:
     return "DeploymentNotFound" if "/" in body["model"] else None
 
@@ -310,6 +300,16 @@ DIALECTS: dict[str, Dialect] = {
         ids="toolu_48_{}",
     ),
     "openai": Dialect(
+        "openai/gpt-6.2-sol",
+        (
+            *CHAT,
+            Rule(top_fields("Unrecognized request argument supplied: {}")),
+            Rule(without("Unsupported parameter: '{}' is not supported with this model.", "max_tokens")),
+            Rule(always_thinks),
+            Rule(short_ids),
+        ),
+    ),
+    "openai, told not to think": Dialect(
         "openai/gpt-5.6",
         (
             *CHAT,
@@ -353,7 +353,7 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "deepseek": Dialect("deepseek/deepseek-v4-pro", (*CHAT, Rule(reasoning_on_all)), reasoning="reasoning_content"),
     "moonshot": Dialect(
-        "moonshot/kimi-k3",
+        "moonshot/kimi-k3.1-pro",
         (*CHAT, Rule(reasoning_on_calls)),
         reasoning="reasoning_content",
         ids="functions.read:{}",
@@ -366,6 +366,15 @@ DIALECTS: dict[str, Dialect] = {
             Rule(without("Argument not supported on this model: {}", "presence_penalty", "frequency_penalty", "stop")),
         ),
         reasoning="reasoning_content",
+    ),
+    "xai, Responses": Dialect(
+        "xai/responses/grok-4.7",
+        (
+            Rule(top_fields("Argument not supported: {}", vendor_responses.FIELDS)),
+            *map(Rule, vendor_responses.checks("secret-of-xai-responses")),
+        ),
+        reasoning="reasoning_content",
+        native_only=True,
     ),
     "mistral": Dialect(
         "mistral/devstral-latest",
@@ -391,14 +400,14 @@ DIALECTS: dict[str, Dialect] = {
         reasoning="reasoning",
     ),
     "zai": Dialect(
-        "zai/glm-5.2",
+        "zai/glm-5.3",
         (*CHAT, Rule(without("Invalid API parameter: {}", "max_completion_tokens", "presence_penalty"))),
         reasoning="reasoning_content",
-        litellm="openai/glm-5.2",
+        litellm="openai/glm-5.3",
     ),
     "minimax": Dialect(
         "minimax/MiniMax-M3",
-        (Rule(minimax_fields), Rule(vendor_claude.blocks), Rule(minimax_thinking)),
+        (Rule(vendor_claude.minimax_fields), Rule(vendor_claude.blocks), Rule(vendor_claude.minimax_thinking)),
         reasoning="reasoning_content",
         ids="call_function_{}",
         native_only=True,  # litellm has it over Chat Completions

@@ -16,7 +16,6 @@ from codelet.providers.choice.names import SHORT_NAMES
 from codelet.providers.effort import known_words
 from codelet.providers.endpoint import base_of, key_variable
 from codelet.providers.facts import (
-    DEFAULT_WINDOW,
     ModelFacts,
     entry_facts,
     facts_of,
@@ -172,11 +171,13 @@ def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[V
 
     Of one on this machine, where nothing is paid, only the window is a guess, unless the user has set it to `window`.
     """
-    if model_facts(name).known or (local and window is not None):
+    facts = model_facts(name)
+    if facts.known or (local and window is not None):
         return None
     near = None if local else near_model(name, own)
     meant = f"; did you mean {near}?" if near else ""
-    guessed = f"its window of {DEFAULT_WINDOW:,} tokens is a guess (--window N sets it)"
+    whose = f"that of {facts.like}" if facts.like else "a guess"
+    guessed = f"its window of {facts.window:,} tokens is {whose} (--window N sets it)"
     told = [guessed] if window is None else []
     told += [] if local else ["its price is not known"]
     return f"{one_line(name, 80)} is no model that codelet knows: {', and '.join(told)}{meant}"

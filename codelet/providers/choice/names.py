@@ -11,14 +11,14 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
         "sonnet": "anthropic/claude-sonnet-5-5",
         "opus": "anthropic/claude-opus-5-5",
         "haiku": "anthropic/claude-haiku-5-5",
-        "gpt": "openai/gpt-5.6",
-        "codex": "openai/gpt-5.3-codex",
+        "gpt": "openai/gpt-6.2-sol",
+        "codex": "openai/gpt-6.2-sol",
         "flash": "gemini/gemini-3.8-flash",
-        "gemini-pro": "gemini/gemini-pro-latest",
+        "gemini-pro": "gemini/gemini-4-argon",
         "deepseek": "deepseek/deepseek-v4-pro",
         "grok": "xai/grok-4.7",
         "devstral": "mistral/devstral-latest",
-        "kimi": "moonshot/kimi-k3",
+        "kimi": "moonshot/kimi-k3.1-pro",
     }
 )
 """Each short name with the model that it stands for."""

@@ -40,7 +40,7 @@ def test_a_users_short_names_come_first_and_may_stand_for_short_ones(tmp_path: P
     assert settings.fallback_model == ("groq/openai/gpt-oss-120b", "openrouter/anthropic/x")
     flags = {"model": "fast", "fallback_model": ["opus,gpt", "kimi"], "api_key": "k"}
     given = load_settings(flags, **here)
-    assert given.fallback_model == ("anthropic/claude-opus-5-5", "openai/gpt-5.6", "moonshot/kimi-k3")
+    assert given.fallback_model == ("anthropic/claude-opus-5-5", "openai/gpt-6.2-sol", "moonshot/kimi-k3.1-pro")
     assert provider_named("mine", given).model == "anthropic/claude-haiku-5-5", "as /model opens it"
 
 
