@@ -65,6 +65,10 @@ GIT_CLEAN = "\nWorking tree: clean"
 GIT_CHANGES = "\nChanged files (git status, short form):\n{changes}"
 GIT_MORE = "\n… and {count} more"
 GIT_BROKEN_OFF = "not known: {why}; ask git yourself if you need it."
+GIT_NOT_READ = (
+    "There is a git repository here, but git does not read it: it belongs to another user (dubious ownership). "
+    "The user knows how to trust it. Do not change git's configuration for this yourself."
+)
 GIT_WITHOUT_NEW = "\n(new files were not looked for: it took too long)"
 
 INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"

@@ -64,6 +64,10 @@ class Source:
         """What the model is to be told now; None or an empty text takes the reminder out."""
         raise NotImplementedError
 
+    def remarks(self) -> Sequence[str]:
+        """Return what the user has to know about the texts so far, a line each, and each only once."""
+        return ()
+
     async def begin(self) -> None:
         """A turn begins: `text` is asked next."""
 
@@ -253,6 +257,7 @@ class Renewal:
         if source.name in self.ledger.off:
             return None
         text = await self._tried(source, source.text)
+        self._notes += [events.Note(self._mask(each)) for each in source.remarks()]
         return self._mask(text) if text else None
 
     async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:

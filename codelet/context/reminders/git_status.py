@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from codelet import prompt
@@ -37,6 +38,8 @@ class GitStatus(Source):
         self._changes = 0
         self._answered = 0
         self._slow = False
+        self._unread: str | None = None
+        self._told: str | None = None
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -46,7 +49,12 @@ class GitStatus(Source):
         if self._slow:  # the text says so already
             self._ask()
             return
-        self._text, self._slow = await _ask_git(self._workspace)
+        await self._read()
+
+    def remarks(self) -> Sequence[str]:
+        """Return why git does not read the repository, if that is new."""
+        before, self._told = self._told, self._unread
+        return () if self._unread in (None, before) else (self._unread,)
 
     def changed(self) -> None:
         """Begin to ask git, unless it is still busy with the question before."""
@@ -79,8 +87,11 @@ class GitStatus(Source):
         return self._asking
 
     async def _answer(self, changes: int) -> None:
-        self._text, self._slow = await _ask_git(self._workspace)
+        await self._read()
         self._answered, self._when = changes, prompt.EARLIER_STEP
+
+    async def _read(self) -> None:
+        self._text, self._slow, self._unread = await _ask_git(self._workspace)
 
 
 class RepositoryStatus:
@@ -99,12 +110,12 @@ async def git_status(workspace: Path) -> str | None:
 
     Where looking for new files takes too long, they are left out and the text says so.
     """
-    text, _ = await _ask_git(workspace)
+    text, _, _ = await _ask_git(workspace)
     return text
 
 
-async def _ask_git(workspace: Path) -> tuple[str | None, bool]:
-    """The reminder's text, and whether git was too slow to tell more than that: both within _TIMEOUT."""
+async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
+    """Return within _TIMEOUT the reminder's text, whether git was too slow for more, and why it reads no repository."""
     whole = asyncio.create_task(run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT))
     asked = [whole]
     try:
@@ -122,11 +133,13 @@ async def _ask_git(workspace: Path) -> tuple[str | None, bool]:
             question.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
     if answer is not None and answer.broken_off:
-        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out
+        return prompt.GIT_BROKEN_OFF.format(why=answer.broken_off), answer.timed_out, None
+    if answer is not None and answer.foreign_owner:
+        return prompt.GIT_NOT_READ, False, answer.foreign_owner
     if answer is None or (answer.exit_code != 0 and answer.complete):
-        return None, False
+        return None, False, None
     text = describe(parse_status(answer.stdout, complete=answer.complete))
-    return text + (prompt.GIT_WITHOUT_NEW if without_new else ""), False
+    return text + (prompt.GIT_WITHOUT_NEW if without_new else ""), False, None
 
 
 def parse_status(output: bytes, *, complete: bool = True) -> RepositoryStatus:

@@ -12,7 +12,7 @@ import codecs
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,12 +92,25 @@ class Instructions:
         self._workspace = workspace.resolve()
         self._root = repository_root(self._workspace) or self._workspace
         self._told: set[Path] | None = None
+        self._remarks: list[str] = []
+        self._reported: set[tuple[str, int]] = set()
+
+    def remarks(self) -> list[str]:
+        """Return a line for each file that the model was not sent whole since the last call."""
+        remarks, self._remarks = self._remarks, []
+        return remarks
+
+    def _report(self, line: str, text: str) -> None:
+        """Note once what the user has to know about a file with this text."""
+        if (key := (line, hash(text))) not in self._reported:
+            self._reported.add(key)
+            self._remarks.append(line)
 
     def text(self, folders: Iterable[Path] = ()) -> str | None:
         """The reminder's text, or None where there are no instructions."""
         files = self._files(folders)
         self._told = {path for path, _ in files}
-        body = _joined(files)
+        body = self._joined(files)
         return prompt.INSTRUCTIONS.format(body=body) if body else None
 
     def forget(self) -> None:
@@ -109,7 +122,7 @@ class Instructions:
         if self._told is None:
             return None
         told = self._told
-        body = _joined([file for file in self._files(folders) if file[0] not in told])
+        body = self._joined([file for file in self._files(folders) if file[0] not in told])
         return prompt.MORE_INSTRUCTIONS.format(body=body) if body else None
 
     def _files(self, worked_in: Iterable[Path]) -> list[tuple[Path, Path]]:
@@ -125,24 +138,31 @@ class Instructions:
         for folder in [*folders, *sorted(nested)]:
             if (path := instruction_file(folder)) is not None:
                 found.setdefault(path, self._root)
+            for empty in [folder / name for name in NAMES if _is_regular(folder / name)]:
+                if empty == path:
+                    break
+                used = f"{path.name} is used instead" if path else "it says nothing to the model"
+                self._report(f"{empty} is empty: {used}", "")
         return list(found.items())
 
-
-def _joined(files: Iterable[tuple[Path, Path]]) -> str:
-    """The texts of the files under their names, as much as is let in."""
-    parts: list[str] = []
-    left = _TOTAL_LIMIT
-    for path, tree in files:
-        body = _legible(read_with_imports(path, tree)).strip()
-        if not body:
-            continue
-        part = f"# {path}\n\n{body}"[:left]
-        left -= len(part)
-        parts.append(part)
-        if left <= 0:
-            parts.append(prompt.INSTRUCTIONS_CUT)
-            break
-    return "\n\n".join(parts)
+    def _joined(self, files: Iterable[tuple[Path, Path]]) -> str:
+        """The texts of the files under their names, as much as is let in."""
+        parts: list[str] = []
+        left = _TOTAL_LIMIT
+        for path, tree in files:
+            body = _legible(_Reader(tree, self._report).read(path, 0)).strip()
+            if not body:
+                self._report(f"{path} is empty: it says nothing to the model", body)
+                continue
+            part = f"# {path}\n\n{body}"
+            if len(part) > left:
+                self._report(f"{path} and later instruction files are cut: {_TOTAL_LIMIT:,} characters are sent", body)
+            parts.append(part[:left])
+            left -= len(parts[-1])
+            if left <= 0:
+                parts.append(prompt.INSTRUCTIONS_CUT)
+                break
+        return "\n\n".join(parts)
 
 
 def _legible(text: str) -> str:
@@ -156,7 +176,7 @@ def _legible(text: str) -> str:
 def instruction_file(folder: Path) -> Path | None:
     """A folder's instruction file: CLAUDE.md, or AGENTS.md if that holds no text."""
     found = [folder / name for name in NAMES if _is_regular(folder / name)]
-    return next((path for path in found if len(found) == 1 or _head_of(path).strip()), None)
+    return next((path for path in found if len(found) == 1 or _head_of(path)[0].strip()), None)
 
 
 def user_folders() -> list[Path]:
@@ -177,12 +197,15 @@ def read_with_imports(path: Path, tree: Path) -> str:
 
     Each file is read once, and only from inside `tree`, links followed, as long as all of it stays within the limit.
     """
-    return _Reader(tree).read(path, 0)
+    return _Reader(tree, lambda line, text: None).read(path, 0)
 
 
 class _Reader:
-    def __init__(self, tree: Path) -> None:
+    """Reads files with their imports. `report` takes a line for the user about a file, and the file's text."""
+
+    def __init__(self, tree: Path, report: Callable[[str, str], None]) -> None:
         self._tree = tree.resolve()
+        self._report = report
         self._read: set[Path] = set()
         self._left = _TOTAL_LIMIT
 
@@ -191,7 +214,9 @@ class _Reader:
         if target is None or target in self._read or self._left <= 0:
             return ""
         self._read.add(target)
-        text = _head_of(target)
+        text, doubt = _head_of(target)
+        if doubt:
+            self._report(f"{target} {doubt}", text)
         self._left -= len(text)
         if depth >= _IMPORT_DEPTH or "@" not in text:
             return text
@@ -250,19 +275,25 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             in_list = re.match(_LIST_ITEM, line) is not None or (in_list and line[0].isspace())
 
 
-def _head_of(path: Path) -> str:
-    """A file's text, in UTF-8 or with a mark in UTF-16, or as much of it as is let in."""
+def _head_of(path: Path) -> tuple[str, str]:
+    """A file's text, in UTF-8 or with a mark in UTF-16, or as much of it as is let in; and what is wrong with it."""
     try:
         with path.open("rb") as file:
-            raw = file.read(2 * _FILE_LIMIT + 4)
-        wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = raw.decode("utf-16", "replace") if wide else raw[: _FILE_LIMIT + 1].decode("utf-8", "replace")
-        text = text.removeprefix("\ufeff")
-    except OSError:
-        return ""
-    if len(text) <= _FILE_LIMIT:
-        return text
-    return text[:_FILE_LIMIT] + prompt.INSTRUCTION_FILE_CUT
+            raw = file.read(4 * _FILE_LIMIT + 4)
+    except OSError as error:
+        return "", f"cannot be read ({error.strerror}): the model is not sent it"
+    wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding, whole = "utf-16" if wide else "utf-8-sig", len(raw) < 4 * _FILE_LIMIT + 4
+    doubts = []
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(raw, whole)
+    except UnicodeDecodeError:
+        text = raw.decode(encoding, "replace")
+        doubts.append("is not in UTF-8: letters that cannot be read are sent as �")
+    if len(text) > _FILE_LIMIT:
+        doubts.append(f"is cut: the model is sent its first {_FILE_LIMIT:,} characters")
+        text = text[:_FILE_LIMIT] + prompt.INSTRUCTION_FILE_CUT
+    return text, "; it ".join(doubts)
 
 
 def _is_regular(path: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codelet.context.reminders import Source
@@ -74,6 +74,10 @@ class ClaudeMd(Source):
         """The instructions that hold at the turn's start."""
         return self._instructions.text(self._touched.folders)
 
+    def remarks(self) -> Sequence[str]:
+        """Return what the user has to know about the files."""
+        return self._instructions.remarks()
+
 
 class NestedClaudeMd(Source):
     """The instructions of folders that came up in the middle of the turn. Nothing while claudeMd is switched off."""
@@ -103,6 +107,10 @@ class NestedClaudeMd(Source):
             self._known = self._touched.count
             self._text = self._instructions.more(self._touched.folders)
         return self._text
+
+    def remarks(self) -> Sequence[str]:
+        """Return what the user has to know about the files."""
+        return self._instructions.remarks()
 
 
 class TokenStatus(Source):

@@ -44,9 +44,8 @@ async def git(folder: Path) -> CheckResult:
     if top is None or top.exit_code != 0:
         if top is not None and top.broken_off:
             return CheckResult("git", "warn", f"{number}; {top.broken_off}: the repository is not known")
-        if top is not None and "dubious ownership" in top.stderr:
-            advice = f"if you trust it: git config --global --add safe.directory {folder}"
-            return CheckResult("git", "warn", f"{number}; this repository belongs to somebody else", advice)
+        if top is not None and top.foreign_owner:
+            return CheckResult("git", "warn", f"{number}; {top.foreign_owner}")
         return CheckResult("git", "ok", f"{number}; this folder is in no repository")
     root = top.stdout.decode("utf-8", "replace").strip()
     return CheckResult("git", "ok", f"{number}; repository {root}, {await _state(folder)}")

@@ -1,0 +1,84 @@
+"""What the user learns about reminders: instruction files not sent whole, a repository that git does not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codelet.context.reminders.git_status import GitStatus
+from codelet.context.reminders.instructions import Instructions
+from tests.support import repo
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def remarks(workspace: Path, **files: str | bytes) -> list[str]:
+    for name, content in files.items():
+        path = workspace / f"{name}.md"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    read = Instructions(workspace)
+    read.text()
+    found = read.remarks()
+    read.text()
+    assert read.remarks() == [], "each is said once"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("files", "named", "word"),
+    [
+        ({"CLAUDE": "word " * 20_000}, "CLAUDE.md", "40,000"),
+        ({"CLAUDE": "@a.md @b.md", "a": "a " * 19_000, "b": "b " * 22_000}, "b.md", "40,000"),
+        ({"CLAUDE": ""}, "CLAUDE.md", "empty"),
+        ({"CLAUDE": " \n", "AGENTS": "Rule"}, "CLAUDE.md", "AGENTS.md"),
+        ({"CLAUDE": "", "AGENTS": ""}, "AGENTS.md", "empty"),
+        ({"CLAUDE": "Größe".encode("latin-1")}, "CLAUDE.md", "UTF-8"),
+        ({"CLAUDE": b"\xff\xfeR\x00\x00\xd8"}, "CLAUDE.md", "UTF-8"),
+    ],
+    ids=["long", "import", "empty", "hidden", "both-empty", "latin-1", "utf-16"],
+)
+def test_a_file_that_is_not_sent_whole_is_named_once(
+    workspace: Path, files: dict[str, str | bytes], named: str, word: str
+) -> None:
+    line = next(each for each in remarks(workspace, **files) if str(workspace / named) in each)
+    assert word in line and "\n" not in line
+
+
+def test_what_is_beyond_the_total_is_named(workspace: Path) -> None:
+    files = {"CLAUDE": "@a.md\n@b.md\n@c.md\n", "a": "a " * 19_000, "b": "b " * 19_000, "c": "c " * 19_000}
+    assert any("80,000" in each for each in remarks(workspace, **files))
+
+
+@pytest.mark.parametrize("text", ["Rule", "é" * 39_990, "\ufeffRule", "Rule".encode("utf-16")])
+def test_a_file_that_is_sent_whole_is_not_named(workspace: Path, text: str | bytes) -> None:
+    assert remarks(workspace, CLAUDE=text) == []
+
+
+def test_another_text_is_named_again(workspace: Path) -> None:
+    read = Instructions(workspace)
+    for text in ("a " * 30_000, "b " * 30_000):
+        (workspace / "CLAUDE.md").write_text(text)
+        read.text()
+        assert len(read.remarks()) == 1
+
+
+@pytest.mark.needs("git")
+async def test_git_status_names_a_repository_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = GitStatus(repo.plain(tmp_path / "r"))
+    await source.begin()
+    assert source.remarks() == ()
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    await source.begin()
+    assert "dubious ownership" in (await source.text() or "")
+    [line] = source.remarks()
+    assert line.endswith(f"git config --global --add safe.directory {tmp_path / 'r'}")
+    await source.begin()
+    assert source.remarks() == ()
