@@ -37,50 +37,32 @@ def main() -> NoReturn:
         sys.exit(_EXIT_USAGE)
     _prepare_streams()
     gc.disable()  # nothing made while starting is garbage; the front end turns it on again
-    ending = _Ending(debug="--debug" in arguments)
-    with ending:
-        if arguments in _VERSION:  # nothing else is imported for it
-            print(f"codelet {__version__}")
-            ending.status = 0
+    run = _Run()
+    try:
+        status = _run(arguments, run)
+    except KeyboardInterrupt:
+        status = _EXIT_INTERRUPT
+    except SystemExit as ended:  # after --help
+        status = ended.code if isinstance(ended.code, int) else 0
+    except BrokenPipeError:
+        status = 0  # the reader has what it wanted (`codelet … | head -1`)
+    except BaseException as error:
+        full = isinstance(error, OSError) and error.errno in _FULL
+        if isinstance(error, OSError) and (full or error.errno in _NO_DESCRIPTORS):
+            status = _unwritten(error) if full else _without_descriptors(error)
         else:
-            ending.status = _run(arguments, ending)
-    ending.last()
-    _leave(ending.status)
+            status = _report(error, run, debug="--debug" in arguments)
+    run.last()
+    _leave(status)
 
 
-class _Ending:
-    """How the run ended, however it ended: `status` is the exit status. No exception gets past it.
+class _Run:
+    """What is known of the run: `model`: the one that the user named; `last`: what to do before the exit."""
 
-    `model` is the one that the user named, once that is known, `last` what is still to be done before the exit.
-    """
-
-    def __init__(self, *, debug: bool) -> None:
-        self.status = _EXIT_BUG
+    def __init__(self) -> None:
         self.model: str | None = None
         self.begun = time.monotonic()
         self.last: Callable[[], object] = lambda: None
-        self._debug = debug
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        match error:
-            case None:
-                pass
-            case KeyboardInterrupt():
-                self.status = _EXIT_INTERRUPT
-            case SystemExit():  # argparse: --help
-                self.status = error.code if isinstance(error.code, int) else 0
-            case BrokenPipeError():
-                self.status = 0  # the reader has what it wanted (`codelet … | head -1`)
-            case OSError() if error.errno in _FULL:
-                self.status = _unwritten(error)
-            case OSError() if error.errno in _NO_DESCRIPTORS:
-                self.status = _without_descriptors(error)
-            case _:
-                self.status = _report(error, self, debug=self._debug)
-        return True
 
 
 def _prepare_streams() -> None:
@@ -115,14 +97,19 @@ def _raise_at_interrupt() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _run(arguments: list[str], ending: _Ending) -> int:
+def _run(arguments: list[str], run: _Run) -> int:
+    if arguments in _VERSION:  # nothing else is imported for it
+        print(f"codelet {__version__}")
+        return 0
     _end_at_interrupt()
-    _begin_git(arguments, ending)
+    _begin_git(arguments, run)
     from codelet.errors import UsageError
+    from codelet.frontends.arguments import parse_command_line
+    from codelet.frontends.flags import FROM_PIPE
 
-    options = _options(arguments)
+    options = parse_command_line(arguments)
     if options.command == "help":
-        from codelet.frontends.arguments import print_help
+        from codelet.frontends.parsers import print_help
 
         print_help(options.about)
         return 0
@@ -135,7 +122,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     if done is not None:
         return done
     settings = _settings(options)
-    ending.model = settings.model
+    run.model = settings.model
     if options.command == "profiles":
         return _profiles(settings)
     if options.command == "models":
@@ -150,7 +137,6 @@ def _run(arguments: list[str], ending: _Ending) -> int:
         if settings.json_schema is not None:
             raise UsageError("--json-schema is for one answer: give a prompt with -p")
         return _repl(settings, lambda: _settings(options, trust=True), options.prompt, debug=options.debug)
-    from codelet.frontends.plain_arguments import FROM_PIPE
     from codelet.frontends.printing import run_one_shot
 
     return run_one_shot(
@@ -161,19 +147,7 @@ def _run(arguments: list[str], ending: _Ending) -> int:
     )
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
-    """The command line, read by argparse only where it is not plain: see `plain_arguments`."""
-    from codelet.frontends.plain_arguments import read_plain
-
-    plain = read_plain(arguments)
-    if plain is not None:
-        return plain
-    from codelet.frontends.arguments import parse_command_line
-
-    return parse_command_line(arguments)
-
-
-def _begin_git(arguments: list[str], ending: _Ending) -> None:
+def _begin_git(arguments: list[str], run: _Run) -> None:
     """Have git look at the workspace while all the rest is imported, where -p says that a model will be asked.
 
     Not behind a pipe: what writes to it may go on changing files for as long as it is read.
@@ -191,7 +165,7 @@ def _begin_git(arguments: list[str], ending: _Ending) -> None:
         end_ahead()
         os._exit(_EXIT_INTERRUPT)
 
-    ending.last = end_ahead
+    run.last = end_ahead
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupted)
     begin_status(current_folder())
@@ -234,10 +208,11 @@ def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
 
 
 def _completion(form: str) -> int:
-    from codelet.frontends.arguments import whole_parser
     from codelet.frontends.commands.shell_completion import run_completion
+    from codelet.frontends.flags import COMMANDS
+    from codelet.frontends.parsers import build_parser
 
-    return run_completion(form, whole_parser())
+    return run_completion(form, build_parser(COMMANDS))
 
 
 def _demo(*, keep: bool) -> int:
@@ -283,7 +258,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
     return asyncio.run(run_repl(trusted(settings, trusting), first, debug=debug))
 
 
-def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
+def _report(error: BaseException, run: _Run, *, debug: bool) -> int:
     """One line on stderr for what went wrong; the exit status that it leads to."""
     from codelet.errors import CodeletError
     from codelet.frontends.streams import say
@@ -292,7 +267,7 @@ def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
 
     if isinstance(error, CodeletError):
         line, status = str(error), error.exit_status
-        status = _as_json(line, status, ending)
+        status = _as_json(line, status, run)
     else:
         hint = "" if debug else "; run it again with --debug"
         line, status = f"a bug in codelet: {type(error).__name__}: {error}{hint}", _EXIT_BUG
@@ -304,14 +279,14 @@ def _report(error: BaseException, ending: _Ending, *, debug: bool) -> int:
     return status
 
 
-def _as_json(message: str, status: int, ending: _Ending) -> int:
+def _as_json(message: str, status: int, run: _Run) -> int:
     """Tell those who asked for JSON, too, why there is no answer; the exit status."""
     arguments = sys.argv[1:]
     if not any(word.startswith("--output-format") for word in arguments):
         return status
-    from codelet.frontends.arguments import asked_for
+    from codelet.frontends.arguments import requested_json
 
-    form = asked_for(arguments)
+    form = requested_json(arguments)
     if form is None or sys.stdout is None:
         return status
     from codelet.frontends.printing.json_output import write_failure
@@ -319,8 +294,8 @@ def _as_json(message: str, status: int, ending: _Ending) -> int:
     from codelet.safety.secrets import mask
     from codelet.usage import Usage
 
-    took = time.monotonic() - ending.begun
-    told, model = mask(message, patterns=True), None if ending.model is None else mask(ending.model)
+    took = time.monotonic() - run.begun
+    told, model = mask(message, patterns=True), None if run.model is None else mask(run.model)
     failed = Outcome("", True, status, told, Usage(), None, (), model=model, duration=took)
     try:
         write_failure(form, failed)

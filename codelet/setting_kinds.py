@@ -173,89 +173,77 @@ def rules(value: Any) -> tuple[str, ...]:
     return names(value)
 
 
-class Setting:
-    """One row of the table, as `Settings` holds it: its kind, `by` which places it may be set, its flag and its help.
+class Setting(Record, kw_only=True):
+    """One row of the table. A setting without a `group` has no flag.
 
-    Few values are listed instead of a kind, as `choices`. What has no `group` has no flag. `alone` is what the
-    flag means by itself: it then takes no word after it, only a value behind `=`. `needs` names the settings without
-    which its flag does nothing. A `bound` is a number that a project's file may only make
-    smaller; `kept` says that neither a tool nor a confined command writes the file that it names.
+    `kind` reads a value, or lists the only values. `by`: the places that may set it. `alone`: what the bare flag means;
+    the flag then takes the next word only if that is one of the choices. `needs`: the flag does nothing without one of
+    these settings. `bound`: a number that a project's file may only lower. `kept`: no tool and no confined command
+    writes the file that it names.
     """
 
-    def __init__(
-        self,
-        default: Any,
-        kind: Callable[[Any], Any] | tuple[str, ...],
-        group: Group | None = None,
-        *,
-        by: Collection[str] = (USER_FILE, VARIABLE, FLAG),
-        short: str | None = None,
-        metavar: str | None = None,
-        about: str = "",
-        alone: str = "",
-        bound: bool = False,
-        needs: Collection[str] = (),
-        kept: bool = False,
-    ) -> None:
-        self.name = ""
-        self.default = default
-        self.choices = kind if isinstance(kind, tuple) else ()
-        self.parse: Callable[[Any], Any] = self._choice if isinstance(kind, tuple) else kind
-        self.group = group
-        self.by = by
-        self.short = short
-        self.metavar = metavar
-        self.about = about
-        self.alone = alone
-        self.bound = bound
-        self.needs = needs
-        self.kept = kept
+    name: str
+    default: Any
+    kind: Callable[[Any], Any] | tuple[str, ...]
+    group: Group | None = None
+    about: str = ""
+    metavar: str | None = None
+    by: Collection[str] = (USER_FILE, VARIABLE, FLAG)
+    short: str = ""
+    alone: str = ""
+    bound: bool = False
+    needs: Collection[str] = ()
+    kept: bool = False
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, holder: object, owner: type) -> Any:
-        return self.default  # of the class: an instance has its own value
-
-    def _choice(self, value: Any) -> str:
-        if value not in self.choices:
-            raise ValueError(f"must be one of {', '.join(self.choices)}")
+    def parse(self, value: Any) -> Any:
+        """Return the value as the program uses it. Raises ValueError, which says what it must be."""
+        if not isinstance(self.kind, tuple):
+            return self.kind(value)
+        if value not in self.kind:
+            raise ValueError(f"must be one of {', '.join(self.kind)}")
         return str(value)
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The only values, if they are listed."""
+        return self.kind if isinstance(self.kind, tuple) else ()
+
+    @property
     def flag(self) -> str:
-        """The flag that sets it; what has no group has none, and is called so in errors only."""
+        """The name on the command line; errors use it for every setting."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """The variable of the environment that sets it."""
+        """The environment variable."""
         return f"CODELET_{self.name.upper()}"
 
     @property
-    def elsewhere(self) -> str:
-        """Where it may be set, for who gave it as a variable."""
-        return f"give the flag {self.flag} instead" if FLAG in self.by else f"set {self.name} in your settings file"
-
-    @property
     def is_switch(self) -> bool:
-        """Whether its flag takes no value."""
-        return self.parse is switch
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it is a table, whose errors say themselves where in it something is wrong."""
-        return self.parse in (own_vendors, own_aliases, own_keys)
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether what is said in several places counts together, as rules do; else the last one wins."""
-        return self.parse is rules
+        """Whether the flag takes no value."""
+        return self.kind is switch
 
     @property
     def may_repeat(self) -> bool:
-        """Whether its flag may stand several times, for one value more each."""
-        return self.parse in (rules, models)
+        """Whether the flag may be given several times, each time for more values."""
+        return self.kind in (rules, models)
+
+
+def row(
+    default: Any, kind: Any, group: Group | None = None, about: str = "", metavar: str | None = None, **more: Any
+) -> Any:
+    """Describe one setting in the class of the settings, as `dataclasses.field` describes a field."""
+    by = {"by": (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)} if more.get("bound") else {}
+    return {"default": default, "kind": kind, "group": group, "about": about, "metavar": metavar} | by | more
+
+
+def rows_of(settings: type[Record]) -> dict[str, Setting]:
+    """Return the rows of a class by name, and leave the defaults in their place."""
+    described = ((name, getattr(settings, name)) for name in settings.fields)
+    found = {name: Setting(name=name, **each) for name, each in described if isinstance(each, dict)}
+    for each in found.values():
+        setattr(settings, each.name, each.default)
+    return found
 
 
 class ChosenValues:
@@ -277,7 +265,7 @@ class ChosenValues:
         except ValueError as error:
             raise UsageError(f"{place}: {error}") from None
         self.sources[name] = source
-        self.values[name] = (*self.values.get(name, ()), *parsed) if setting.adds_up else parsed
+        self.values[name] = (*self.values.get(name, ()), *parsed) if setting.kind is rules else parsed
 
     def take_flags(self, given: Mapping[str, Any]) -> None:
         """Take in what the command line says. A flag that would do nothing raises UsageError too."""
@@ -310,7 +298,12 @@ class ChosenValues:
             if source not in setting.by:
                 raise UsageError(f"{path}: {name!r} may not be set in this file")
             users = self.values.get(name)
-            self.take(name, value, str(path) if setting.is_table else f"{path}: {name}", source)
+            self.take(
+                name,
+                value,
+                str(path) if setting.kind in (own_vendors, own_aliases, own_keys) else f"{path}: {name}",
+                source,
+            )
             if source == PROJECT_FILE and setting.bound and users is not None:
                 self.values[name] = min(users, self.values[name])
 
@@ -322,29 +315,30 @@ class ChosenValues:
         for setting in self._table.values():
             if text := environment.get(setting.variable):
                 if VARIABLE not in setting.by:
-                    raise UsageError(f"{setting.variable}: this may not come from a variable; {setting.elsewhere}")
+                    instead = f"give the flag {setting.flag} instead"
+                    if FLAG not in setting.by:
+                        instead = f"set {setting.name} in your settings file"
+                    raise UsageError(f"{setting.variable}: this may not come from a variable; {instead}")
                 self.take(setting.name, text, setting.variable, VARIABLE)
         unknown = []
         for variable in environment:
             if not variable.startswith("CODELET_") or variable in others:
                 continue
             name = variable.removeprefix("CODELET_").lower()
-            if name not in self._table and (near := self._nearest(name)):
-                raise UsageError(f"{variable}: unknown setting; did you mean {self._table[near].variable}?")
             if name not in self._table:
+                from codelet.system.text.spelling import nearest  # for mistakes only
+
+                if near := nearest(name, self._table):
+                    raise UsageError(f"{variable}: unknown setting; did you mean {self._table[near].variable}?")
                 unknown.append(variable)
         return tuple(sorted(unknown))
 
     def _known(self, name: str, place: str = "") -> Setting:
         if name not in self._table:
-            near = self._nearest(name)
-            raise UsageError(f"{place}unknown setting {name!r}" + (f"; did you mean {near!r}?" if near else ""))
+            from codelet.system.text.spelling import did_you_mean  # for mistakes only
+
+            raise UsageError(f"{place}unknown setting {name!r}{did_you_mean(name, self._table, '{!r}')}")
         return self._table[name]
-
-    def _nearest(self, name: str) -> str | None:
-        from codelet.system.text.spelling import nearest  # for mistakes only
-
-        return nearest(name, self._table)
 
 
 def is_file(path: Path) -> bool:

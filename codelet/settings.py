@@ -8,7 +8,7 @@ and an effort, tighten limits and add ask and deny rules: never commands, endpoi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from codelet.record import Record
@@ -35,6 +35,8 @@ from codelet.setting_kinds import (
     own_vendors,
     percent,
     project_settings_file,
+    row,
+    rows_of,
     rules,
     switch,
     text,
@@ -64,7 +66,6 @@ KEEPING = Group("keeping a session", "TARGET is a file or redis://HOST[:PORT][/D
 GROUPS = (ONE_SHOT, MODEL, PROMPT, PERMISSIONS, TERMINAL, KEEPING)
 
 _ALL = (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)
-_row: Callable[..., Any] = Setting  # of any type: in the class below a row stands for the value that it describes
 
 
 class Settings(Record):
@@ -75,221 +76,171 @@ class Settings(Record):
     user's folders; `trusted` says that what the project brings is read too.
     """
 
-    max_turns: int | None = _row(
-        None, count, ONE_SHOT, by=_ALL, bound=True, metavar="N", about="at most N model requests"
+    max_turns: int | None = row(None, count, ONE_SHOT, "at most N model requests", "N", bound=True)
+    max_tokens: int | None = row(None, count, ONE_SHOT, "at most N output tokens in all", "N", bound=True)
+    max_cost: float | None = row(None, amount, ONE_SHOT, "send no request that would pass this cost", "USD", bound=True)
+    allow_unknown_cost: bool = row(
+        False, switch, ONE_SHOT, "go on if no price is known, so --max-cost cannot hold", by=(USER_FILE, FLAG)
     )
-    max_tokens: int | None = _row(
-        None, count, ONE_SHOT, by=_ALL, bound=True, metavar="N", about="at most N output tokens in all"
+    timeout: float | None = row(None, amount, ONE_SHOT, "stop after this time", "SECONDS", bound=True)
+    json_schema: str | dict[str, Any] | None = row(
+        None, answer_schema, ONE_SHOT, "the answer is JSON that meets the schema in FILE", "FILE", by=(FLAG,)
     )
-    max_cost: float | None = _row(
-        None, amount, ONE_SHOT, by=_ALL, bound=True, metavar="USD", about="send no request that would pass this cost"
+    allow_cut: bool = row(False, switch, ONE_SHOT, "input that was not read to its end is not a failure")
+    model: str | None = row(
+        None, text, MODEL, "as litellm spells it, such as anthropic/claude-sonnet-5-5", "NAME", by=_ALL, short="-m"
     )
-    allow_unknown_cost: bool = _row(
-        False, switch, ONE_SHOT, by=(USER_FILE, FLAG), about="go on if no price is known, so --max-cost cannot hold"
+    fallback_model: tuple[str, ...] = row(
+        (), models, MODEL, "stands in when the model fails; several with commas or repeated", "NAME"
     )
-    timeout: float | None = _row(
-        None, amount, ONE_SHOT, by=_ALL, bound=True, metavar="SECONDS", about="stop after this time"
+    api_base: str | None = row(
+        None, text, MODEL, "address of a server that speaks OpenAI's or Anthropic's protocol", "URL"
     )
-    json_schema: str | dict[str, Any] | None = _row(
-        None,
-        answer_schema,
-        ONE_SHOT,
-        by=(FLAG,),
-        metavar="FILE",
-        about="the answer is JSON that meets the schema in FILE",
-    )
-    allow_cut: bool = _row(False, switch, ONE_SHOT, about="input that was not read to its end is not a failure")
-
-    model: str | None = _row(
-        None,
-        text,
-        MODEL,
-        by=_ALL,
-        short="-m",
-        metavar="NAME",
-        about="as litellm spells it, such as anthropic/claude-sonnet-5-5",
-    )
-    fallback_model: tuple[str, ...] = _row(
-        (), models, MODEL, metavar="NAME", about="stands in when the model fails; several with commas or repeated"
-    )
-    api_base: str | None = _row(
-        None, text, MODEL, metavar="URL", about="address of a server that speaks OpenAI's or Anthropic's protocol"
-    )
-    api_key: str | None = _row(None, text, by=(VARIABLE,))
-    transport: Transport = _row("auto", ("auto", "native", "litellm"), MODEL, about="which way to the model (auto)")
+    api_key: str | None = row(None, text, by=(VARIABLE,))
+    transport: Transport = row("auto", ("auto", "native", "litellm"), MODEL, "which way to the model (auto)")
     # It decides where keys are sent.
-    vendors: tuple[Vendor, ...] = _row((), own_vendors, by=(USER_FILE,))
-    aliases: tuple[tuple[str, str], ...] = _row((), own_aliases, by=(USER_FILE,))
-    connect_timeout: float = _row(15.0, amount)
-    first_token_timeout: float = _row(900.0, amount)
-    chunk_timeout: float = _row(120.0, amount)
-    retries: int = _row(4, count_or_zero)
-    budget: int | None = _row(
-        None, count, MODEL, by=_ALL, bound=True, metavar="N", about="let what is sent reach at most N tokens"
+    vendors: tuple[Vendor, ...] = row((), own_vendors, by=(USER_FILE,))
+    aliases: tuple[tuple[str, str], ...] = row((), own_aliases, by=(USER_FILE,))
+    connect_timeout: float = row(15.0, amount)
+    first_token_timeout: float = row(900.0, amount)
+    chunk_timeout: float = row(120.0, amount)
+    retries: int = row(4, count_or_zero)
+    budget: int | None = row(None, count, MODEL, "let what is sent reach at most N tokens", "N", bound=True)
+    compact: str = row("auto", ("auto", "off"), MODEL, "shrink a conversation that is too long (auto)", by=_ALL)
+    compact_at: int | None = row(
+        None, percent, MODEL, "compact when this much of the budget is used", "PERCENT", by=_ALL
     )
-    compact: str = _row("auto", ("auto", "off"), MODEL, by=_ALL, about="shrink a conversation that is too long (auto)")
-    compact_at: int | None = _row(
-        None, percent, MODEL, by=_ALL, metavar="PERCENT", about="compact when this much of the budget is used"
+    compact_entries: int | None = row(
+        None, count, MODEL, "also compact when there are more than N messages", "N", by=_ALL
     )
-    compact_entries: int | None = _row(
-        None, count, MODEL, by=_ALL, metavar="N", about="also compact when there are more than N messages"
-    )
-    keep_last: int = _row(3, count, MODEL, by=_ALL, metavar="N", about="turns that a compaction leaves as they are (3)")
-    narrative: str = _row(
-        "auto", ("auto", "on", "off"), MODEL, alone="on",
-        about="whether the model opens a compaction with a hand-over in its own words: auto (where it is sure to be "
+    keep_last: int = row(3, count, MODEL, "turns that a compaction leaves as they are (3)", "N", by=_ALL)
+    narrative: str = row(
+        "auto",
+        ("auto", "on", "off"),
+        MODEL,
+        "whether the model opens a compaction with a hand-over in its own words: auto (where it is sure to be "
         "wanted), on, off; the bare flag means on",
-    )  # fmt: skip
-    shares: tuple[int, ...] = _row((5, 30, 15, 50), four_shares, by=_ALL)
-    window: int | None = _row(
-        None, count, MODEL, by=_ALL, metavar="N", about="the model's window in tokens, if it is not known"
+        alone="on",
     )
-    effort: Effort | None = _row(
+    shares: tuple[int, ...] = row((5, 30, 15, 50), four_shares, by=_ALL)
+    window: int | None = row(None, count, MODEL, "the model's window in tokens, if it is not known", "N", by=_ALL)
+    effort: Effort | None = row(
         None,
         ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
         MODEL,
+        "how hard the model is to think; a level it lacks becomes its nearest; not sent unless given",
         by=_ALL,
-        about="how hard the model is to think; a level it lacks becomes its nearest; not sent unless given",
     )
-
-    strict: bool = _row(
+    strict: bool = row(
         False,
         switch,
         MODEL,
+        "with --model replay:FILE: a request that differs from the recorded one is an error",
         by=(FLAG,),
-        about="with --model replay:FILE: a request that differs from the recorded one is an error",
     )
-    debug_requests: bool = _row(
-        False, switch, MODEL, by=(FLAG,), about="print every request to stderr as it is sent, keys masked"
+    debug_requests: bool = row(
+        False, switch, MODEL, "print every request to stderr as it is sent, keys masked", by=(FLAG,)
     )
-
-    system_prompt: str | None = _row(None, any_text, PROMPT, metavar="TEXT", about="instead of codelet's own")
-    append_system_prompt: str | None = _row(None, text, PROMPT, metavar="TEXT", about="after codelet's own")
-    tools: tuple[str, ...] | None = _row(
-        None, names, PROMPT, metavar="NAMES", about="only these, separated by commas; '' for none"
-    )
-    bare: bool = _row(False, switch, PROMPT, about="no reminders, no instruction files")
-    reminders: PlacementChoice = _row(
+    system_prompt: str | None = row(None, any_text, PROMPT, "instead of codelet's own", "TEXT")
+    append_system_prompt: str | None = row(None, text, PROMPT, "after codelet's own", "TEXT")
+    tools: tuple[str, ...] | None = row(None, names, PROMPT, "only these, separated by commas; '' for none", "NAMES")
+    bare: bool = row(False, switch, PROMPT, "no reminders, no instruction files")
+    reminders: PlacementChoice = row(
         "auto",
         ("auto", "tail", "append", "prepend"),
         PROMPT,
-        about="where changing reminders go: last (tail), appended when they change, in front; auto: by the model",
+        "where changing reminders go: last (tail), appended when they change, in front; auto: by the model",
     )
-
-    profile: str | None = _row(
-        None, text, PROMPT, metavar="NAME", about="a profile, which takes rights away; codelet profiles lists them"
+    profile: str | None = row(
+        None, text, PROMPT, "a profile, which takes rights away; codelet profiles lists them", "NAME"
     )
-
-    environment: str = _row(
-        "short", ("short", "full"), PROMPT, about="full tells the model the machine's memory, disk and load too (short)"
+    environment: str = row(
+        "short", ("short", "full"), PROMPT, "full tells the model the machine's memory, disk and load too (short)"
     )
-    mode: Mode = _row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, about="what runs unasked (ask)")
+    mode: Mode = row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, "what runs unasked (ask)")
     # What allows something is said by name: no variable that stands somewhere does.
-    allow: tuple[str, ...] = _row(
-        (),
-        rules,
-        PERMISSIONS,
-        by=(USER_FILE, FLAG),
-        metavar="RULE",
-        about="such as 'bash(git log *)' or 'edit(src/**)'",
+    allow: tuple[str, ...] = row(
+        (), rules, PERMISSIONS, "such as 'bash(git log *)' or 'edit(src/**)'", "RULE", by=(USER_FILE, FLAG)
     )
-    ask: tuple[str, ...] = _row(
-        (), rules, PERMISSIONS, by=_ALL, metavar="RULE", about="the same; asks, whatever is allowed"
+    ask: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; asks, whatever is allowed", "RULE", by=_ALL)
+    deny: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; wins over both", "RULE", by=_ALL)
+    yes: bool = row(False, switch, PERMISSIONS, "answer every question with yes", by=(FLAG,), short="-y")
+    ask_timeout: float | None = row(
+        None, amount, PERMISSIONS, "a question not answered in this time means no", "SECONDS"
     )
-    deny: tuple[str, ...] = _row((), rules, PERMISSIONS, by=_ALL, metavar="RULE", about="the same; wins over both")
-    yes: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), short="-y", about="answer every question with yes")
-    ask_timeout: float | None = _row(
-        None, amount, PERMISSIONS, metavar="SECONDS", about="a question not answered in this time means no"
+    sandbox: Use = row(
+        "auto", ("auto", "on", "off"), PERMISSIONS, "confine commands: unapproved (auto), all (on), none (off)"
     )
-    sandbox: Use = _row(
-        "auto", ("auto", "on", "off"), PERMISSIONS, about="confine commands: unapproved (auto), all (on), none (off)"
-    )
-    sandbox_network: bool = _row(False, switch, PERMISSIONS, about="let confined commands use the network")
-    sandbox_sockets: bool = _row(
-        False, switch, PERMISSIONS, about="let them make sockets, in the workspace and their private folder"
+    sandbox_network: bool = row(False, switch, PERMISSIONS, "let confined commands use the network")
+    sandbox_sockets: bool = row(
+        False, switch, PERMISSIONS, "let them make sockets, in the workspace and their private folder"
     )
     # In MiB, processes, MiB; 0 is no limit. Generous: what runs away ends before the machine does.
-    command_memory: int = _row(16_384, count_or_zero)
-    command_processes: int = _row(16_384, count_or_zero)
-    command_file_size: int = _row(16_384, count_or_zero)
-    audit: str | None = _row(
+    command_memory: int = row(16_384, count_or_zero)
+    command_processes: int = row(16_384, count_or_zero)
+    command_file_size: int = row(16_384, count_or_zero)
+    audit: str | None = row(
+        None, text, PERMISSIONS, "append each verdict, answer, call and change to a file", "FILE", kept=True
+    )
+    log: str | None = row(
         None,
         text,
-        PERMISSIONS,
-        metavar="FILE",
-        about="append each verdict, answer, call and change to a file",
+        KEEPING,
+        "append what the session does, in JSON lines",
+        "FILE",
         kept=True,
     )
-    log: str | None = _row(
-        None, text, KEEPING, metavar="FILE", about="append what the session does, in JSON lines",
-        kept=True,
-    )  # fmt: skip
-    log_level: LogLevel = _row(
-        "info", ("debug", "info", "warning", "error"), KEEPING, needs=("log",), about="log from this level on"
+    log_level: LogLevel = row(
+        "info", ("debug", "info", "warning", "error"), KEEPING, "log from this level on", needs=("log",)
     )
-    raw: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="do not mask keys from the environment")
-    plan: bool = _row(False, switch, PERMISSIONS, by=(FLAG,), about="change nothing until you approve a plan")
-
-    theme: ThemeName = _row(
+    raw: bool = row(False, switch, PERMISSIONS, "do not mask keys from the environment", by=(FLAG,))
+    plan: bool = row(False, switch, PERMISSIONS, "change nothing until you approve a plan", by=(FLAG,))
+    theme: ThemeName = row(
         "auto",
         ("auto", "dark", "light", "colour-blind", "plain"),
         TERMINAL,
-        by=(USER_FILE, VARIABLE, FLAG),
-        about="the terminal's colours; auto asks the terminal, plain has none (auto)",
+        "the terminal's colours; auto asks the terminal, plain has none (auto)",
     )
-    edit_mode: str = _row("emacs", ("emacs", "vi"), TERMINAL, about="the keys of the input line (emacs)")
-    keys: tuple[tuple[str, tuple[str, ...]], ...] = _row((), own_keys, by=(USER_FILE,))
-    notify: str = _row(
-        "off", ("off", "bell", "osc9", "osc777"), TERMINAL, alone="bell",
-        about="call you at a question and after a long turn: by the bell, or a notification of the terminal (off); the "
+    edit_mode: str = row("emacs", ("emacs", "vi"), TERMINAL, "the keys of the input line (emacs)")
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = row((), own_keys, by=(USER_FILE,))
+    notify: str = row(
+        "off",
+        ("off", "bell", "osc9", "osc777"),
+        TERMINAL,
+        "call you at a question and after a long turn: by the bell, or a notification of the terminal (off); the "
         "bare flag means bell",
-    )  # fmt: skip
-    title: bool = _row(False, switch, TERMINAL, about="show in the window's title what codelet is doing")
-
-    export: str | None = _row(
-        None,
-        text,
-        KEEPING,
-        by=(FLAG,),
-        metavar="TARGET",
-        about="save the session there after every step and at the end",
+        alone="bell",
     )
-    export_every: int = _row(
-        1, count, KEEPING, by=(FLAG,), needs=("export",), metavar="N", about="save only after every N-th step"
+    title: bool = row(False, switch, TERMINAL, "show in the window's title what codelet is doing")
+    export: str | None = row(
+        None, text, KEEPING, "save the session there after every step and at the end", "TARGET", by=(FLAG,)
     )
-    export_archive: bool = _row(
-        False, switch, KEEPING, by=(FLAG,), needs=("export",), about="save what compaction took out too"
+    export_every: int = row(1, count, KEEPING, "save only after every N-th step", "N", by=(FLAG,), needs=("export",))
+    export_archive: bool = row(
+        False, switch, KEEPING, "save what compaction took out too", by=(FLAG,), needs=("export",)
     )
-    snapshots: str | None = _row(
-        None, text, KEEPING, by=(FLAG,), metavar="FOLDER", about="also keep a copy a minute there, the newest ten"
+    snapshots: str | None = row(
+        None, text, KEEPING, "also keep a copy a minute there, the newest ten", "FOLDER", by=(FLAG,)
     )
-    resume: str | None = _row(None, text, KEEPING, by=(FLAG,), metavar="TARGET", about="go on with a saved session")
-    facts: str | None = _row(
-        None,
-        text,
-        KEEPING,
-        by=(FLAG,),
-        metavar="FILE",
-        about="share facts with other sessions in this file",
-        kept=True,
+    resume: str | None = row(None, text, KEEPING, "go on with a saved session", "TARGET", by=(FLAG,))
+    facts: str | None = row(
+        None, text, KEEPING, "share facts with other sessions in this file", "FILE", by=(FLAG,), kept=True
     )
-    facts_model: str | None = _row(None, text, by=(USER_FILE,))
-    memory: str | None = _row(
-        None, text, KEEPING, by=(FLAG,), metavar="DIR|URL", about="let the model search the sessions saved there"
+    facts_model: str | None = row(None, text, by=(USER_FILE,))
+    memory: str | None = row(
+        None, text, KEEPING, "let the model search the sessions saved there", "DIR|URL", by=(FLAG,)
     )
-    record: str | None = _row(
-        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what the model answers, for --model replay:FILE"
+    record: str | None = row(
+        None, text, KEEPING, "keep what the model answers, for --model replay:FILE", "FILE", by=(FLAG,)
     )
-    history: str | None = _row(
-        None, text, KEEPING, by=(FLAG,), metavar="FILE", about="keep what you type at the prompt in this file"
-    )
-    force: bool = _row(
+    history: str | None = row(None, text, KEEPING, "keep what you type at the prompt in this file", "FILE", by=(FLAG,))
+    force: bool = row(
         False,
         switch,
         KEEPING,
+        "replace what stands at the target of --export or --record",
         by=(FLAG,),
         needs=("export", "record"),
-        about="replace what stands at the target of --export or --record",
     )
 
     given: frozenset[str] = frozenset()
@@ -336,7 +287,7 @@ class Settings(Record):
         return any(each is not None for each in (self.export, self.snapshots, self.resume))
 
 
-SETTINGS: Mapping[str, Setting] = {name: row for name, row in vars(Settings).items() if isinstance(row, Setting)}
+SETTINGS: Mapping[str, Setting] = rows_of(Settings)
 """The rows, by name."""
 
 _NOT_SETTINGS = frozenset({"CODELET_REDIS_PASSWORD", "CODELET_SHARED"})

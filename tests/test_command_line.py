@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import io
 import json
 import os
 import re
 import shlex
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +21,8 @@ from hypothesis import strategies as st
 
 from codelet.errors import UsageError
 from codelet.frontends.arguments import parse_command_line
-from codelet.frontends.plain_arguments import read_plain
+from codelet.frontends.flags import FROM_PIPE
+from codelet.frontends.parsers import build_parser
 from codelet.settings import SETTINGS
 from tests.support.program import CODELET, ROOT, Finished, environment, run, start, stop
 from tests.support.proxy import Proxy
@@ -490,39 +496,54 @@ _VALUES = sorted({choice for each in SETTINGS.values() for choice in each.choice
 
 @given(st.lists(st.sampled_from(_WORDS) | st.sampled_from(_VALUES), max_size=7))
 @pytest.mark.parametrize("first", [[], ["-p", "say hello"]])
-def test_a_plain_command_line_reads_as_argparse_reads_it(first: list[str], more: list[str]):
-    plain = read_plain([*first, *more])
-    if plain is not None:
-        assert vars(plain) == vars(parse_command_line([*first, *more]))
+def test_the_command_line_reads_as_argparse_reads_it(first: list[str], more: list[str]):
+    """Only what argparse cannot do is left out: bare words, and flags that take the next word only if they know it."""
+    words = [*first, *more]
+    ours, theirs = read_by(parse_command_line, words), read_by(build_parser().parse_args, words)
+    bare = ours is not None and (ours["bare_prompt"] or ours["command"])
+    alone = {"--prompt", "-p", "-pq"} | {each.flag for each in SETTINGS.values() if each.alone}
+    if bare or not alone.isdisjoint(more) or {"--", "--continue"} & set(more) or (theirs or {}).get("command"):
+        return
+    if theirs is not None:
+        del theirs["continue"]
+        theirs["bare_prompt"] = False
+    assert ours == theirs
 
 
-def test_the_usual_command_lines_are_plain_and_what_is_wrong_is_left_to_argparse():
-    usual = [
-        "-m",
-        "openai/x",
-        "--api-base",
-        "http://h/v1",
-        "--output-format",
-        "json",
-        "--max-cost",
-        "1",
-        "-q",
-        "-p",
-        "go",
-    ]
-    plain = read_plain(usual)
-    assert plain is not None
-    assert (plain.model, plain.output_format, plain.quiet, plain.prompt) == ("openai/x", "json", True, "go")
+def read_by(read: Callable[[list[str]], argparse.Namespace], words: list[str]) -> dict[str, Any] | None:
+    """The words as one of the readers takes them; None if it refuses them or prints a help page."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            return dict(vars(read(words)))
+    except (UsageError, SystemExit):
+        return None
+
+
+def test_the_usual_command_lines():
+    read = parse_command_line(
+        ["-m", "openai/x", "--api-base", "http://h/v1", "--output-format", "json", "--max-cost", "1", "-q", "-p", "go"]
+    )
+    assert (read.model, read.output_format, read.quiet, read.prompt) == ("openai/x", "json", True, "go")
     for opens_the_terminal in ([], ["-m", "openai/x"], ["--theme", "dark", "--debug"]):
-        plain = read_plain(opens_the_terminal)
-        assert plain is not None and plain.prompt is None
+        assert parse_command_line(opens_the_terminal).prompt is None
+    assert parse_command_line(["-p"]).prompt == FROM_PIPE
+    assert parse_command_line(["-qmx", "--narrative", "off", "a", "b"]).narrative == "off"
+    assert parse_command_line(["--max-turns", "-3", "--deny", "a", "--deny", "b"]).deny == ["a", "b"]
     for wrong in (
-        ["-p"],
-        ["go"],
         ["-p", "go", "--nosuch", "x"],
         ["-p", "go", "--output-format", "yaml"],
-        ["-p", "a", "-p", "b"],
+        ["-p", "a", "b"],
+        ["--yes=no"],
+        ["--model"],
+        ["--model", "--yes"],
+        ["-qx"],
+        ["models", "--nosuch"],
     ):
-        assert read_plain(wrong) is None
-    with pytest.raises(UsageError, match="nosuch"):
-        parse_command_line(["-p", "go", "--nosuch", "x"])
+        with pytest.raises(UsageError):
+            parse_command_line(wrong)
+
+
+def test_the_options_of_a_command_win_over_those_before_it():
+    assert parse_command_line(["--force", "sessions", "delete", "x", "y"]).force is False
+    assert parse_command_line(["-m", "a", "review", "-q", "--model", "b"]).model == "b"
+    assert parse_command_line(["-m", "a", "review"]).model == "a"

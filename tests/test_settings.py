@@ -13,7 +13,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
-from codelet.frontends.arguments import build_parser
+from codelet.frontends.parsers import build_parser
 from codelet.providers import Transport
 from codelet.safety.sandbox import Use
 from codelet.safety.verdict import Mode

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from codelet.errors import UsageError
-from codelet.system.text.spelling import nearest
+from codelet.system.text.spelling import did_you_mean, nearest
 
 _NO_KEYS = "codelet stores no keys; export ANTHROPIC_API_KEY=… (or another vendor's) and run codelet"
 _NO_SESSIONS = "codelet keeps nothing by itself; --continue FILE saves a session there, and continues it the next time"
@@ -129,50 +129,56 @@ def peer_command(words: Sequence[str]) -> UsageError | None:
     return UsageError(f"there is no command {word!r}: {answer}. As a prompt: -p {prompt!r}") if is_peers else None
 
 
-def helpful(message: str) -> str:
-    """The message of argparse, with what to do where people coming from other programs go wrong."""
-    if message.startswith(("argument --continue: expected", "argument --resume: expected")):
-        return f"{message.partition(':')[0].removeprefix('argument ')} needs a file: {_NO_SESSIONS}"
-    if message.startswith("argument --sandbox: invalid choice"):
-        return f"{message.removeprefix('argument ')}; {_MODES}"
-    if message.startswith("unrecognized arguments: "):
-        words = message.removeprefix("unrecognized arguments: ")
-        return f"not understood: {words}; a prompt that begins with a command's name is given with -p"
-    return message
+def missing_value(flag: str) -> UsageError:
+    """The mistake in a flag that has no value after it."""
+    if flag in ("--continue", "--resume"):
+        return UsageError(f"{flag} needs a file: {_NO_SESSIONS}; see codelet --help")
+    return UsageError(f"{flag} needs a value; see codelet --help")
+
+
+def invalid_choice(flag: str, value: str, choices: Sequence[str]) -> UsageError:
+    """The mistake in a value that a flag does not take."""
+    hint = f"; {_MODES}" if flag == "--sandbox" else ""
+    return UsageError(f"{flag}: invalid choice {value!r} (choose from {', '.join(choices)}){hint}; see codelet --help")
+
+
+def plain_message(message: str) -> str:
+    """Return the message of argparse about the arguments of a command, made plainer."""
+    words = message.removeprefix("unrecognized arguments: ")
+    known = words == message
+    return message if known else f"not understood: {words}; a prompt that begins with a command's name is given with -p"
 
 
 def near_command(word: str, commands: Iterable[str]) -> UsageError | None:
     """The mistake in a word that is nearly a command; None in any other word."""
-    near = _nearest(word, commands)
-    return UsageError(f"there is no command {word!r}; did you mean {near}? As a prompt: -p {word}") if near else None
+    meant = did_you_mean(word, commands)
+    return UsageError(f"there is no command {word!r}{meant} As a prompt: -p {word}") if meant else None
 
 
 def unknown_option(name: str, known: Iterable[str], later: Iterable[tuple[str, Iterable[str]]]) -> UsageError:
-    """The mistake in an option that the program lacks; `later` are the commands behind it, each with its options."""
+    """The mistake in an option that the program lacks; `later` are the commands after it, each with its options."""
     if name in PEER_OPTIONS:
         return UsageError(f"unknown option {name}: {PEER_OPTIONS[name]}")
     for command, options in later:
-        own = list(options)
-        if near := name if name in own else _nearest(name, own):
-            return UsageError(f"unknown option {name}; did you mean codelet {command} {near}?")
-    near = _nearest(name, known)
-    return UsageError(f"unknown option {name}; " + (f"did you mean {near}?" if near else "see codelet --help"))
+        if meant := _meant_option(name, options, f"codelet {command} {{}}", itself=True):
+            return UsageError(f"unknown option {name}{meant}")
+    return UsageError(f"unknown option {name}{_meant_option(name, known) or '; see codelet --help'}")
 
 
 def unknown_to_command(name: str, path: str, own: Iterable[str], main: Iterable[str]) -> UsageError:
     """The mistake in an option that a command lacks, but perhaps not the program; `path` is the command as written."""
-    of_program = list(main)
-    if name in of_program:
+    if name in main:
         return UsageError(f"{name} is no option of {path}: options of the whole program stand before it")
-    if near := _nearest(name, own):
-        return UsageError(f"unknown option {name}; did you mean {near}?")
-    if near := _nearest(name, of_program):
-        return UsageError(f"unknown option {name}; did you mean {near}? It stands before {path}")
+    if meant := _meant_option(name, own):
+        return UsageError(f"unknown option {name}{meant}")
+    if meant := _meant_option(name, main):
+        return UsageError(f"unknown option {name}{meant} It stands before {path}")
     return UsageError(f"unknown option {name}; codelet {path} --help lists them")
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
+def _meant_option(name: str, known: Iterable[str], form: str = "{}", *, itself: bool = False) -> str:
+    """The words for the option that was probably meant; from three letters on also one that begins like it."""
     names = list(known)
-    longer = [name for name in names if word.startswith("--") and len(word) > 4 and name.startswith(word)]
-    return nearest(word, names) or next(iter(longer), None)
+    longer = [each for each in names if name.startswith("--") and len(name) > 4 and each.startswith(name)]
+    near = name if itself and name in names else nearest(name, names) or next(iter(longer), None)
+    return f"; did you mean {form.format(near)}?" if near else ""

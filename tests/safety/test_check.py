@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import UsageError
-from codelet.frontends.arguments import build_parser
 from codelet.frontends.commands.checks import run_check
+from codelet.frontends.parsers import build_parser
 
 
 def check(*words: str) -> int:

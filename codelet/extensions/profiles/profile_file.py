@@ -227,7 +227,6 @@ def _line_of(node: Node, name: str) -> int:
 
 
 def _meant(name: str, known: Any) -> str:
-    from codelet.system.text.spelling import nearest
+    from codelet.system.text.spelling import did_you_mean
 
-    near = nearest(name, known)
-    return f"; did you mean {near!r}?" if near else ""
+    return did_you_mean(name, known, "{!r}")

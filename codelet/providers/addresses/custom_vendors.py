@@ -22,7 +22,7 @@ from codelet.providers.connection import http_address
 from codelet.providers.facts import on_this_machine
 from codelet.providers.quirks import Quirks
 from codelet.system.text.secret_shapes import is_secret
-from codelet.system.text.spelling import nearest
+from codelet.system.text.spelling import did_you_mean
 
 _KEYS = ("base", "key", "name", "wire", "model", "quirks")
 
@@ -75,8 +75,8 @@ def _quirks(value: object, place: str) -> Quirks:
 def _known(given: Mapping[str, Any], known: Iterable[str], place: str) -> Mapping[str, Any]:
     for name in given:
         if name not in known:
-            near = nearest(name, known)
-            raise ValueError(f"{place}: {name!r} is unknown; {f'did you mean {near!r}?' if near else _listed(known)}")
+            meant = did_you_mean(name, known, "{!r}")
+            raise ValueError(f"{place}: {name!r} is unknown{meant or f'; {_listed(known)}'}")
     return given
 
 

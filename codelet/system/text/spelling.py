@@ -22,6 +22,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return found[3] if found else None
 
 
+def did_you_mean(word: str, known: Iterable[str], form: str = "{}") -> str:
+    """Return the end of an error line that names the known word that was probably meant, else nothing."""
+    near = nearest(word, known)
+    return f"; did you mean {form.format(near)}?" if near else ""
+
+
 def edit_distance(one: str, other: str) -> int:
     """How many letters to add, drop, change or swap turn one word into the other."""
     before: list[int] = []

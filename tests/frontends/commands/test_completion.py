@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from codelet.frontends.arguments import whole_parser
 from codelet.frontends.commands.shell_completion import FORMS, completion_text
 from codelet.frontends.commands.shell_completion.command_table import CommandTable, table_of
+from codelet.frontends.flags import COMMANDS
+from codelet.frontends.parsers import build_parser
 from codelet.settings import SETTINGS
 from tests.support.program import run
 from tests.support.terminal import Terminal
@@ -34,7 +35,7 @@ CASES = [
 
 
 def table() -> CommandTable:
-    return table_of(whole_parser(), frozenset(setting.flag for setting in SETTINGS.values() if setting.alone))
+    return table_of(build_parser(COMMANDS), frozenset(setting.flag for setting in SETTINGS.values() if setting.alone))
 
 
 @pytest.fixture(scope="module")

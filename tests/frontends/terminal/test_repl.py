@@ -529,7 +529,7 @@ def test_shift_tab_goes_through_the_modes(start: Start) -> None:
 
 def test_it_starts_without_argparse() -> None:
     """What reads the usual command line and all that the prompt needs import none of it."""
-    names = "cli, frontends.plain_arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
+    names = "cli, frontends.arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
     code = f"import sys, codelet.{names.replace(', ', ', codelet.')}; print('argparse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 

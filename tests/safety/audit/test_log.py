@@ -395,8 +395,8 @@ def test_the_file_is_for_its_owner_and_holds_no_key(tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes]) -> None:
-    from codelet.frontends.arguments import build_parser
     from codelet.frontends.commands.checks import run_verify
+    from codelet.frontends.parsers import build_parser
 
     parser = build_parser(["audit"])
     path = tmp_path / "a"

@@ -1,0 +1,79 @@
+"""The tables of the command line: the program's own flags, and its commands."""
+
+from __future__ import annotations
+
+from codelet.setting_kinds import Setting, any_text, switch, text
+from codelet.settings import KEEPING, ONE_SHOT, PERMISSIONS, SETTINGS
+
+FROM_PIPE = "-"
+"""The value of `--prompt` if the prompt comes through the pipe."""
+
+OUTPUT_FORMATS = ("text", "json", "stream-json")
+
+_FIRST = (
+    Setting(name="version", default=False, kind=switch, short="-v -V", about="print the version and exit"),
+    Setting(
+        name="prompt",
+        default=None,
+        kind=any_text,
+        short="-p",
+        alone=FROM_PIPE,
+        metavar="PROMPT",
+        about="answer one prompt and exit; piped input is added to it, or is the prompt. Without -p, PROMPT opens a"
+        " session if stdin and stdout are a terminal, and is answered like this otherwise",
+    ),
+    Setting(
+        name="output_format",
+        default=None,
+        kind=OUTPUT_FORMATS,
+        group=ONE_SHOT,
+        about="text (default), one JSON object, or one event a line",
+    ),
+    Setting(
+        name="continue",
+        default=None,
+        kind=text,
+        group=KEEPING,
+        metavar="TARGET",
+        about="save there, and go on with what is saved there: short for --export and --resume",
+    ),
+)
+_LAST = (
+    Setting(name="quiet", default=False, kind=switch, group=ONE_SHOT, short="-q", about="no progress on stderr"),
+    Setting(
+        name="trust", default=False, kind=switch, group=PERMISSIONS, about="read this project's settings and profiles"
+    ),
+    Setting(name="debug", default=False, kind=switch, about="show tracebacks and which reminders changed"),
+)
+FLAGS = (*_FIRST, *(row for row in SETTINGS.values() if row.group is not None), *_LAST)
+"""The program's own flags, in the order of the help page: those of the settings, and those for this run only."""
+
+COMMANDS = {
+    "help": "this page, or that of one command",
+    "demo": "watch a recorded model fix a small project, without any key",
+    "doctor": "show what codelet finds on this machine",
+    "policy": "explain what the policy decides",
+    "audit": "check an audit file",
+    "sessions": "look at the exports in a folder or a Redis database",
+    "models": "list the models, with key, window and price",
+    "profiles": "list the profiles, and what each takes away",
+    "review": "review a change: findings on its lines, for a pipeline or before a push",
+    "completion": "print a completion script for a shell, or the man page",
+}
+"""The commands, and the line of each in the help."""
+
+HELP = Setting(name="help", default=False, kind=switch, short="-h")
+NAMED = {name: row for row in (*FLAGS, HELP) for name in (*row.short.split(), row.flag)}
+"""What is named by each way to write a flag."""
+
+
+def is_option(word: str) -> bool:
+    """Return whether a word is meant as an option: a text that begins with a dash, such as a list, is not."""
+    name = word.partition("=")[0]
+    return len(word) > 1 and word.startswith("-") and not any(sign.isspace() for sign in name)
+
+
+def is_value(word: str) -> bool:
+    """Return whether a word can be the value of the option before it; a negative number can."""
+    name = word.partition("=")[0]
+    return not is_option(word) or word[1:].replace(".", "", 1).isdigit() or (" " in word and name not in NAMED)

@@ -1,0 +1,163 @@
+"""The parsers of argparse: the help pages, the arguments of the commands, and the whole command line as a table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from codelet.errors import UsageError
+from codelet.frontends.flags import COMMANDS, FLAGS, is_option, is_value
+from codelet.setting_kinds import Setting
+from codelet.settings import GROUPS, SETTINGS
+from codelet.system.text.typed import whole_number
+
+_EPILOG = """\
+exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
+6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
+_OF_A_REVIEW = "model fallback_model api_base transport window max_tokens max_cost allow_unknown_cost timeout".split()
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Takes the terminal's width from COLUMNS, else from stdout, else 80: argparse would import shutil for it."""
+
+    def __init__(self, prog: str) -> None:
+        columns = whole_number(os.environ.get("COLUMNS", ""))
+        with suppress(OSError):
+            columns = columns or os.get_terminal_size(1).columns
+        super().__init__(prog, width=(columns or 80) - 2)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that names what to do."""
+
+    def __init__(self, **options: Any) -> None:
+        ours: dict[str, Any] = {"formatter_class": _Formatter, "allow_abbrev": False}
+        super().__init__(**(ours | options))
+
+    def error(self, message: str) -> NoReturn:
+        from codelet.frontends.mistakes import plain_message
+
+        raise UsageError(f"{plain_message(message)}; see {self.prog} --help")
+
+
+def print_help(command: str | None) -> None:
+    """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
+    if command and command not in COMMANDS:
+        raise UsageError(f"there is no command {command!r}, only {', '.join(COMMANDS)}")
+    (command_parser(command) if command else build_parser()).print_help()
+
+
+def build_parser(commands: Iterable[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of the whole command line; only the named commands get their arguments."""
+    parser = _Parser(
+        prog="codelet",
+        usage="codelet [options] [PROMPT]\n       codelet [options] -p PROMPT\n       codelet COMMAND [options]",
+        description="Pair with a model on the code in this folder. Nothing is kept on disk unless you ask.",
+        epilog=_EPILOG,
+    )
+    headings = {group: parser.add_argument_group(group.title, group.about) for group in GROUPS}
+    for row in FLAGS:
+        _add_flag(
+            headings[row.group] if row.group else parser, row, default=None if row.name in SETTINGS else row.default
+        )
+    inner = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser, prog="codelet")
+    for name, about in COMMANDS.items():
+        own = inner.add_parser(name, help=about)
+        if name in commands:
+            _add_arguments(name, own)
+    return parser
+
+
+def command_parser(command: str) -> argparse.ArgumentParser:
+    """Return the parser of one command."""
+    parser = _Parser(prog=f"codelet {command}")
+    _add_arguments(command, parser)
+    return parser
+
+
+def option_names(parser: argparse.ArgumentParser) -> Iterable[str]:
+    """Return the names of a parser's options."""
+    return parser._option_string_actions
+
+
+def unknown_option_of(
+    parser: argparse.ArgumentParser, words: Sequence[str], path: str
+) -> tuple[str, str, Iterable[str]] | None:
+    """Return the first option that a command does not have, the command as written, and the options that it has.
+
+    argparse takes the value of an unknown option for a command, so it cannot say which option is unknown.
+    """
+    known = option_names(parser)
+    inner = next((each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction)), {})
+    for place, word in enumerate(words, 1):
+        if word == "--":
+            return None
+        if word in inner:
+            return unknown_option_of(inner[word], words[place:], f"{path} {word}")
+        name = word.partition("=")[0] if word.startswith("--") else word[:2]
+        is_number = is_value(word) and place > 1 and is_option(words[place - 2])
+        if is_option(word) and not is_number and name not in known:
+            return name, path, known
+    return None
+
+
+def _add_flag(heading: argparse._ActionsContainer, row: Setting, **more: Any) -> None:
+    """Add the flag of one row. Values are checked where all settings are, with the same words for each source."""
+    options: dict[str, Any] = {"help": row.about, **more}
+    if row.is_switch:
+        options |= {"action": "store_const", "const": True}
+    elif row.choices:
+        options["choices"] = row.choices
+    else:
+        options |= {"action": "append" if row.may_repeat else "store", "metavar": row.metavar}
+        if row.alone:
+            options |= {"nargs": "?", "const": row.alone}
+    heading.add_argument(*row.short.split(), row.flag, **options)
+
+
+def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of one command, whose module is imported now."""
+    match command:
+        case "help":
+            parser.add_argument("about", nargs="?", metavar="COMMAND")
+        case "demo":
+            parser.add_argument("--keep", action="store_true", help="keep the demo's folder")
+        case "doctor":
+            parser.add_argument("--json", action="store_true", help="print one JSON object")
+        case "profiles":  # a --trust before the command counts too
+            about = "those of this project too"
+            parser.add_argument("--trust", action="store_true", default=argparse.SUPPRESS, help=about)
+        case "policy":
+            from codelet.frontends.commands.check_arguments import add_policy_arguments
+
+            add_policy_arguments(parser)
+        case "audit":
+            from codelet.frontends.commands.check_arguments import add_audit_arguments
+
+            add_audit_arguments(parser)
+        case "sessions":
+            from codelet.frontends.commands.sessions import add_arguments
+
+            add_arguments(parser)
+        case "models":
+            from codelet.frontends.commands.model_list import add_models
+
+            add_models(parser)
+        case "completion":
+            from codelet.frontends.commands.shell_completion import add_completion_arguments
+
+            add_completion_arguments(parser)
+        case "review":
+            from codelet.frontends.commands.review_arguments import add_review_arguments
+
+            add_review_arguments(parser)
+            shared = parser.add_argument_group(
+                "model and limits", "these, and -q, may also stand before the word review"
+            )
+            for name in _OF_A_REVIEW:
+                _add_flag(shared, SETTINGS[name], default=argparse.SUPPRESS)
+            about = "no progress on stderr"
+            shared.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help=about)
