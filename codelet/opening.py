@@ -259,8 +259,8 @@ async def _read(resume: str, export: str | None) -> Resumed | None:
     import asyncio
     import time
 
+    from codelet.export.document import pruned
     from codelet.export.live import read_export, same_target
-    from codelet.export.snapshot import pruned
     from codelet.export.store_target import open_target
 
     if export is not None:

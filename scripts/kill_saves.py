@@ -20,8 +20,8 @@ from collections import Counter
 from pathlib import Path
 
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import Encoder
-from codelet.export.snapshot import Snapshot
 from codelet.export.stores.file import FileStore
 from codelet.messages import assistant, user
 
@@ -30,10 +30,12 @@ _NUMBER = struct.Struct("<q")
 _PADDING = 40_000
 
 
-def numbered(number: int) -> Snapshot:
+def numbered(number: int) -> Document:
     """A state that says which one it is, in several places and sizes."""
     messages = [user(f"state {number}"), *(assistant(f"{number} " + "." * _PADDING) for _ in range(number % 7))]
-    return Snapshot(float(number), number, tuple(messages), session_id="kill", facts=(str(number),))
+    return Document(
+        timestamp=float(number), token_count=number, messages=tuple(messages), session_id="kill", facts=(str(number),)
+    )
 
 
 def check(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""From the bytes of an export to a snapshot: read strictly, checked whole, mended where only pairs are broken."""
+"""From the bytes of an export to a document: read strictly, checked whole, repaired only where pairs are broken."""
 
 from __future__ import annotations
 
@@ -6,53 +6,75 @@ import json
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import msgspec
 
+from codelet.context.compaction.parsing import normalise
 from codelet.errors import ExportError
-from codelet.export.check import check_document
-from codelet.export.document import FILE_NAMES
+from codelet.export.document import FILE_NAMES, VERSION, Document, check_free
 from codelet.export.migrate import migrated
-from codelet.export.pairs import paired
-from codelet.export.snapshot import Snapshot
-from codelet.messages import Message, user, with_kinds
+from codelet.messages import Message, unpaired, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
+from codelet.system.text import one_line
 
 MOST_BYTES = 256 * 1024 * 1024
 """The largest document that is read or written."""
+_LONGEST_PROBLEM = 300
+_DEEPEST = 7
+"""Levels from a field of the document to its deepest free value: archive, entry, message, calls, call, `extra`."""
+_FIELDS = {key: field for field, key in FILE_NAMES.items()}
 
 
-def from_json(data: bytes, name: str = "the export") -> Snapshot:
-    """The snapshot in `data`. Raises ExportError, in one line that begins with `name`, for anything else.
+def from_json(data: bytes, name: str = "the export") -> Document:
+    """Return the document in `data`. Raise ExportError, in one line that begins with `name`, for anything else.
 
     Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown roles, wrong
-    types, sizes beyond the bounds. Older versions are migrated, calls and results that are not paired are mended,
+    types, sizes beyond the bounds. Older versions are migrated, calls and results that are not paired are repaired,
     and system messages become text. Names that are not known are kept as they came.
     """
     try:
-        document = migrated(_parsed(data))
-        check_document(document)
+        return _document(migrated(_parsed(data)))
     except ExportError as error:
         raise ExportError(f"{name}: {error}") from None
-    assert isinstance(document, dict)
-    names = FILE_NAMES.values()
-    values: dict[str, Any] = {"unknown": {name: value for name, value in document.items() if name not in names}}
-    # Each version that knows profiles writes the other key.
-    values["profile_held"] = document.get("profile") is None or "reminders_off" in document
-    for field, key in FILE_NAMES.items():
-        if key in document:
-            value = document[key]
-            values[field] = tuple(value) if isinstance(value, list) else value
-    known = _prompts(document)
-    given = values["messages"] = tuple(with_kinds(_without_system(values["messages"]), known))
+
+
+def _document(raw: dict[str, Any]) -> Document:
+    known = {key: value for key, value in raw.items() if key in _FIELDS}
+    unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
+    try:
+        msgspec.convert(known, Document)
+        for part, depth in ((unknown, 0), (known, 1 - _DEEPEST)):
+            check_free(part, depth)
+    except ValueError as error:  # msgspec's own errors are of this type too
+        raise ExportError(_problem(str(error)) + _if_newer(raw)) from None
+    values: dict[str, Any] = {
+        _FIELDS[key]: tuple(value) if isinstance(value, list) else value for key, value in known.items()
+    }
+    prompts = _prompts(raw)
+    given = tuple(with_kinds(_without_system(raw["messages"]), prompts))
     values["messages"] = paired(given)
     values["pins"] = _moved(values.get("pins", ()), given, values["messages"])
     if (stopped := values.get("interruption")) is not None and stopped["messages"] is not None:
-        values["interruption"] = {**stopped, "messages": with_kinds(_without_system(stopped["messages"]), known)}
+        values["interruption"] = {**stopped, "messages": with_kinds(_without_system(stopped["messages"]), prompts)}
     if (archive := values.get("archive")) is not None:
         values["archive"] = tuple({**entry, "message": _without_system((entry["message"],))[0]} for entry in archive)
-    return Snapshot(**values)
+    return Document(unknown=unknown, **values)
+
+
+def _problem(found: str) -> str:
+    """What the checks found, after the place where they found it."""
+    reason, _, path = found.partition(" - at `$")
+    if not path:  # one of `check_free`, which begins with the place
+        return one_line(found.removeprefix("."), _LONGEST_PROBLEM)
+    if reason.startswith("Expected `msgspec.UnsetType`"):
+        reason = "not a field of a message of this role"
+    return one_line(f"{path.rstrip('`').removeprefix('.')}: {reason}", _LONGEST_PROBLEM)
+
+
+def _if_newer(raw: dict[str, Any]) -> str:
+    version = raw["version"]
+    return "" if version == VERSION else f" (it is of version {version}, newer than this codelet reads: update codelet)"
 
 
 def _prompts(document: dict[str, Any]) -> frozenset[str]:
@@ -76,6 +98,47 @@ def _without_system(messages: Sequence[Message]) -> tuple[Message, ...]:
         user(escape(IMPORTED_SYSTEM.format(text=message["content"]))) if message["role"] == "system" else message
         for message in messages
     )
+
+
+def paired(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the same messages (the same objects if nothing had to change), calls and results paired, each id once.
+
+    Some servers number their calls from the start in each answer: an id that was used before gets a number appended.
+    """
+    ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    if len(set(ids)) == len(ids) and not unpaired(messages):
+        return tuple(messages)
+    return tuple(cast("list[Message]", normalise(_each_id_once(messages, set(ids))).messages))
+
+
+def _each_id_once(messages: Sequence[Message], taken: set[str]) -> list[Message]:
+    """Rename an id that an earlier message used, in the later one and in the results that follow it."""
+    used: dict[str, int] = {}
+    renamed: dict[str, str] = {}
+
+    def told_apart(message: Message) -> Message:
+        nonlocal renamed
+        if calls := message.get("tool_calls"):
+            own = {call["id"] for call in calls}
+            renamed = {call_id: _free_id(call_id, used, taken) for call_id in own if call_id in used}
+            used.update(dict.fromkeys(own - used.keys(), 1))
+            if renamed:
+                return {**message, "tool_calls": [{**c, "id": renamed.get(c["id"], c["id"])} for c in calls]}
+        elif message["role"] == "tool" and (name := renamed.get(message["tool_call_id"])) is not None:
+            return {**message, "tool_call_id": name}
+        return message
+
+    return [told_apart(message) for message in messages]
+
+
+def _free_id(call_id: str, used: dict[str, int], taken: set[str]) -> str:
+    """The id with the next number after it that no other call has."""
+    while True:
+        used[call_id] += 1
+        name = f"{call_id}~{used[call_id]}"
+        if name not in taken:
+            taken.add(name)
+            return name
 
 
 def _moved(pins: tuple[int, ...], old: tuple[Message, ...], new: tuple[Message, ...]) -> tuple[int, ...]:

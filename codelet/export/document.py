@@ -1,14 +1,25 @@
-"""The form of the document, as msgspec types: what stands in an export, its names, its order and its bounds.
+"""The document: one struct is what an export holds, in its order and its bounds, as it is saved and as it is loaded.
 
-These types are the one description of the format. Reading and writing check against them, and `schema.json` is made
-from them (`scripts/schema`). What they do not name is kept as it came: a newer version may have put it there. The
-values themselves stay plain JSON, so that reading and writing copy nothing. Times are Unix seconds, sizes tokens.
+Reading and writing check against these types, and `schema.json` is made from them (`scripts/schema`). What they do not
+name is kept as it came: a newer version may have put it there. The values inside stay plain JSON, so that reading and
+writing copy nothing. Times are Unix seconds, sizes tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Self,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -24,39 +35,41 @@ READABLE_VERSIONS = r"^1\.(0|[1-9][0-9]{0,8})$"
 MOST_DEPTH = 32
 """Levels of nesting in what has no form of its own."""
 
-_MOST = 10**15
-_TEXT = 64 * 1024 * 1024
-_MANY = 100_000
-ID_LENGTH = 512
+MOST_COUNTED = 10**15
+MOST_MESSAGES = 200_000
+MOST_ITEMS = 100_000
+"""How many entries any other list can have."""
+NAME_LENGTH = 512
+TASK_SECONDS = 24 * 3600.0
 
-CountForm = Annotated[int, Meta(ge=0, le=_MOST)]
-AmountForm = Annotated[float, Meta(ge=0, le=_MOST)]
+_TEXT = 64 * 1024 * 1024
+
+CountForm = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
+AmountForm = Annotated[float, Meta(ge=0, le=MOST_COUNTED)]
 TimeForm = Annotated[float, Meta(ge=0, le=10**12)]
 TextForm = Annotated[str, Meta(max_length=_TEXT)]
-LineForm = Annotated[str, Meta(max_length=1_000_000)]
 PlaceForm = Annotated[str, Meta(max_length=65_536)]
-NameForm = Annotated[str, Meta(max_length=ID_LENGTH)]
+NameForm = Annotated[str, Meta(max_length=NAME_LENGTH)]
 WordForm = Annotated[str, Meta(max_length=64)]
 FolderForm = Annotated[str, Meta(max_length=4096)]
-FoldersForm = Annotated[list[FolderForm], Meta(max_length=1000, description="Folders that were worked in, relative.")]
+FoldersForm = Annotated[
+    Sequence[FolderForm], Meta(max_length=1000, description="Folders that were worked in, relative.")
+]
 KindsForm = Annotated[
-    list[WordForm], Meta(max_length=100, description="Types of reminders that the user switched off.")
+    Sequence[WordForm], Meta(max_length=100, description="Types of reminders that the user switched off.")
 ]
 DroppedForm = Annotated[bool, Meta(description="A server refused reasoning after a changed prefix: it is left out.")]
-KindsOnForm = Annotated[list[WordForm], Meta(max_length=100, description="Types that are off at first, switched on.")]
-IdsForm = Annotated[list[NameForm], Meta(max_length=_MANY)]
-PinsForm = Annotated[list[CountForm], Meta(max_length=_MANY, description="Indices of the messages that stay verbatim.")]
+KindsOnForm = Annotated[
+    Sequence[WordForm], Meta(max_length=100, description="Types that are off at first, switched on.")
+]
+IdsForm = Annotated[list[TextForm], Meta(max_length=MOST_ITEMS)]
+PinsForm = Annotated[
+    Sequence[CountForm], Meta(max_length=MOST_ITEMS, description="Indices of the messages that stay verbatim.")
+]
+OfAnotherRole = Annotated[UnsetType, Meta(extra_json_schema={"not": {}})]
+"""What only messages of another role may have."""
 
-
-class Free:
-    """A value of any form, bounded in depth and in its numbers."""
-
-
-class OfAnotherRole:
-    """What only messages of another role may have."""
-
-
-FreeObject = Annotated[dict[str, Free], Meta(max_length=_MANY)]
+FreeObject = Annotated[dict[str, Any], Meta(max_length=MOST_ITEMS)]
 VendorFields = Annotated[
     FreeObject,
     Meta(description="What a server sent beside a text or a call, such as a signature; it goes to that server alone."),
@@ -67,14 +80,14 @@ FreeObjects = Annotated[list[FreeObject], Meta(max_length=10_000)]
 class Function(Struct):
     """A tool's name and its arguments as JSON text."""
 
-    name: NameForm
+    name: TextForm
     arguments: TextForm
 
 
 class Call(Struct):
     """The model's request to run one tool."""
 
-    id: PlaceForm
+    id: TextForm
     type: Literal["function"]
     function: Function
     extra: VendorFields | UnsetType = UNSET
@@ -94,22 +107,22 @@ PicturesForm = Annotated[list[PictureForm], Meta(max_length=1000)]
 
 
 class _NotOfAModel(Struct, kw_only=True):
-    tool_calls: OfAnotherRole | UnsetType = UNSET
-    reasoning_content: OfAnotherRole | UnsetType = UNSET
-    reasoning: OfAnotherRole | UnsetType = UNSET
-    inline_reasoning: OfAnotherRole | UnsetType = UNSET
-    reasoning_details: OfAnotherRole | UnsetType = UNSET
-    thinking_blocks: OfAnotherRole | UnsetType = UNSET
-    blocks: OfAnotherRole | UnsetType = UNSET
-    bound_to: OfAnotherRole | UnsetType = UNSET
-    extra: OfAnotherRole | UnsetType = UNSET
-    origin: OfAnotherRole | UnsetType = UNSET
+    tool_calls: OfAnotherRole = UNSET
+    reasoning_content: OfAnotherRole = UNSET
+    reasoning: OfAnotherRole = UNSET
+    inline_reasoning: OfAnotherRole = UNSET
+    reasoning_details: OfAnotherRole = UNSET
+    thinking_blocks: OfAnotherRole = UNSET
+    blocks: OfAnotherRole = UNSET
+    bound_to: OfAnotherRole = UNSET
+    extra: OfAnotherRole = UNSET
+    origin: OfAnotherRole = UNSET
 
 
 class _Said(_NotOfAModel, tag_field="role"):
     content: TextForm
-    tool_call_id: OfAnotherRole | UnsetType = UNSET
-    failed: OfAnotherRole | UnsetType = UNSET
+    tool_call_id: OfAnotherRole = UNSET
+    failed: OfAnotherRole = UNSET
 
 
 class SystemMessage(_Said, tag="system"):
@@ -126,7 +139,7 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     """What the model answered, its calls, and its reasoning as it came."""
 
     content: TextForm | None
-    tool_calls: Annotated[list[Call], Meta(max_length=_MANY)] | UnsetType = UNSET
+    tool_calls: Annotated[list[Call], Meta(max_length=MOST_ITEMS)] | UnsetType = UNSET
     reasoning_content: TextForm | UnsetType = UNSET
     reasoning: TextForm | UnsetType = UNSET
     inline_reasoning: TextForm | UnsetType = UNSET
@@ -135,16 +148,16 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
     blocks: FreeObjects | UnsetType = UNSET
     bound_to: PlaceForm | UnsetType = UNSET
     extra: VendorFields | UnsetType = UNSET
-    origin: NameForm | UnsetType = UNSET
-    tool_call_id: OfAnotherRole | UnsetType = UNSET
-    failed: OfAnotherRole | UnsetType = UNSET
+    origin: TextForm | UnsetType = UNSET
+    tool_call_id: OfAnotherRole = UNSET
+    failed: OfAnotherRole = UNSET
 
 
 class ToolMessage(_NotOfAModel, tag_field="role", tag="tool"):
     """The answer to one call; `failed` where it is an error, a refusal or cut short."""
 
     content: TextForm
-    tool_call_id: PlaceForm
+    tool_call_id: TextForm
     failed: bool | UnsetType = UNSET
     images: PicturesForm | UnsetType = UNSET
 
@@ -153,7 +166,7 @@ if TYPE_CHECKING:
     AnyMessage = Message
 else:  # the forms that the plain dict is checked against
     AnyMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
-MessagesForm = Annotated[list[AnyMessage], Meta(max_length=200_000)]
+MessagesForm = Annotated[Sequence[AnyMessage], Meta(max_length=MOST_MESSAGES)]
 
 
 class HistoryEntry(TypedDict):
@@ -161,7 +174,7 @@ class HistoryEntry(TypedDict):
 
     timestamp: TimeForm
     role: Annotated[str, Meta(max_length=32)]
-    content: LineForm
+    content: TextForm
     token_count: CountForm | None
 
 
@@ -172,14 +185,14 @@ class TaskState(TypedDict):
     """
 
     id: NameForm
-    description: LineForm
+    description: TextForm
     status: WordForm
     progress: Annotated[float, Meta(ge=0, le=1)]
     created_at: TimeForm
     updated_at: TimeForm
-    command: NotRequired[LineForm]
-    exit_code: NotRequired[Annotated[int, Meta(ge=-_MOST, le=_MOST)] | None]
-    output: NotRequired[LineForm]
+    command: NotRequired[TextForm]
+    exit_code: NotRequired[Annotated[int, Meta(ge=-MOST_COUNTED, le=MOST_COUNTED)] | None]
+    output: NotRequired[TextForm]
 
 
 class ToolStats(TypedDict):
@@ -249,22 +262,22 @@ class Anchor(TypedDict):
 
     turn: CountForm
     kind: WordForm
-    text: LineForm
+    text: TextForm
 
 
 class PlanStep(TypedDict):
     """One step of the plan."""
 
     id: CountForm
-    description: LineForm
+    description: TextForm
     status: Literal["Pending", "InProgress", "Completed", "Failed"]
-    result: LineForm | None
+    result: TextForm | None
 
 
 class Plan(TypedDict):
     """The plan in hand."""
 
-    goal: LineForm
+    goal: TextForm
     steps: Annotated[list[PlanStep], Meta(max_length=10_000)]
     current_step: CountForm
     status: WordForm
@@ -325,78 +338,114 @@ else:
     Mark = _tagged(StepMark, "kind") | _tagged(CompactionMark, "kind")
 
 
-class Document(Struct, kw_only=True):
+def no_stats() -> ToolStats:
+    """Return the statistics before the first call."""
+    return {"total_calls": 0, "by_tool": {}, "failures": 0}
+
+
+def no_usage() -> TokenUsage:
+    """Return the usage before the first request."""
+    return {
+        "total_input": 0,
+        "cache_read": 0,
+        "cache_write": 0,
+        "output": 0,
+        "reasoning": 0,
+        "turns": 0,
+        "cost": 0.0,
+    }
+
+
+class Document(Struct, kw_only=True, frozen=True):
     """A session of codelet: the message list, its usage, and what belongs to it. Times are Unix seconds."""
 
-    version: Annotated[str, Meta(pattern=READABLE_VERSIONS)]
+    version: Annotated[str, Meta(pattern=READABLE_VERSIONS)] = VERSION
     timestamp: TimeForm
     token_count: Annotated[CountForm, Meta(description="Size of the message list.")] = msgspec.field(name="tokenCount")
-    session_id: NameForm | UnsetType = UNSET
+    session_id: NameForm = ""
     model: NameForm | None = None
     profile: NameForm | None = None
     effort: Effort | None = None
     summary: Annotated[TextForm | None, Meta(description="The conversation so far, if there is a summary of it.")] = (
         None
     )
-    long_term_summary: TextForm | UnsetType = UNSET
-    facts: Annotated[list[LineForm], Meta(max_length=_MANY)] | UnsetType = UNSET
-    active_tasks: Annotated[list[TaskState], Meta(max_length=10_000)] | UnsetType = UNSET
+    long_term_summary: TextForm = ""
+    facts: Annotated[Sequence[TextForm], Meta(max_length=MOST_ITEMS)] = ()
+    active_tasks: Annotated[Sequence[TaskState], Meta(max_length=10_000)] = ()
     plan: Plan | None = None
-    pins: PinsForm | UnsetType = UNSET
-    anchors: Annotated[list[Anchor], Meta(max_length=_MANY)] | UnsetType = UNSET
-    segments: Annotated[list[Segment], Meta(max_length=_MANY)] | UnsetType = UNSET
+    pins: PinsForm = ()
+    anchors: Annotated[Sequence[Anchor], Meta(max_length=MOST_ITEMS)] = ()
+    segments: Annotated[Sequence[Segment], Meta(max_length=MOST_ITEMS)] = ()
     interruption: Interruption | None = None
-    token_usage: TokenUsage | UnsetType = UNSET
-    tool_stats: ToolStats | UnsetType = UNSET
+    token_usage: TokenUsage = msgspec.field(default_factory=no_usage)
+    tool_stats: ToolStats = msgspec.field(default_factory=no_stats)
     last_known_environment: EnvironmentState | None = None
-    system_state: Annotated[dict[str, Free], Meta(max_length=10_000)] | UnsetType = UNSET
-    timeline: Annotated[list[Mark], Meta(max_length=_MANY)] | UnsetType = UNSET
-    recent_history: Annotated[list[HistoryEntry], Meta(max_length=1000)] | UnsetType = UNSET
+    system_state: Annotated[Mapping[str, Any], Meta(max_length=10_000)] = msgspec.field(default_factory=dict)
+    timeline: Annotated[Sequence[Mark], Meta(max_length=MOST_ITEMS)] = ()
+    recent_history: Annotated[Sequence[HistoryEntry], Meta(max_length=1000)] = ()
     reminders_off: KindsForm | UnsetType = UNSET
     reminders_on: KindsOnForm | UnsetType = UNSET
-    touched_folders: FoldersForm | UnsetType = UNSET
+    touched_folders: FoldersForm = ()
     thinking_dropped: DroppedForm | UnsetType = UNSET
-    archive: Annotated[list[ArchiveEntry], Meta(max_length=_MANY)] | None = None
+    archive: Annotated[Sequence[ArchiveEntry], Meta(max_length=MOST_ITEMS)] | None = None
     messages: MessagesForm
+    unknown: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """What else a file held, by its name there."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the same document with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+    @property
+    def profile_held(self) -> bool:
+        """Whether the profile limited the session. 0.1.0, which wrote no `reminders_off`, only wrote its name."""
+        return self.profile is None or self.reminders_off is not UNSET
 
 
-FIELDS = {field.name: field for field in msgspec.structs.fields(Document)}
+FIELDS = {field.name: field for field in msgspec.structs.fields(Document) if field.name != "unknown"}
 FILE_NAMES = {name: field.encode_name for name, field in FIELDS.items()}
 """Each field's name in the file, in the file's order: what identifies it first, what is long last."""
 
 
 def check_free(value: object, depth: int = 1) -> None:
-    """Raises ValueError for a value of free form that is nested too deeply or holds a number beyond 2**63."""
+    """Raise ValueError, with the place, for a value that is nested too deeply or holds a number beyond 2**63."""
     if depth > MOST_DEPTH:
-        raise ValueError(f"is nested deeper than {MOST_DEPTH} levels")
+        raise ValueError(f": nested deeper than {MOST_DEPTH} levels")
     if type(value) is dict:
-        for item in value.values():
-            check_free(item, depth + 1)
+        inner: Iterable[tuple[Any, Any]] = value.items()
     elif type(value) is list:
-        for item in value:
+        inner = enumerate(value)
+    else:
+        if isinstance(value, int | float) and not -(2.0**63) <= value <= 2.0**63:
+            raise ValueError(": a number is out of range")
+        return
+    for name, item in inner:
+        try:
             check_free(item, depth + 1)
-    elif isinstance(value, int | float) and not -(2.0**63) <= value <= 2.0**63:
-        raise ValueError("holds a number that is out of range")
-
-
-_CHECKED = Free()
-
-
-def check_custom(kind: type, value: object) -> object:
-    """The hook by which msgspec checks what is not one of its own types; raises ValueError."""
-    if kind is OfAnotherRole:
-        raise ValueError("is not a known field of this role")
-    check_free(value)
-    return _CHECKED
+        except ValueError as error:
+            step = f".{name[:64]}" if isinstance(name, str) else f"[{name}]"
+            raise ValueError(f"{step}{error}") from None
 
 
 def schema(more: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document, as `schema.json` publishes it; `more` are extensions' keys."""
-    _, parts = msgspec.json.schema_components((Document,), schema_hook=_published, ref_template="#/$defs/{name}")
+    """Return the document's JSON Schema (draft 2020-12), as `schema.json` has it; `more` are extensions' keys."""
+    _, parts = msgspec.json.schema_components((Document,), ref_template="#/$defs/{name}")
     root = parts.pop("Document") | {"title": f"codelet export {VERSION}"}
+    root["required"].insert(0, "version")
+    del root["properties"]["unknown"], root["properties"]["version"]["default"]
     root["properties"] |= more or {}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": parts}
 
 
-def _published(kind: type) -> dict[str, Any]:
-    return {"not": {}} if kind is OfAnotherRole else {"description": "Any value."}
+def pruned(document: Document, now: float) -> Document:
+    """Return the document with each fact once and without tasks that were completed more than 24 hours before `now`.
+
+    Blanks around and between words do not make two facts of one.
+    """
+    facts = tuple(dict.fromkeys(words for fact in document.facts if (words := " ".join(fact.split()))))
+    tasks = tuple(
+        task
+        for task in document.active_tasks
+        if task["status"] != "Completed" or task["updated_at"] > now - TASK_SECONDS
+    )
+    return document.replace(facts=facts, active_tasks=tasks)

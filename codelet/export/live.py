@@ -13,35 +13,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from codelet import events
 from codelet.errors import ExportError
 from codelet.export.decode import from_json
+from codelet.export.document import Document, EnvironmentState
 from codelet.export.encode import Encoder
+from codelet.export.extension_keys import parts_of
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
 from codelet.export.saver import Saver, save_once
-from codelet.export.session_context import parts_of
-from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, is_url, open_target
 from codelet.loop.session import Session
 from codelet.record import Record
 from codelet.safety.secrets import own_masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
 
-Beside = Callable[[], Mapping[str, Any]]
-"""Returns the parts of a snapshot that the session does not keep: facts, plan, archive, …"""
-
 
 class Resumed(Record):
-    """A snapshot, where it came from, and the revision that was read."""
+    """A document, where it came from, and the revision that was read."""
 
-    snapshot: Snapshot
+    snapshot: Document
     target: Target
     revision: str
 
@@ -65,22 +60,27 @@ def _own_mask() -> Mask:
 class LiveExport:
     """Saves the session after every `every`-th step and at the end of each turn."""
 
-    def __init__(self, session: Session, recorder: Recorder, *, every: int, beside: Beside | None) -> None:
+    def __init__(self, session: Session, carried: Document | None, *, every: int, archive: bool) -> None:
         self._session = session
-        self._recorder = recorder
+        self._archive = archive
+        self._recorder = Recorder(carried, archive=archive)
         self._every = every
-        self._beside = beside
         self._steps = 0
         self.saver: Saver | None = None
         self.periodic: Periodic | None = None
 
-    def snapshot(self) -> Snapshot:
-        """The session as it is now."""
-        return self._recorder.snapshot(self._session, **(self._beside() if self._beside else {}))
+    def snapshot(self) -> Document:
+        """Return the session as it is now."""
+        return self._recorder.snapshot(self._session)
 
-    def carry(self, snapshot: Snapshot) -> None:
-        """The session was replaced by this snapshot: begin to record anew from there."""
-        self._recorder = Recorder(snapshot)
+    def carry(self, document: Document) -> None:
+        """Record from this document on: it replaced the session."""
+        environment, self._recorder = self._recorder.environment, Recorder(document, archive=self._archive)
+        self._recorder.environment = environment
+
+    def look(self, environment: EnvironmentState) -> None:
+        """Save the machine as it is now with the session."""
+        self._recorder.environment = environment
 
     def see(self, event: events.Event) -> None:
         """Take an event in and save where a step is complete. Never waits, never raises."""
@@ -125,15 +125,15 @@ async def open_export(
     every: int = 1,
     raw: bool = False,
     force: bool = False,
-    beside: Beside | None = None,
+    archive: bool = False,
 ) -> LiveExport:
     """Begin to save a session at `target` (`--export`) and, from time to time, in the folder `snapshots`.
 
-    An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
+    With `archive`, also what compaction takes out. An existing target is refused unless it is the one that was resumed,
+    or with `force`. Raises ExportError.
     """
     parts_of(session)  # a key that two want is told before anything is done
-    recorder = Recorder(resumed.snapshot if resumed else None)
-    live = LiveExport(session, recorder, every=every, beside=beside)
+    live = LiveExport(session, resumed.snapshot if resumed else None, every=every, archive=archive)
     mask = default_mask(raw=raw)
     if target is not None:
         opened = open_target(target)
@@ -145,23 +145,23 @@ async def open_export(
     return live
 
 
-async def export_once(target: str, snapshot: Snapshot, *, raw: bool = False, force: bool = False) -> str:
+async def export_once(target: str, document: Document, *, raw: bool = False, force: bool = False) -> str:
     """One export now, as `/export FILE` makes it: the page where the name ends in .html, else the document.
 
     Returns where it stands. An existing target is refused without `force`. Raises ExportError.
     """
     opened = open_target(target)
-    await asyncio.to_thread(_write, opened, snapshot, default_mask(raw=raw), force)
+    await asyncio.to_thread(_write, opened, document, default_mask(raw=raw), force)
     return opened.shown
 
 
-def _write(target: Target, snapshot: Snapshot, mask: Mask | None, force: bool) -> None:
+def _write(target: Target, document: Document, mask: Mask | None, force: bool) -> None:
     if target.name.endswith(".html") and not is_url(target.shown):
         from codelet.export.page import page
 
-        parts = [page(snapshot, mask=mask).encode()]
+        parts = [page(document, mask=mask).encode()]
     else:
-        parts = Encoder(mask).parts(snapshot)
+        parts = Encoder(mask).parts(document)
     save_once(target, parts, force=force)
 
 

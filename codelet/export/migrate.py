@@ -11,8 +11,7 @@ from typing import Any
 
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
 from codelet.errors import ExportError
-from codelet.export.document import READABLE_VERSIONS, VERSION
-from codelet.export.snapshot import no_usage
+from codelet.export.document import READABLE_VERSIONS, VERSION, no_usage
 from codelet.prompt import IMPORTED_RESULT, escape
 
 _NARRATIVE_LINES = 12
@@ -22,10 +21,10 @@ RawDocument = dict[str, Any]
 Step = tuple[str, Callable[[RawDocument], RawDocument]]
 
 
-def migrated(document: object) -> object:
-    """The document in a form that can be checked. Raises ExportError for a version that cannot be read."""
+def migrated(document: object) -> RawDocument:
+    """Return the document in a form that can be checked. Raise ExportError for a version that cannot be read."""
     if not isinstance(document, dict):
-        return document
+        raise ExportError("the document must be an object")
     version = _version(document)
     while not re.fullmatch(READABLE_VERSIONS, version):
         if version not in MIGRATIONS:

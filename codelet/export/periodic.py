@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelet.errors import ExportError
+from codelet.export.document import Document
 from codelet.export.encode import Encoder
 from codelet.export.redaction import Mask
-from codelet.export.snapshot import Snapshot
 from codelet.export.stores.file import FileStore
 from codelet.export.stores.store import write_problem
 
@@ -35,10 +35,10 @@ class Periodic:
         self._clock = clock
         self._next = 0.0
         self._work: asyncio.Task[None] | None = None
-        self._newest: Snapshot | None = None
+        self._newest: Document | None = None
         self._notices: list[str] = []
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, snapshot: Document) -> None:
         """Save it if it is time and the last save is over; returns at once."""
         self._newest = snapshot
         busy = self._work is not None and not self._work.done()
@@ -58,7 +58,7 @@ class Periodic:
         if self._newest is not None:
             await self._save(self._newest)
 
-    async def _save(self, snapshot: Snapshot) -> None:
+    async def _save(self, snapshot: Document) -> None:
         if self._newest is snapshot:
             self._newest = None
         try:
@@ -66,7 +66,7 @@ class Periodic:
         except ExportError as error:
             self._notices.append(str(error))
 
-    def _write(self, snapshot: Snapshot) -> None:
+    def _write(self, snapshot: Document) -> None:
         try:
             self._store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:

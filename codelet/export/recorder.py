@@ -1,23 +1,31 @@
-"""What an export holds beside the message list: gathered from a session's events while it runs, and put back.
+"""What an export holds besides the message list: gathered from a session's events while it runs, and put back.
 
 `see` takes every event; `snapshot` is cheap enough for the thread that runs the turn (it copies the list, not the
-messages); `restore` brings a snapshot into a new session. Commands, approvals and endpoints are never part of it.
+messages); `restore` brings a document into a new session. Commands, approvals and endpoints are never part of it.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET
 
 from codelet import events
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
 from codelet.conversation import Conversation
 from codelet.export.document import (
+    MOST_COUNTED,
+    NAME_LENGTH,
+    Anchor,
+    ArchiveEntry,
     CompactionMark,
+    Document,
+    EnvironmentState,
     HistoryEntry,
     Interruption,
     Segment,
@@ -25,31 +33,41 @@ from codelet.export.document import (
     TokenUsage,
     ToolStats,
 )
-from codelet.export.session_context import ExtensionKeys, interruption_of, receipt_of, restore_context
-from codelet.export.snapshot import Snapshot, no_stats
+from codelet.export.extension_keys import ExtensionKeys, restore_keys
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.answer import as_count
 from codelet.usage import Usage
 
+if TYPE_CHECKING:
+    from codelet.context.compaction.archive import Archived
+
 HISTORY_ENTRIES = 50
 HISTORY_CHARACTERS = 2_000
 TIMELINE_MARKS = 5_000
-_MOST_COUNTED = 10**15
+_MOST_TOOLS = 10_000
+_MOST_KINDS, _MOST_FOLDERS = 100, 1_000
 
 
 class Recorder:
-    """Gathers what a session's list does not say; `carried` is the snapshot that the session was resumed from."""
+    """Gathers what a session's list does not say; `carried` is the document that the session was resumed from.
 
-    def __init__(self, carried: Snapshot | None = None, *, clock: Callable[[], float] = time.time) -> None:
+    With `archive` it also saves what compaction took out. `environment` is the machine, once someone looked.
+    """
+
+    def __init__(
+        self, carried: Document | None = None, *, archive: bool = False, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.environment: EnvironmentState | None = None
         self._clock = clock
-        self._carried = carried or Snapshot(0.0, 0, (), session_id=secrets.token_hex(8))
-        self._stats = carried.tool_stats if carried else no_stats()
+        self._carried = carried or Document(timestamp=0.0, token_count=0, messages=(), session_id=secrets.token_hex(8))
+        self._archive: dict[str, ArchiveEntry] | None = {} if archive else None
+        self._stats = self._carried.tool_stats
         self._timeline = list(self._carried.timeline)
         self._history = _known_history(self._carried)
         self._rewrites = -1
-        self._told: dict[str, Any] = {}
+        self._summarized: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
         self._keys = ExtensionKeys(self._carried.unknown)
 
@@ -70,12 +88,15 @@ class Recorder:
                 return True
         return False
 
-    def snapshot(self, session: Session, **beside: Any) -> Snapshot:
-        """The session as it is now. `beside` names parts that others keep, such as facts or the plan."""
+    def snapshot(self, session: Session) -> Document:
+        """Return the session as it is now."""
         messages = tuple(session.conversation.sent())
+        carried = self._carried
+        unchanged = len(messages) == len(carried.messages) and all(map(is_, messages, carried.messages))
         values: dict[str, Any] = {
             "timestamp": round(self._clock(), 3),
-            "token_count": self._size(session, messages),
+            # As it was reported, while the list is still the one that was carried.
+            "token_count": carried.token_count if unchanged else as_count(session.size, MOST_COUNTED),
             "messages": messages,
             "model": _model(session),
             "effort": session.provider.effort,
@@ -83,10 +104,28 @@ class Recorder:
             "tool_stats": self._stats,
             "timeline": tuple(self._timeline),
             "recent_history": self._recent(messages),
-            "interruption": self._interruption(session),
+            "interruption": _interruption(session, carried.interruption, unchanged=unchanged),
         }
-        values |= self._keys.now(session) | self._summary(session.conversation)
-        return self._carried.replace(**(values | beside))
+        values |= self._keys.now(session) | self._summary(session.conversation) | self._context(session)
+        return carried.replace(**values)
+
+    def _context(self, session: Session) -> dict[str, Any]:
+        """The parts that the session keeps outside its list."""
+        reminders = session.reminders
+        parts: dict[str, Any] = {
+            "pins": session.compactor.pins,
+            "reminders_off": _kinds(reminders.switched_off),
+            "reminders_on": _kinds(reminders.switched_on) or UNSET,
+            "touched_folders": tuple(session.touched.names)[-_MOST_FOLDERS:],
+            "thinking_dropped": session.provider.drops_thinking or UNSET,
+        }
+        if (report := session.compactor.report) is not None:
+            parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
+        if self._archive is not None:
+            parts["archive"] = tuple(_entry(kept, self._archive) for kept in session.compactor.archive.entries())
+        if self.environment is not None:
+            parts["last_known_environment"] = self.environment
+        return parts
 
     def notices(self) -> list[str]:
         """Lines for the user on what could not be taken into a snapshot; each is returned once."""
@@ -97,24 +136,8 @@ class Recorder:
         if self._rewrites != conversation.rewrites:
             self._rewrites = conversation.rewrites
             texts = [message["content"] or "" for message in conversation.body if kind_of(message) == "segment"]
-            self._told = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
-        return self._told if self._told["segments"] or self._carried.segments else {}
-
-    def _size(self, session: Session, messages: tuple[Message, ...]) -> int:
-        """The list's size; as it was reported, while the list is still the one that was carried."""
-        carried = self._carried
-        unchanged = len(messages) == len(carried.messages) and all(map(is_, messages, carried.messages))
-        return carried.token_count if unchanged else session.size
-
-    def _interruption(self, session: Session) -> Interruption | None:
-        """Where the last turn was stopped; `beside` may add the list before it."""
-        stopped = session.interruption
-        if stopped is None:
-            return None
-        carried = self._carried.interruption
-        if carried is not None and receipt_of(carried) == stopped:
-            return carried
-        return interruption_of(stopped)
+            self._summarized = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
+        return self._summarized if self._summarized["segments"] or self._carried.segments else {}
 
     def _step(self, event: events.UsageReport) -> StepMark:
         usage = event.usage
@@ -122,13 +145,13 @@ class Recorder:
             "kind": "step",
             "timestamp": round(self._clock(), 3),
             "turn": self._turn,
-            "total_input": usage.total_input,
-            "cache_read": usage.cache_read,
-            "cache_write": usage.cache_write,
-            "output": usage.output,
-            "context": event.context,
-            "window": event.window,
-            "budget": event.budget,
+            "total_input": as_count(usage.total_input, MOST_COUNTED),
+            "cache_read": as_count(usage.cache_read, MOST_COUNTED),
+            "cache_write": as_count(usage.cache_write, MOST_COUNTED),
+            "output": as_count(usage.output, MOST_COUNTED),
+            "context": as_count(event.context, MOST_COUNTED),
+            "window": as_count(event.window, MOST_COUNTED),
+            "budget": as_count(event.budget, MOST_COUNTED),
         }
 
     def _compaction(self, event: events.Compaction) -> CompactionMark:
@@ -136,8 +159,8 @@ class Recorder:
             "kind": "compaction",
             "timestamp": round(self._clock(), 3),
             "turn": self._turn,
-            "before": event.before,
-            "after": event.after,
+            "before": as_count(event.before, MOST_COUNTED),
+            "after": as_count(event.after, MOST_COUNTED),
             "reason": event.reason[:4096],
         }
 
@@ -161,13 +184,20 @@ class Recorder:
         return tuple(entry for _, entry in reversed(recent.values()))
 
 
-def restore(session: Session, snapshot: Snapshot) -> None:
-    """Bring a snapshot into a session in place of what it holds: the list with its pins, archive and checkpoints, what
-    it used, and where it was stopped. Nothing else.
+def restore(session: Session, document: Document) -> None:
+    """Bring a document into a session in place of what it holds: the list with its pins, archive and checkpoints, the
+    switches, what it used, and where it was stopped. Nothing else.
     """
-    usage, stopped = snapshot.token_usage, snapshot.interruption
-    session.adopt(snapshot.messages, stopped["messages"] if stopped is not None else None)
-    restore_context(session, snapshot)
+    usage, stopped = document.token_usage, document.interruption
+    session.adopt(document.messages, stopped["messages"] if stopped is not None else None)
+    session.compactor.pins = tuple(document.pins)
+    session.reminders.switch(off=document.reminders_off or (), on=document.reminders_on or ())
+    session.touched.restore(document.touched_folders)
+    if document.thinking_dropped:
+        session.provider.drop_thinking()
+    for entry in document.archive or ():
+        session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
+    restore_keys(session, document)
     session.meter.usage = Usage(
         total_input=usage["total_input"] or 0,
         cache_read=usage["cache_read"] or 0,
@@ -177,15 +207,54 @@ def restore(session: Session, snapshot: Snapshot) -> None:
     )
     session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
-    session.interruption = None
-    if stopped is not None:
-        session.interruption = receipt_of(stopped)
+    session.interruption = _receipt(stopped) if stopped is not None else None
+
+
+def _kinds(names: Iterable[str]) -> tuple[str, ...]:
+    """Types of reminders, as far as the document can hold them."""
+    return tuple(name for name in names if len(name) <= 64)[-_MOST_KINDS:]
+
+
+def _interruption(session: Session, carried: Interruption | None, *, unchanged: bool) -> Interruption | None:
+    """Where the last turn was stopped, with the list before it; what was `carried` of it while the list is the same."""
+    stopped, before = session.interruption, session.conversation.latest
+    if stopped is None:
+        return None
+    if unchanged and carried is not None and _receipt(carried) == stopped:
+        return carried
+    return {
+        "done": list(stopped.done),
+        "failed": list(stopped.failed),
+        "half_done": list(stopped.half_done),
+        "not_done": list(stopped.not_done),
+        "refused": list(stopped.refused),
+        "messages": before.parts.sent() if before is not None else None,
+    }
+
+
+def _receipt(stored: Interruption) -> events.Interrupted:
+    return events.Interrupted(
+        done=tuple(stored["done"]),
+        failed=tuple(stored.get("failed", ())),
+        half_done=tuple(stored["half_done"]),
+        not_done=tuple(stored["not_done"]),
+        refused=tuple(stored.get("refused", ())),
+    )
+
+
+def _entry(kept: Archived, known: dict[str, ArchiveEntry]) -> ArchiveEntry:
+    """The same object each time, so that it is encoded once."""
+    entry = known.get(kept.id)
+    if entry is None or entry["message"] is not kept.message:
+        entry = known[kept.id] = {"id": kept.id, "turn": kept.turn, "message": cast("Message", kept.message)}
+    return entry
 
 
 def _model(session: Session) -> str | None:
     """What `--model` would name, if there is one; a recording says its model's name only, its origin tells the file."""
     provider = session.provider
-    return provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model or None
+    model = provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model or None
+    return model and model[:NAME_LENGTH]
 
 
 def _segment(text: str) -> Segment:
@@ -211,7 +280,7 @@ def history_entry(message: Message, now: float) -> HistoryEntry:
     }
 
 
-def _known_history(carried: Snapshot) -> dict[int, tuple[Message, HistoryEntry]]:
+def _known_history(carried: Document) -> dict[int, tuple[Message, HistoryEntry]]:
     """The carried history by the messages that it tells of, as far as they match from the end backwards."""
     known: dict[int, tuple[Message, HistoryEntry]] = {}
     entries = list(carried.recent_history)
@@ -229,9 +298,13 @@ def _known_history(carried: Snapshot) -> dict[int, tuple[Message, HistoryEntry]]
 
 
 def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
+    """The statistics with one more call. Models invent names: of too many tools, the rest are only in the total."""
+    by_tool = stats["by_tool"]
+    if result.name in by_tool or len(by_tool) < _MOST_TOOLS:
+        by_tool = by_tool | {result.name: by_tool.get(result.name, 0) + 1}
     return {
         "total_calls": stats["total_calls"] + 1,
-        "by_tool": stats["by_tool"] | {result.name: stats["by_tool"].get(result.name, 0) + 1},
+        "by_tool": by_tool,
         "failures": stats["failures"] + (result.status == "failed"),
     }
 
@@ -240,7 +313,8 @@ def _token_usage(session: Session) -> TokenUsage:
     """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
     used = session.usage
     counts = (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning)
-    total_input, cache_read, cache_write, output, reasoning = (as_count(count, _MOST_COUNTED) for count in counts)
+    total_input, cache_read, cache_write, output, reasoning = (as_count(count, MOST_COUNTED) for count in counts)
+    cost = session.cost
     known = total_input or output or cache_read or cache_write or reasoning or not session.turns
     return {
         "total_input": total_input if known else None,
@@ -249,5 +323,7 @@ def _token_usage(session: Session) -> TokenUsage:
         "output": output if known else None,
         "reasoning": reasoning if known else None,
         "turns": session.turns,
-        "cost": session.cost,
+        "cost": cost
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COUNTED
+        else None,
     }

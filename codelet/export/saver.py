@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from codelet.errors import ExportError, SaveConflict
+from codelet.export.document import Document
 from codelet.export.encode import Encoder
 from codelet.export.redaction import Mask
-from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target
 from codelet.export.stores.store import Lease
 
@@ -29,7 +29,7 @@ class Saver:
         self._lease = lease
         self._encoder = Encoder(mask)
         self._revision = revision
-        self._waiting: Snapshot | None = None
+        self._waiting: Document | None = None
         self._problem: str | None = None
         self._notices: list[str] = []
         self._work: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class Saver:
         told, self._notices = self._notices, []
         return told
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, snapshot: Document) -> None:
         """Save it soon; returns at once. A snapshot that was still waiting is passed over."""
         self._waiting = snapshot
         if self._work is None or self._work.done():
@@ -94,7 +94,7 @@ class Saver:
                 if self._waiting is snapshot:
                     self._waiting = None
 
-    async def _written(self, snapshot: Snapshot) -> None:
+    async def _written(self, snapshot: Document) -> None:
         """Write it in a thread. A store that does not answer holds nothing else up, and the user is told."""
         slow = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._tell_slow)
         try:
@@ -105,7 +105,7 @@ class Saver:
     def _tell_slow(self) -> None:
         self._notices.append(f"{self.target.shown}: it does not answer; the session is saved once it does")
 
-    def _write(self, snapshot: Snapshot) -> None:
+    def _write(self, snapshot: Document) -> None:
         parts = self._encoder.parts(snapshot)
         target = self.target
         try:

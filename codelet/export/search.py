@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from codelet.errors import CodeletError, ExportError
-from codelet.export.snapshot import Snapshot
+from codelet.export.document import Document
 from codelet.extensions.services import facts_in
 from codelet.messages import Message, kind_of
 from codelet.record import Record
@@ -102,7 +102,7 @@ def _terms(words: str) -> Iterator[str]:
                 yield '"' + term.replace("\0", " ") + '"*'
 
 
-def texts_of(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+def texts_of(snapshot: Document) -> Iterator[tuple[str, str]]:
     """Everything in a session that is worth finding, behind what it is."""
     yield "summary", snapshot.summary or ""
     yield "summary", snapshot.long_term_summary

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from codelet import events
 from codelet.errors import UsageError
-from codelet.export.document import ArchiveEntry, EnvironmentState
+from codelet.export.document import Document, EnvironmentState
 from codelet.export.live import LiveExport, Resumed, open_export
-from codelet.export.session_context import context_of
-from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.opening import unfinished
 from codelet.settings import Settings
@@ -31,9 +29,6 @@ class Exporting:
         self.session = session
         self.resumed = resumed
         self.carried = resumed.snapshot if resumed is not None else None
-        archived = self.carried is not None and self.carried.archive is not None
-        self._archive: dict[str, ArchiveEntry] | None = {} if settings.export_archive or archived else None
-        self._environment: EnvironmentState | None = None
         self._looking: asyncio.Task[None] | None = None
         self._live: LiveExport | None = None
         self._closed = False
@@ -45,6 +40,7 @@ class Exporting:
             raise UsageError("--export saves JSON; for the page, /export PAGE.html in the terminal")
         exporting = cls(session, settings, resumed)
         if settings.export is not None or settings.snapshots is not None:
+            archived = exporting.carried is not None and exporting.carried.archive is not None
             exporting._live = await open_export(
                 settings.export,
                 session,
@@ -53,7 +49,7 @@ class Exporting:
                 every=settings.export_every,
                 raw=settings.raw,
                 force=settings.force,
-                beside=exporting._beside,
+                archive=settings.export_archive or archived,
             )
         return exporting
 
@@ -93,11 +89,11 @@ class Exporting:
         if self._live is not None and not self._closed:
             self._live.save()
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> Document | None:
         """The session as it is now, if it is being recorded."""
         return self._live.snapshot() if self._live is not None else None
 
-    def replaced_by(self, snapshot: Snapshot) -> None:
+    def replaced_by(self, snapshot: Document) -> None:
         """The session now holds an imported snapshot: what the list does not say comes from there."""
         self.carried = snapshot
         if self._live is not None:
@@ -118,17 +114,11 @@ class Exporting:
     def _look(self) -> None:
         """Look at the machine while the turn begins; the next save has it."""
 
-        async def looking() -> None:
-            self._environment = await environment_state(self.session.workspace)
+        async def looking(live: LiveExport) -> None:
+            live.look(await environment_state(self.session.workspace))
 
         if self._live is not None and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(looking())
-
-    def _beside(self) -> dict[str, Any]:
-        parts = context_of(self.session, self.carried, self._archive)
-        if self._environment is not None:
-            parts["last_known_environment"] = self._environment
-        return parts
+            self._looking = asyncio.create_task(looking(self._live))
 
 
 async def environment_state(workspace: Path) -> EnvironmentState:

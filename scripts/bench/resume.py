@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from context.speed import made_up
 
+from codelet.export.document import Document
 from codelet.export.encode import Encoder
-from codelet.export.snapshot import Snapshot
 from codelet.messages import with_kinds
 from tests.support.script import Reply
 from tests.support.server import ModelServer
@@ -52,7 +52,13 @@ def main() -> int:
     messages = tuple(with_kinds(made_up(options.tokens)))
     with tempfile.TemporaryDirectory() as folder, ModelServer([Reply("Going on.")]) as server:
         file = Path(folder) / "long.json"
-        file.write_bytes(b"".join(Encoder(None).parts(Snapshot(1.0, len(messages), messages, session_id="made"))))
+        file.write_bytes(
+            b"".join(
+                Encoder(None).parts(
+                    Document(timestamp=1.0, token_count=len(messages), messages=messages, session_id="made")
+                )
+            )
+        )
         megabytes = file.stat().st_size / 1e6
         print(f"an export of {megabytes:.1f} MB, {len(messages):,} messages")
         reader = f"import json; json.loads(open({str(file)!r}, 'rb').read())"

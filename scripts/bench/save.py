@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import cast
 
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import Encoder
 from codelet.export.live import default_mask
 from codelet.export.saver import Saver
-from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target
 from codelet.export.stores.file import FileStore
 from codelet.export.stores.store import Lease
@@ -56,7 +56,7 @@ def times(work: Callable[[], object], runs: int) -> float:
     return statistics.median(timed(work) for _ in range(runs))
 
 
-def save(store: FileStore, lease: Lease, encoder: Encoder, snapshot: Snapshot) -> None:
+def save(store: FileStore, lease: Lease, encoder: Encoder, snapshot: Document) -> None:
     """One whole save, as a session makes it: its lock is held from the first to the last."""
     store.save("x.json", encoder.parts(snapshot), lease=lease, expected=store.revision("x.json"))
 
@@ -72,15 +72,15 @@ def write_plainly(path: Path, data: bytes) -> None:
     os.close(folder)
 
 
-def real(data: Path) -> Snapshot:
+def real(data: Path) -> Document:
     """The transcripts in a folder, or the one file, one after the other as one session."""
     messages = [cast("Message", message) for transcript in read_all(data) for message in transcript.messages]
     if not messages:
         raise SystemExit(f"{data}: no transcript there")
-    return Snapshot(1.0, len(messages), tuple(messages), session_id="real")
+    return Document(timestamp=1.0, token_count=len(messages), messages=tuple(messages), session_id="real")
 
 
-def compare(name: str, snapshot: Snapshot, folder: Path, runs: int) -> bool:
+def compare(name: str, snapshot: Document, folder: Path, runs: int) -> bool:
     """Print the times of one session; whether all that has a budget is within it."""
     store = FileStore(folder)
     lease = store.lock("x.json")
@@ -113,7 +113,7 @@ def compare(name: str, snapshot: Snapshot, folder: Path, runs: int) -> bool:
     return within and took <= BUDGET * loads
 
 
-async def lateness(saver: Saver | None, snapshot: Snapshot, seconds: float) -> list[float]:
+async def lateness(saver: Saver | None, snapshot: Document, seconds: float) -> list[float]:
     """By how many ms each of many events came late while a step is saved every 0.3 s."""
     loop = asyncio.get_running_loop()
     late: list[float] = []

@@ -30,7 +30,6 @@ from codelet import (
 )
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder
-from codelet.export.session_context import context_of
 from codelet.extensions.base import ExportPart
 from codelet.messages import unpaired
 from tests.support.program import descendants, processes_with
@@ -470,7 +469,7 @@ async def test_what_was_attached_is_closed_if_opening_fails(options: dict[str, A
     more: dict[str, Any] = {}
     if how == "restore":
         async with open_session(**options, extensions=[Broken()]) as session:
-            export.write_bytes(to_json(Recorder().snapshot(session, **context_of(session, None)), mask=None))
+            export.write_bytes(to_json(Recorder().snapshot(session), mask=None))
         more["resume"] = export
     with pytest.raises(ZeroDivisionError):
         async with open_session(**options, extensions=[Sound("a"), Sound("b"), Broken(), Sound("c")], **more):

@@ -16,8 +16,8 @@ from codelet.context.tokens import estimate_message
 from codelet.context.tokens.counter import exact_size
 from codelet.errors import UsageError
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
-from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.opening import mentioned
 from codelet.safety import Policy
@@ -209,7 +209,7 @@ def test_a_compaction_drops_old_ones_and_says_so():
 def test_an_export_holds_them_as_data_and_is_the_same_when_read_and_written_again():
     shown = {**PICTURE, "data": "QUJD"}
     call = tool_call("c1", "read", "{}")
-    snapshot = Snapshot(
+    snapshot = Document(
         timestamp=1.0,
         token_count=1,
         messages=(user("look", [shown]), assistant(None, [call]), tool_result("c1", "shown", images=[shown])),

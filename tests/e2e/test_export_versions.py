@@ -12,7 +12,6 @@ from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.live import open_export, read_export
 from codelet.export.recorder import restore
-from codelet.export.session_context import context_of
 from codelet.loop.session import Session
 from codelet.providers import ProviderOptions, open_provider
 from tests.e2e.conftest import Codelet
@@ -100,9 +99,7 @@ async def test_an_export_of_0_1_0_is_exported_again_as_it_was(name: str, tmp_pat
         session = Session(provider, workspace=tmp_path, bare=True)
         restore(session, resumed.snapshot)
         source = tmp_path / f"{number}.json"
-        archive: dict[str, Any] | None = {} if "archive" in old else None  # as with --export-archive
-        kept = context_of(session, resumed.snapshot, archive)
-        export = await open_export(str(source), session, resumed=resumed, beside=lambda kept=kept: kept)
+        export = await open_export(str(source), session, resumed=resumed, archive="archive" in old)
         await export.close()
         written.append(to_json(from_json(source.read_bytes()).replace(timestamp=0.0), mask=None))
     assert written[0] == written[1]

@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from codelet.export.snapshot import Snapshot
+from codelet.export.document import Document
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 
 
-def whole() -> Snapshot:
+def whole() -> Document:
     """A snapshot with something in every part."""
     call = tool_call("call-1", "bash", '{"command": "pytest -q"}')
     call["extra"] = {"extra_content": {"google": {"thought_signature": "c2lnbmVk"}}}
@@ -30,10 +30,10 @@ def whole() -> Snapshot:
         tool_result("call-1", "2 passed in 0.1s", failed=True),
         assistant("All green."),
     ]
-    return Snapshot(
-        1767225600.25,
-        1234,
-        tuple(messages),
+    return Document(
+        timestamp=1767225600.25,
+        token_count=1234,
+        messages=tuple(messages),
         session_id="a1b2c3",
         model="anthropic/claude-sonnet-5-5",
         profile="careful",
@@ -74,7 +74,7 @@ def whole() -> Snapshot:
     )  # fmt: skip
 
 
-def long(count: int, characters: int, seed: int = 0) -> Snapshot:
+def long(count: int, characters: int, seed: int = 0) -> Document:
     """A session of `count` messages of about that many characters each: prompts, calls, results, answers."""
     chance = random.Random(seed)
     words = ["parse", "def", "return", "the", "error", "in", "src/app.py", "line", "naïve", "value=1", "\n    "]
@@ -88,12 +88,17 @@ def long(count: int, characters: int, seed: int = 0) -> Snapshot:
             tool_result(f"call-{number}", text),
             assistant(f"answer {number}: {text}"),
         ]
-    return Snapshot(1.0, count, tuple(messages[:count]), session_id=f"long{seed}")
+    return Document(timestamp=1.0, token_count=count, messages=tuple(messages[:count]), session_id=f"long{seed}")
 
 
-def numbered(number: int, padding: int = 0) -> Snapshot:
+def numbered(number: int, padding: int = 0) -> Document:
     """A snapshot that says which one it is."""
-    return Snapshot(float(number), number, (user(f"state {number}"), assistant("." * padding)), session_id="numbered")
+    return Document(
+        timestamp=float(number),
+        token_count=number,
+        messages=(user(f"state {number}"), assistant("." * padding)),
+        session_id="numbered",
+    )
 
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
@@ -121,7 +126,7 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def snapshots() -> st.SearchStrategy[Snapshot]:
+def snapshots() -> st.SearchStrategy[Document]:
     """Snapshots of every kind."""
     tasks: st.SearchStrategy[Any] = st.fixed_dictionaries(
         {
@@ -134,7 +139,7 @@ def snapshots() -> st.SearchStrategy[Snapshot]:
         }
     )
     made = st.builds(
-        Snapshot,
+        Document,
         timestamp=st.floats(0, 1e12),
         token_count=_COUNT,
         messages=conversations(),

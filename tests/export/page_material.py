@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from codelet.export.document import CompactionMark, StepMark
-from codelet.export.snapshot import Snapshot, no_usage
+from codelet.export.document import CompactionMark, Document, StepMark, no_usage
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 
 BEFORE = """def tokenize(text):
@@ -28,7 +27,7 @@ def step(turn: int, total: int, cached: int, output: int) -> StepMark:
             "cache_write": 0, "output": output, "context": total + output, "window": 200_000}  # fmt: skip
 
 
-def work() -> Snapshot:
+def work() -> Document:
     """A session of some turns: a bug found and fixed, tests run, a compaction on the way."""
     edit = {"path": "src/tokenize.py", "edits": [{"old": "range(len(text) + 1)", "new": "range(len(text))"}]}
     messages: list[Message] = [
@@ -63,8 +62,9 @@ def work() -> Snapshot:
             continue
         marks.append(step(number // 5, size, 0 if number == 0 else int(size * 0.92), chance.randrange(200, 2_500)))
         size += chance.randrange(1_500, 9_000)
-    return Snapshot(
-        1767225600.0, 84_000, tuple(messages), session_id="work", model="anthropic/claude-sonnet-5-5",
+    return Document(
+        timestamp=1767225600.0, token_count=84_000, messages=tuple(messages),
+        session_id="work", model="anthropic/claude-sonnet-5-5",
         facts=("The project's tests run with pytest -q.",), timeline=tuple(marks),
         plan={"goal": "green tests", "current_step": 1, "status": "InProgress", "steps": [
             {"id": 0, "description": "find the IndexError", "status": "Completed", "result": None},
@@ -91,7 +91,7 @@ def attacks(beacon: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def hostile(beacon: str) -> Snapshot:
+def hostile(beacon: str) -> Document:
     """Every attack in every part that a page shows."""
     messages: list[Message] = []
     marks: list[StepMark | CompactionMark] = []
@@ -108,8 +108,9 @@ def hostile(beacon: str) -> Snapshot:
             step(number, 100, 50, 10),
         ]
     every = "\n".join(attacks(beacon))
-    return Snapshot(
-        1.0, 1, tuple(messages), session_id=every[:500], model=every[:500], profile=every[:500], summary=every,
+    return Document(
+        timestamp=1.0, token_count=1, messages=tuple(messages),
+        session_id=every[:500], model=every[:500], profile=every[:500], summary=every,
         long_term_summary=every + ".", facts=attacks(beacon), timeline=tuple(marks),
         active_tasks=({"id": "1", "description": every, "status": every[:60], "progress": 0.5, "created_at": 1,
                        "updated_at": 1},),

@@ -20,11 +20,11 @@ from codelet.context import CompactionOptions
 from codelet.errors import ExportError
 from codelet.events import Compaction
 from codelet.export.decode import from_json
+from codelet.export.document import pruned
 from codelet.export.encode import to_json
 from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
 from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
-from codelet.export.snapshot import current_tasks, pruned, unique_facts
 from codelet.loop.session import Session
 from codelet.messages import segment, unpaired, user
 from codelet.providers import open_provider
@@ -255,19 +255,19 @@ async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
 
 
 def test_facts_tasks_and_the_limits_of_the_persistent_loop() -> None:
-    assert unique_facts(["b", " a", "a ", "b", "", "a  c", "a c"]) == ("b", "a", "a c")
-    assert unique_facts(unique_facts("xyzx")) == unique_facts("xyzx")
     hour = 3600.0
     tasks = [
         {"id": status + str(age), "description": "", "status": status, "progress": 1.0, "created_at": 0.0,
          "updated_at": 1_000_000 - age * hour}
         for status in ("Completed", "Running", "Failed") for age in (1, 23.9, 24.1, 100)
     ]  # fmt: skip
-    kept = [task["id"] for task in current_tasks(tasks, 1_000_000)]
+    facts = ("b", " a", "a ", "b", "", "a  c", "a c")
+    after = pruned(material.whole().replace(facts=facts, active_tasks=tuple(tasks)), 1_000_000)
+    assert after.facts == ("b", "a", "a c")
+    assert pruned(after, 1_000_000) == after
+    kept = [task["id"] for task in after.active_tasks]
     assert kept == ["Completed1", "Completed23.9", *(task["id"] for task in tasks if task["status"] != "Completed")]
-    snapshot = material.whole().replace(facts=("a", "a"), active_tasks=tuple(tasks))
-    after = pruned(snapshot, 1_000_000)
-    assert (after.facts, len(after.active_tasks)) == (("a",), 10)
+    assert len(kept) == 10
 
 
 @pytest.mark.timeout(100)

@@ -15,10 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codelet.errors import ExportError
+from codelet.export.document import Document
 from codelet.export.encode import Encoder, encoded, to_json
 from codelet.export.live import default_mask
 from codelet.export.redaction import Mask, redacted
-from codelet.export.snapshot import Snapshot
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.safety.secrets import Masker, mask, spellings
 from codelet.safety.secrets.prefilter import SecretPrefilter
@@ -129,7 +129,7 @@ def lists_of_messages(draw: st.DrawFn) -> tuple[Message, ...]:
 @given(lists_of_messages(), TEXTS)
 @settings(max_examples=120, deadline=None)
 def test_the_quick_look_changes_nothing_that_the_exact_search_gives(messages: tuple[Message, ...], text: str) -> None:
-    snapshot = Snapshot(1.0, 1, messages, summary=text, facts=(text,), session_id="x")
+    snapshot = Document(timestamp=1.0, token_count=1, messages=messages, summary=text, facts=(text,), session_id="x")
     assert to_json(snapshot, mask=QUICK) == to_json(snapshot, mask=EXACT)
 
 
@@ -273,7 +273,9 @@ def test_a_mask_that_fails_once_leaves_nothing_unmasked_for_the_next_save() -> N
         return text.replace("hunter2", "[masked]")
 
     encoder = Encoder(Mask(cover))
-    snapshot = Snapshot(1.0, 1, (user("hunter2"),), facts=("hunter2",), summary="hunter2")
+    snapshot = Document(
+        timestamp=1.0, token_count=1, messages=(user("hunter2"),), facts=("hunter2",), summary="hunter2"
+    )
     with pytest.raises(MemoryError):
         encoder.parts(snapshot)
     data = b"".join(encoder.parts(snapshot))
@@ -281,7 +283,7 @@ def test_a_mask_that_fails_once_leaves_nothing_unmasked_for_the_next_save() -> N
     assert data.count(b"[masked]") == 3
 
 
-def names(count: int, characters: int) -> Snapshot:
+def names(count: int, characters: int) -> Document:
     """A session that is dense with long names, numbers and addresses, as those of a coding tool are."""
     chance = random.Random(7)
     words = ["self.assertEqual", "test_compaction_keeps", "src/codelet/export/suspects.py:", "MAX_OUTPUT_TOKENS"]
@@ -292,13 +294,13 @@ def names(count: int, characters: int) -> Snapshot:
         texts.append(
             " ".join(word + chance.choice(["", "_", ",", ":", f" {chance.randrange(999)}"]) for word in chosen)
         )
-    return Snapshot(1.0, count, tuple(map(user, texts)), session_id="names")
+    return Document(timestamp=1.0, token_count=count, messages=tuple(map(user, texts)), session_id="names")
 
 
 @pytest.mark.parametrize(
     ("snapshot", "most"), [(material.long(40, 3_500), 4), (names(100, 3_500), 10)], ids=["prose", "names"]
 )
-def test_masking_costs_little_beside_encoding(snapshot: Snapshot, most: int) -> None:
+def test_masking_costs_little_beside_encoding(snapshot: Document, most: int) -> None:
     """In processor time, the least of many runs; scripts/bench/save.py measures whole saves, of transcripts too."""
     document = json.loads(to_json(snapshot, mask=None))
     masker = Masker({"ANTHROPIC_API_KEY": "sk-ant-api03-" + "Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6" * 3})

@@ -18,9 +18,9 @@ import html5lib
 import pytest
 
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
+from codelet.export.document import Document
 from codelet.export.page import page
 from codelet.export.redaction import Mask
-from codelet.export.snapshot import Snapshot
 from codelet.messages import assistant, segment, tool_call, tool_result, user
 from tests.export.page_material import attacks, hostile, work
 
@@ -64,8 +64,14 @@ def test_the_page_is_valid_and_tells_everything() -> None:
     assert html.index("</style>") < html.index("<body>")
 
 
-@pytest.mark.parametrize("snapshot", [Snapshot(0.0, 0, ()), Snapshot(1e12, 0, (assistant(None), user("")))])
-def test_a_session_without_anything_is_a_page_too(snapshot: Snapshot) -> None:
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        Document(timestamp=0.0, token_count=0, messages=()),
+        Document(timestamp=1e12, token_count=0, messages=(assistant(None), user(""))),
+    ],
+)
+def test_a_session_without_anything_is_a_page_too(snapshot: Document) -> None:
     parsed(page(snapshot, mask=None))
 
 
@@ -79,7 +85,7 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     text = render(lines, note=True)
     listed = ({"first": 1, "last": 2, "text": text},)
     messages = (segment(text), user("And the docs."))
-    html = page(Snapshot(0.0, 0, messages, summary=text, segments=listed), mask=None)
+    html = page(Document(timestamp=0.0, token_count=0, messages=messages, summary=text, segments=listed), mask=None)
     document = parsed(html)
     assert document.find(".//title").text == document.find(".//h1").text == "Fix the tokenizer, please."
     folded = "".join("".join(part.itertext()) for part in document.iter("details"))
@@ -87,7 +93,9 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     without = render(ParsedSegment(1, 1, [("ran", "pytest")], []), note=False)
     listed = ({"first": 1, "last": 1, "text": without},)
     messages = (segment(without), user("And the docs."))
-    assert "<h1>And the docs.</h1>" in page(Snapshot(0.0, 0, messages, segments=listed), mask=None)
+    assert "<h1>And the docs.</h1>" in page(
+        Document(timestamp=0.0, token_count=0, messages=messages, segments=listed), mask=None
+    )
 
 
 def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported() -> None:
@@ -105,7 +113,9 @@ def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported
     archive = (*archive, {"id": "r9", "turn": 3, "message": assistant("of a later turn")})
     messages = (segment(text), user("And the docs."))
     listed = ({"first": 1, "last": 2, "text": text},)
-    document = parsed(page(Snapshot(0.0, 0, messages, segments=listed, archive=archive), mask=None))
+    document = parsed(
+        page(Document(timestamp=0.0, token_count=0, messages=messages, segments=listed, archive=archive), mask=None)
+    )
     past = next(part for part in document.iter("details") if part.get("class") == "past")
     told = "".join(past.itertext())
     assert [told.index(words) for words in ("Fix the", "I read it.", "all of the file", "It is fixed.")] == sorted(
@@ -113,17 +123,17 @@ def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported
     )
     assert "[shortened]" not in told and "of a later turn" not in told
     assert "open" not in past.attrib and "And the docs." not in told
-    without = parsed(page(Snapshot(0.0, 0, messages, segments=listed), mask=None))
+    without = parsed(page(Document(timestamp=0.0, token_count=0, messages=messages, segments=listed), mask=None))
     assert not [part for part in without.iter("details") if part.get("class") == "past"]
 
 
-def conversation(prompts: int) -> Snapshot:
+def conversation(prompts: int) -> Document:
     """One of so many prompts, each after a call whose result holds a word that nothing else does."""
     messages: list[Any] = []
     for n in range(1, prompts + 1):
         called = assistant(None, [tool_call(f"c{n}", "bash", '{"command": "ls"}')])
         messages += [user(f"question {n}"), called, tool_result(f"c{n}", f"needle{n}"), assistant("So.")]
-    return Snapshot(1.0, 1, tuple(messages))
+    return Document(timestamp=1.0, token_count=1, messages=tuple(messages))
 
 
 def test_the_prompts_lead_to_their_places() -> None:
@@ -138,7 +148,7 @@ def test_the_prompts_lead_to_their_places() -> None:
 def test_what_takes_the_place_of_removed_lines_stands_beside_them() -> None:
     edit = {"path": "a.py", "edits": [{"old": "one\ntwo\nthree", "new": "one\n2\n2b\nthree\nfour"}]}
     messages = (user("go"), assistant(None, [tool_call("1", "edit", json.dumps(edit))]), tool_result("1", "edited"))
-    document = parsed(page(Snapshot(1.0, 1, messages), mask=None))
+    document = parsed(page(Document(timestamp=1.0, token_count=1, messages=messages), mask=None))
     changes = [part for part in document.iter("span") if part.get("class") == "change"]
     sides = [["".join(line.itertext()) for line in side] for change in changes for side in change]
     assert sides == [["-two"], ["+2", "+2b"], [], ["+four"]]
@@ -175,7 +185,7 @@ def test_nothing_but_its_own_style_may_load() -> None:
 
 def test_secrets_are_masked_on_the_page() -> None:
     mask = Mask(lambda text: text.replace("hunter2", "[masked]"))
-    html = page(Snapshot(1.0, 1, (user("my key is hunter2"),)), mask=mask)
+    html = page(Document(timestamp=1.0, token_count=1, messages=(user("my key is hunter2"),)), mask=mask)
     assert "hunter2" not in html
     assert "my key is [masked]" in html
 
@@ -183,7 +193,7 @@ def test_secrets_are_masked_on_the_page() -> None:
 def test_long_results_are_cut_and_say_so() -> None:
     long = "x" * 200_000
     messages = (user("go"), assistant(None, [tool_call("1", "bash", "{}")]), tool_result("1", long))
-    html = page(Snapshot(1.0, 1, messages), mask=None)
+    html = page(Document(timestamp=1.0, token_count=1, messages=messages), mask=None)
     assert len(html) < 100_000
     assert "140,000 characters left out" in html
 

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from codelet import events
 from codelet.errors import ExportError
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.live import open_export, read_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.redaction import Mask
-from codelet.export.session_context import context_of
-from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.messages import Message, assistant, tool_call, tool_result, unpaired, user
 from codelet.providers import open_provider
@@ -38,9 +37,9 @@ COUNTS: st.SearchStrategy[Any] = st.one_of(
 NUMBERS = ["-5", "1e30", "1" + "0" * 30, "-0.0", "NaN", "Infinity", "1.5", "null", "true", '"9"', "9007199254740993"]
 
 
-def document_of(session: Session, recorder: Recorder, carried: Snapshot | None = None) -> dict[str, Any]:
+def document_of(session: Session, recorder: Recorder, carried: Document | None = None) -> dict[str, Any]:
     """What an export of the session holds, read strictly; but for the time."""
-    data = to_json(recorder.snapshot(session, **context_of(session, carried)), mask=None)
+    data = to_json(recorder.snapshot(session), mask=None)
     from_json(data)
     document: dict[str, Any] = json.loads(data)
     del document["timestamp"]
@@ -139,7 +138,7 @@ async def test_whatever_usage_a_server_reports_the_session_can_be_resumed(
 
 
 def read_back(*messages: Message) -> tuple[Message, ...]:
-    return from_json(to_json(Snapshot(1.0, 1, messages), mask=None)).messages
+    return from_json(to_json(Document(timestamp=1.0, token_count=1, messages=messages), mask=None)).messages
 
 
 def test_many_calls_and_long_ids_come_back_paired():
@@ -158,29 +157,42 @@ def test_reasoning_that_cannot_be_read_back_is_left_out_and_the_message_stays(od
     assert read_back(user("go"), message)[1] == {"role": "assistant", "content": "said", "reasoning_content": "thought"}
 
 
-def test_tool_statistics_and_marks_are_bounded():
-    stats = {"total_calls": -1, "by_tool": {f"tool{n}": n - 1 for n in range(20_000)}, "failures": 10**20}
-    again = from_json(to_json(material.whole().replace(tool_stats=stats, token_count=-7), mask=None))
-    assert again.token_count == 0
-    assert again.tool_stats["total_calls"] == 0 and again.tool_stats["failures"] == 10**15
-    assert len(again.tool_stats["by_tool"]) == 10_000 and again.tool_stats["by_tool"]["tool0"] == 0
+def test_tool_statistics_are_bounded(tmp_path: Path):
+    """A model can invent a name in each call."""
+    names = {f"tool{number}": number + 1 for number in range(9_999)}
+    carried = material.whole().replace(tool_stats={"total_calls": 0, "by_tool": names, "failures": 0})
+    recorder = Recorder(carried)
+    for name in ("tool0", "one more", "one too many", "tool0"):
+        recorder.see(events.ToolResult(id="", name=name, status="failed", text=""))
+    again = from_json(to_json(recorder.snapshot(idle_session(tmp_path)), mask=None)).tool_stats
+    assert again["total_calls"] == again["failures"] == 4
+    assert again["by_tool"] == {**names, "tool0": 3, "one more": 1}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("token_count", -7), ("tool_stats", {"total_calls": -1, "by_tool": {}, "failures": 0})]
+)
+def test_what_could_not_be_read_back_is_not_written(field: str, value: Any):
+    with pytest.raises(ExportError, match="cannot be saved"):
+        to_json(material.whole().replace(**{field: value}), mask=None)
 
 
 def test_a_list_beyond_what_can_be_read_is_refused_not_cut():
     with pytest.raises(ExportError, match="200,001 messages, 200,000 can be saved"):
-        to_json(Snapshot(1.0, 1, tuple([user("x")] * 200_001)), mask=None)
+        to_json(Document(timestamp=1.0, token_count=1, messages=tuple([user("x")] * 200_001)), mask=None)
 
 
-def test_what_masking_makes_longer_is_cut_too():
+def test_what_masking_makes_longer_comes_back_whole():
     secret = "q7Zk-93xv-LmPw2"
     masker = Masker({"A_VERY_LONG_NAME_OF_A_VARIABLE_TOKEN": secret})
     text = f"{secret} " * 62_500
     said = {"timestamp": 1.0, "role": "user", "content": text, "token_count": None}
-    snapshot = Snapshot(1.0, 1, (), facts=(text,), recent_history=(said,))
+    snapshot = Document(timestamp=1.0, token_count=1, messages=(), facts=(text,), recent_history=(said,))
     data = to_json(snapshot, mask=Mask(masker.mask, SecretPrefilter(masker.pieces())))
     assert secret.encode() not in data
     again = from_json(data)
-    assert len(again.facts[0]) == len(again.recent_history[0]["content"]) == 1_000_000
+    assert again.facts[0] == again.recent_history[0]["content"] == masker.mask(text)
+    assert len(again.facts[0]) > 2_000_000
 
 
 def test_a_system_message_of_a_file_becomes_marked_text_everywhere():

@@ -15,10 +15,10 @@ import redis
 
 from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
-from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import is_url, open_place, open_target
 from codelet.export.stores.redis import RedisLease
 from codelet.export.stores.redis_address import parse_address
@@ -172,7 +172,7 @@ import asyncio, sys
 from codelet.errors import ExportError
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
-from codelet.export.snapshot import Snapshot
+from codelet.export.document import Document
 from codelet.messages import user
 
 async def main(url, letter):
@@ -180,7 +180,7 @@ async def main(url, letter):
         resumed = await read_export(url)
         snapshot, revision = resumed.snapshot, resumed.revision
     except ExportError:
-        snapshot, revision = Snapshot(0.0, 0, ()), None
+        snapshot, revision = Document(timestamp=0.0, token_count=0, messages=()), None
     from codelet.export.store_target import open_target
     saver = await Saver.open(open_target(url), mask=None, resumed=revision)
     for number in range(5):
@@ -283,7 +283,7 @@ async def test_passwords_are_used_and_never_shown(tmp_path: Path, monkeypatch: p
     try:
         address = f"127.0.0.1:{server.port}/0/x"
         saver = await Saver.open(open_target(f"redis://:hunter2hunter2@{address}"), mask=None)
-        saver.save(Snapshot(1.0, 1, ()))
+        saver.save(Document(timestamp=1.0, token_count=1, messages=()))
         await saver.close()
         assert "hunter2" not in saver.target.shown
         for wrong in (f"redis://:wrong-word@{address}", f"redis://{address}"):

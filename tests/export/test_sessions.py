@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import ExportError, SessionHeld
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.saver import save_once
 from codelet.export.search import Index, texts_of
-from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, open_target
 from codelet.export.stores.store import Store
 from codelet.frontends.commands.sessions import add_arguments, run_sessions
@@ -28,9 +28,9 @@ def run(*words: str) -> int:
     return run_sessions(parser.parse_args(words))
 
 
-def talk(*pairs: tuple[str, str]) -> Snapshot:
+def talk(*pairs: tuple[str, str]) -> Document:
     messages = [message for prompt, answer in pairs for message in (user(prompt), assistant(answer))]
-    return Snapshot(1.0, 10, tuple(messages), model="anthropic/claude")
+    return Document(timestamp=1.0, token_count=10, messages=tuple(messages), model="anthropic/claude")
 
 
 @pytest.fixture
@@ -90,7 +90,10 @@ def test_show_leaves_reminders_out_and_prints_words_before_calls(
     reminder = user("<system-reminder>\n<!-- type:gitStatus -->\nBranch: main\n</system-reminder>")
     call = assistant("Let me look.", [tool_call("c", "read", '{"path": "a"}')])
     messages = (user("what is it?"), call, tool_result("c", "x"), reminder)
-    save_once(open_target(str(tmp_path / "x.json")), [to_json(Snapshot(1.0, 1, messages), mask=None)])
+    save_once(
+        open_target(str(tmp_path / "x.json")),
+        [to_json(Document(timestamp=1.0, token_count=1, messages=messages), mask=None)],
+    )
     run("show", str(tmp_path / "x.json"), "--last", "2")
     out = capsys.readouterr().out
     assert "4 messages (1 of them reminders, which --all shows)" in out
@@ -103,7 +106,10 @@ def test_show_leaves_reminders_out_and_prints_words_before_calls(
 def test_list_looks_in_the_current_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save_once(open_target(str(tmp_path / "here.json")), [to_json(Snapshot(1.0, 1, (user("hi"),)), mask=None)])
+    save_once(
+        open_target(str(tmp_path / "here.json")),
+        [to_json(Document(timestamp=1.0, token_count=1, messages=(user("hi"),)), mask=None)],
+    )
     monkeypatch.chdir(tmp_path)
     run("list")
     assert "here.json" in capsys.readouterr().out
@@ -189,9 +195,9 @@ def test_hostile_content_cannot_write_to_the_terminal(tmp_path: Path, capsys: py
     from codelet.export.stores.file import FileStore
 
     evil = "evil \x1b]0;owned\x07\x1b[2J\x9b31m\u202e\rwords \x02\x03"
-    snapshot = Snapshot(
-        1.0, 1,
-        (user(evil), assistant(evil, [tool_call(evil, evil, evil)]), tool_result(evil, evil)),
+    snapshot = Document(
+        timestamp=1.0, token_count=1,
+        messages=(user(evil), assistant(evil, [tool_call(evil, evil, evil)]), tool_result(evil, evil)),
         facts=(evil,), model=evil,
     )  # fmt: skip
     save_once(Target(FileStore(tmp_path), "x.json"), [to_json(snapshot, mask=None)])

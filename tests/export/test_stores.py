@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from codelet.errors import ExportError, SaveConflict, SessionHeld
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.live import read_export, same_target
 from codelet.export.saver import Saver, save_once
-from codelet.export.snapshot import Snapshot
 from codelet.export.store_target import Target, open_place, open_target
 from codelet.export.stores.store import Store, this_process
 from tests.export import material
@@ -142,7 +142,7 @@ async def test_a_saver_whose_name_was_overwritten_goes_on_beside_it_and_says_so(
     assert all(entry.holder is None for entry in store.entries())
 
 
-def _overwrite(store: Store, snapshot: Snapshot) -> None:
+def _overwrite(store: Store, snapshot: Document) -> None:
     """Write past the lock, as a program that knows none would."""
     data = to_json(snapshot, mask=None)
     if "redis" in store.shown(""):

@@ -21,7 +21,7 @@ from codelet.errors import SessionHeld
 from codelet.export.live import read_export
 from codelet.errors import ExportError
 from codelet.export.saver import Saver
-from codelet.export.snapshot import Snapshot
+from codelet.export.document import Document
 from codelet.export.store_target import open_target
 from codelet.messages import user
 
@@ -32,7 +32,7 @@ async def once(target, label):
         if "no such export" not in str(error):
             raise
         resumed = None
-    snapshot = resumed.snapshot if resumed else Snapshot(0.0, 0, ())
+    snapshot = resumed.snapshot if resumed else Document(timestamp=0.0, token_count=0, messages=())
     try:
         saver = await Saver.open(open_target(target), mask=None, resumed=resumed and resumed.revision)
     except SessionHeld:
@@ -59,7 +59,7 @@ LAWLESS = """
 import json, sys
 from codelet.export.encode import to_json
 from codelet.errors import SaveConflict, SessionHeld
-from codelet.export.snapshot import Snapshot
+from codelet.export.document import Document
 from codelet.export.decode import from_json
 from codelet.export.store_target import open_place
 from codelet.messages import user
@@ -67,7 +67,8 @@ from codelet.messages import user
 place, name, writer = sys.argv[1:]
 store = open_place(place)
 stored = store.load(name)
-revision, snapshot = (stored.revision, from_json(stored.data)) if stored else (None, Snapshot(0.0, 0, ()))
+revision = stored.revision if stored else None
+snapshot = from_json(stored.data) if stored else Document(timestamp=0.0, token_count=0, messages=())
 print("ready", flush=True)
 sys.stdin.readline()
 data = [to_json(snapshot.replace(messages=(*snapshot.messages, user(writer))), mask=None)]

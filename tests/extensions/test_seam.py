@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from msgspec import UNSET
 
 from codelet import events
 from codelet.context.reminders import Source
 from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.export.decode import from_json
-from codelet.export.document import schema
+from codelet.export.document import Document, schema
 from codelet.export.encode import to_json
 from codelet.export.live import open_export
 from codelet.export.recorder import Recorder, restore
-from codelet.export.session_context import context_of
-from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -77,11 +76,11 @@ def take(*notes: str) -> list[Answer]:
     return [Answer("ok", [("note", {"text": note}) for note in notes]), Answer()]
 
 
-def snapshot_of(session: Session, recorder: Recorder | None = None) -> Snapshot:
-    return (recorder or Recorder()).snapshot(session, **context_of(session, None))
+def snapshot_of(session: Session, recorder: Recorder | None = None) -> Document:
+    return (recorder or Recorder()).snapshot(session)
 
 
-def read_back(snapshot: Snapshot) -> Snapshot:
+def read_back(snapshot: Document) -> Document:
     return from_json(to_json(snapshot, mask=None))
 
 
@@ -155,7 +154,7 @@ async def test_a_value_that_cannot_be_saved_stays_as_it_was_and_is_told_once(
     export = await open_export(str(tmp_path / "kept.json"), session)
     told: list[str] = []
 
-    async def saved(text: str) -> Snapshot:
+    async def saved(text: str) -> Document:
         provider.answers.extend(take(text))
         async for event in session.send("note it"):
             export.see(event)
@@ -243,7 +242,7 @@ async def test_a_reminder_that_is_off_at_first_and_switched_on_stays_on(open_ses
     session, provider = open_session(Notes(off=True))
     assert session.reminders.off == {"notes"}
     first = read_back(snapshot_of(session))
-    assert (first.reminders_off, first.reminders_on) == ((), None)
+    assert (first.reminders_off, first.reminders_on) == ((), UNSET)
     session.reminders.off.discard("notes")
     snapshot = read_back(snapshot_of(session))
     assert snapshot.reminders_on == ("notes",)

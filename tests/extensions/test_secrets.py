@@ -18,7 +18,6 @@ from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.export.redaction import Mask
-from codelet.export.session_context import context_of
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -171,7 +170,7 @@ async def test_it_is_nowhere(place: str, allows: bool, tmp_path: Path, caplog: p
         said = await session.run_command("leak")
     except CodeletError as error:
         said = str(error)
-    snapshot = Recorder().snapshot(session, **context_of(session, None, {}))
+    snapshot = Recorder().snapshot(session)
     await session.close()
     mask = Mask(lambda text: masker.mask(text, patterns=True))
     told = "".join(event.delta for event in seen if isinstance(event, events.Text | events.Reasoning))

@@ -9,10 +9,9 @@ import pytest
 
 from codelet.errors import ExportError
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.export.session_context import context_of
-from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
 from codelet.loop.session import Session
@@ -44,8 +43,8 @@ def told(sent: Sent) -> str:
     return next((m["content"] or "" for m in sent.tail if reminder_type(m) == "toolFailures"), "")
 
 
-def saved(session: Session, carried: Snapshot | None = None) -> Snapshot:
-    return from_json(to_json(Recorder(carried).snapshot(session, **context_of(session, carried)), mask=None))
+def saved(session: Session, carried: Document | None = None) -> Document:
+    return from_json(to_json(Recorder(carried).snapshot(session), mask=None))
 
 
 async def test_tool_statistics_tell_the_model_of_a_tool_that_fails_again_and_again(counted: Any):
@@ -123,4 +122,4 @@ async def test_compactions_and_what_was_sent_again_are_counted(counted: Any):
 async def test_a_form_that_is_not_ours_is_refused_in_a_line(counted: Any, key: str, value: Any):
     session, _ = counted()
     with pytest.raises(ExportError, match=f"'{key}' in the export is not as it must be"):
-        restore(session, Snapshot(0.0, 0, (), unknown={key: value}))
+        restore(session, Document(timestamp=0.0, token_count=0, messages=(), unknown={key: value}))

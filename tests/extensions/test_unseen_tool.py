@@ -16,7 +16,6 @@ from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
-from codelet.export.session_context import context_of
 from codelet.extensions.base import Extension
 from codelet.frontends.printing.text_output import describe_call
 from codelet.loop.toolbox import Safeguards
@@ -103,7 +102,7 @@ async def test_everybody_says_the_right_thing_of_it(open_session: Open, tmp_path
         ("verdict", "everything into keep/a.csv"),
         ("end", None),
     ]
-    snapshot = recorder.snapshot(session, **context_of(session, None))
+    snapshot = recorder.snapshot(session)
     assert from_json(to_json(snapshot, mask=None)).tool_stats == {
         "total_calls": 3,
         "by_tool": {"dump": 3},

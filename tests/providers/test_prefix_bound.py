@@ -20,7 +20,6 @@ from codelet.context import CompactionOptions
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.export.session_context import context_of
 from codelet.loop.session import Session
 from codelet.providers import open_provider
 from codelet.providers.prefix import binds_reasoning
@@ -229,7 +228,7 @@ async def test_a_session_goes_on_from_its_export_with_its_reasoning(
     model_server.script = CLAUDE.script([*LOOK, Reply("Still there."), Reply("Changed.")])
     session = session_of(provider_of(model_server))
     await turn(session)
-    saved = to_json(Recorder().snapshot(session, **context_of(session, None)), mask=None)
+    saved = to_json(Recorder().snapshot(session), mask=None)
     again = session_of(provider_of(model_server))
     restore(again, from_json(saved))
     await turn(again, "what was it?")
@@ -295,7 +294,7 @@ async def test_a_refusal_is_answered_once_and_remembered(
     else:
         assert [thoughts(each) for each in later] == [0] * len(later)
         assert all("thinking" not in each.json for each in later)
-    saved = from_json(to_json(Recorder().snapshot(session, **context_of(session, None)), mask=None))
+    saved = from_json(to_json(Recorder().snapshot(session), mask=None))
     assert saved.thinking_dropped is True
     again = session_of(open_provider(CLAUDE.model, options(base)))
     restore(again, saved)

@@ -14,9 +14,9 @@ import pytest
 from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.live import default_mask
-from codelet.export.snapshot import Snapshot
 from codelet.loop.reply import Reply as Folded
 from codelet.messages import Message, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
@@ -287,7 +287,9 @@ def test_an_export_keeps_reasoning_and_no_secret_in_it():
     told: list[dict[str, Any]] = [{"type": "summary_text", "text": f"the key is {secret}"}]
     shown = own(wire, TURN[1], {**REASONING, "summary": told}, KEPT_CALL)
     for message, kept in ((plain, True), (shown, False)):
-        saved = to_json(Snapshot(1.0, 1, (TURN[0], message, TURN[2])), mask=default_mask(raw=False))
+        saved = to_json(
+            Document(timestamp=1.0, token_count=1, messages=(TURN[0], message, TURN[2])), mask=default_mask(raw=False)
+        )
         assert (secret in saved.decode()) is kept, "what is encrypted is no secret of ours; what is shown is masked"
         resumed = from_json(saved).messages
         first = sent(wire, *resumed)[1]

@@ -16,8 +16,8 @@ import pytest
 
 from codelet import events
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
-from codelet.export.snapshot import Snapshot
 from codelet.loop.session import Session
 from codelet.messages import unpaired
 from codelet.providers import open_provider
@@ -156,7 +156,7 @@ async def test_a_session_that_was_exported_goes_on(
     first = provider_of(dialect, model_server, transport)
     session = session_of(first, workspace)
     await turn(session)
-    saved = to_json(Snapshot(1.0, 2, tuple(session.conversation.sent())), mask=None)
+    saved = to_json(Document(timestamp=1.0, token_count=2, messages=tuple(session.conversation.sent())), mask=None)
     await first.close()
     provider = provider_of(dialect, model_server, transport)
     again = session_of(provider, workspace)

@@ -6,19 +6,19 @@ import time
 
 from codelet.context.compaction.segments import parse_segment
 from codelet.export.decode import from_json
+from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.page.rendering import COMMON_STYLE, rendered
 from codelet.export.page.timeline import timeline
 from codelet.export.page.transcript import said_by_the_user, transcript
 from codelet.export.redaction import Mask
-from codelet.export.snapshot import Snapshot
 from codelet.messages import kind_of
 from codelet.system.text import one_line
 
 _PACKAGE = "codelet.export.page"
 
 
-def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
+def page(snapshot: Document, *, mask: Mask | None) -> str:
     """The whole document; secrets are masked as they are in the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
     conversation = transcript(shown.messages, shown.archive or ())
@@ -35,7 +35,7 @@ def page(snapshot: Snapshot, *, mask: Mask | None) -> str:
     )
 
 
-def _title(snapshot: Snapshot) -> str:
+def _title(snapshot: Document) -> str:
     """The user's first words: those that stand first in the list, or those that a summary begins with."""
     for message in snapshot.messages:
         kind = kind_of(message)
@@ -52,7 +52,7 @@ def _first_words(segment: str) -> str:
     return next((line for lines in said for line in lines if line.strip()), "")
 
 
-def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
+def _facts(snapshot: Document) -> list[tuple[str, str]]:
     """When, with what, how much."""
     usage, stats = snapshot.token_usage, snapshot.tool_stats
     rows = {
@@ -67,7 +67,7 @@ def _facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     return [(name, row) for name, row in rows.items() if row]
 
 
-def _summaries(snapshot: Snapshot) -> list[dict[str, object]]:
+def _summaries(snapshot: Document) -> list[dict[str, object]]:
     """The summaries, each once; one that a compaction made is folded away."""
     texts = dict.fromkeys((snapshot.summary, snapshot.long_term_summary))
     made = snapshot.summary if snapshot.segments else None

@@ -13,7 +13,7 @@ from codelet.system.text import one_line
 from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
-    from codelet.export.snapshot import Snapshot
+    from codelet.export.document import Document
     from codelet.export.stores.store import Store, StoredExport
     from codelet.messages import Message
 
@@ -92,7 +92,7 @@ def _note(line: str) -> None:
     print(f"codelet: {one_line(line, _WIDTH)}", file=sys.stderr)
 
 
-def _read(store: Store, name: str) -> Snapshot:
+def _read(store: Store, name: str) -> Document:
     from codelet.errors import ExportError
     from codelet.export.decode import from_json
 
@@ -150,7 +150,7 @@ def _size(count: int) -> str:
     return f"{count / 1024:.0f} KiB" if count < 1024 * 1024 else f"{count / 1024 / 1024:.1f} MiB"
 
 
-def _first_prompt(snapshot: Snapshot) -> str:
+def _first_prompt(snapshot: Document) -> str:
     """The first words that are the user's own."""
     from codelet.messages import kind_of
 

@@ -11,7 +11,7 @@ from codelet import events
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.export.snapshot import Snapshot
+    from codelet.export.document import Document
     from codelet.frontends.exporting import Exporting
 
 _MOST_MARKS = 5_000
@@ -109,7 +109,7 @@ class ExportLog:
         """Lines for the user, each given once."""
         return self.export.notices() if self.export is not None else []
 
-    def replaced_by(self, snapshot: Snapshot) -> None:
+    def replaced_by(self, snapshot: Document) -> None:
         """The session goes on from an imported snapshot."""
         self.carried = snapshot
         self._turn = self._turns_carried()

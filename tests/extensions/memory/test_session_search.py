@@ -8,10 +8,9 @@ import pytest
 
 from codelet import events
 from codelet.errors import UsageError
-from codelet.export.document import ArchiveEntry
+from codelet.export.document import ArchiveEntry, Document
 from codelet.export.encode import to_json
 from codelet.export.session_search import SessionSearch
-from codelet.export.snapshot import Snapshot
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
 from codelet.extensions.memory.fact import Fact
@@ -30,7 +29,9 @@ def save(folder: Path, name: str, *said: str, **more: object) -> None:
     messages: list[Message] = []
     for prompt in said:
         messages += [user(prompt), assistant(f"about {prompt}: done")]
-    (folder / name).write_bytes(to_json(Snapshot(1.0, 1, tuple(messages), **more), mask=None))
+    (folder / name).write_bytes(
+        to_json(Document(timestamp=1.0, token_count=1, messages=tuple(messages), **more), mask=None)
+    )
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from codelet.errors import UsageError
 from codelet.export.decode import from_json
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.export.session_context import context_of
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.safety import Policy
@@ -149,15 +148,15 @@ async def test_souls_are_switched_in_a_session_without_losing_the_list(with_prof
 async def test_souls_are_kept_by_the_export_and_taken_up_with_it(with_profile: WithProfile):
     session, _ = with_profile("safe")
     await turn(session)
-    snapshot = from_json(to_json(Recorder().snapshot(session, **context_of(session, None)), mask=None))
+    snapshot = from_json(to_json(Recorder().snapshot(session), mask=None))
     assert snapshot.profile == "safe"
     again, _ = with_profile(None)
     restore(again, snapshot)
     assert [tool.name for tool in again.tools] == ["read", "write", "edit", "grep", "find"]
-    assert Recorder(snapshot).snapshot(again, **context_of(again, snapshot)).profile == "safe"
+    assert Recorder(snapshot).snapshot(again).profile == "safe"
     other, _ = with_profile("reviewer")
     restore(other, snapshot)
-    assert Recorder(snapshot).snapshot(other, **context_of(other, snapshot)).profile == "reviewer", "the user named it"
+    assert Recorder(snapshot).snapshot(other).profile == "reviewer", "the user named it"
     lost, _ = with_profile(None)
     restore(lost, snapshot.replace(profile="gone"))
     seen = await turn(lost)
@@ -169,7 +168,7 @@ async def test_souls_are_kept_by_the_export_and_taken_up_with_it(with_profile: W
 async def test_an_import_does_not_lift_the_profile_that_the_user_switched_to(with_profile: WithProfile):
     wide, _ = with_profile("pair")
     await turn(wide)
-    snapshot = Recorder().snapshot(wide, **context_of(wide, None))
+    snapshot = Recorder().snapshot(wide)
     assert snapshot.profile == "pair"
     session, _ = with_profile(None)
     await session.run_command("profile", "reviewer")

@@ -29,7 +29,7 @@ from codelet.system.text import clean, one_line
 from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
-    from codelet.export.snapshot import Snapshot
+    from codelet.export.document import Document
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
 
@@ -143,7 +143,7 @@ async def _go_to(repl: ReplControls, number: int) -> None:
         repl.screen.note(f"put back since: {names}; the model sees this with your next prompt")
 
 
-def _described(snapshot: Snapshot, session: Session) -> str:
+def _described(snapshot: Document, session: Session) -> str:
     said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
     newest = one_line(session.mask(said[-1]), 50) if said else "nothing"
     return f"{plural(len(snapshot.messages), 'message')}, {tokens(snapshot.token_count)} tokens, last: {newest}"

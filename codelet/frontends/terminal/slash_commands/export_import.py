@@ -11,7 +11,7 @@ from codelet.errors import CodeletError
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
-    from codelet.export.snapshot import Snapshot
+    from codelet.export.document import Document
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
 
 _FORCE = "--force"
@@ -46,8 +46,8 @@ async def export_session(repl: ReplControls, argument: str) -> None:
 
 async def import_session(repl: ReplControls, argument: str) -> None:
     """Go on with a saved session in place of this one."""
+    from codelet.export.document import pruned
     from codelet.export.live import read_export
-    from codelet.export.snapshot import pruned
     from codelet.frontends.exporting import resumed_note
 
     if not argument:
@@ -66,7 +66,7 @@ async def import_session(repl: ReplControls, argument: str) -> None:
         repl.screen.note(f"what was here is fork {left}; /fork {left} returns to it")
 
 
-def take_up(repl: ReplControls, snapshot: Snapshot) -> None:
+def take_up(repl: ReplControls, snapshot: Document) -> None:
     """Go on with a snapshot in place of what the session holds."""
     from codelet.export.recorder import restore
     from codelet.opening import unfinished
@@ -86,25 +86,23 @@ async def leave_conversation(repl: ReplControls) -> int | None:
     return number
 
 
-async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Snapshot:
+async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Document:
     """The session as it is now, with what was logged of its events; with `archive`, what compaction took out, too."""
     from codelet.export.recorder import Recorder
-    from codelet.export.session_context import context_of
     from codelet.frontends.exporting import environment_state
 
     log = repl.log
     if not archive and log.export is not None and (snapshot := log.export.snapshot()) is not None:
         return snapshot
     times: list[float] = []
-    recorder = Recorder(log.carried, clock=lambda: times[-1])
+    recorder = Recorder(log.carried, archive=archive, clock=lambda: times[-1])
     for moment, event in log.logged():
         times.append(moment)
         recorder.see(event)
     times.append(time.time())
-    beside = context_of(repl.session, log.carried, {} if archive else None)
     if repl.session.turns:
-        beside["last_known_environment"] = await environment_state(repl.session.workspace)
-    snapshot = recorder.snapshot(repl.session, **beside)
+        recorder.environment = await environment_state(repl.session.workspace)
+    snapshot = recorder.snapshot(repl.session)
     for line in recorder.notices():
         repl.screen.note(line)
     return snapshot

@@ -15,7 +15,7 @@ from codelet.record import Record
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
-    from codelet.export.snapshot import Snapshot
+    from codelet.export.document import Document
     from codelet.extensions.services import FileBack
 
 _MOST_KEPT = 20
@@ -29,15 +29,15 @@ class Forks:
 
     def __init__(self) -> None:
         self.current: int | None = None
-        self._kept: dict[int, Snapshot] = {}
+        self._kept: dict[int, Document] = {}
         self._last = 0
 
     @property
-    def kept(self) -> Mapping[int, Snapshot]:
+    def kept(self) -> Mapping[int, Document]:
         """All of them, in the order of their numbers."""
         return dict(sorted(self._kept.items()))
 
-    def keep(self, snapshot: Snapshot) -> int:
+    def keep(self, snapshot: Document) -> int:
         """Put a copy of the conversation aside; gives its number, which is not a new one if it is there already."""
         number = next((n for n, kept in self._kept.items() if _same(kept, snapshot)), None)
         if number is None:
@@ -45,13 +45,13 @@ class Forks:
             number = self._last
         return self._put(number, snapshot)
 
-    def leave(self, snapshot: Snapshot) -> int:
+    def leave(self, snapshot: Document) -> int:
         """Put the conversation aside that the session leaves, under its own number if it has one; gives the number."""
         if self.current is None:
             return self.keep(snapshot)
         return self._put(self.current, snapshot)
 
-    def _put(self, number: int, snapshot: Snapshot) -> int:
+    def _put(self, number: int, snapshot: Document) -> int:
         self._kept.pop(number, None)
         self._kept[number] = snapshot
         if len(self._kept) > _MOST_KEPT:
@@ -59,7 +59,7 @@ class Forks:
         return number
 
 
-def _same(one: Snapshot, other: Snapshot) -> bool:
+def _same(one: Document, other: Document) -> bool:
     return len(one.messages) == len(other.messages) and all(map(is_, one.messages, other.messages))
 
 
