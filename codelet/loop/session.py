@@ -446,7 +446,10 @@ class Session:
             return
         self._closed = True
         await self._turn_in_hand.end()
+        from codelet.system.process import end_supervisor
+
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
+            ending.callback(end_supervisor)
             ending.push_async_callback(self.standby.close)
             ending.push_async_callback(self.upkeep.close)
             for each in self.extensions:

@@ -92,9 +92,14 @@ class Toolbox:
         It is looked for before the first command. Raises ToolError if the user demands one and none works.
         """
         sandbox = self.sandbox
+        runs = any(touch.kind == "run" for touch in touches)
+        if runs:
+            from codelet.system.process import expect_command
+
+            expect_command()
         if sandbox is None or not sandbox.wanted:
             return False
-        if all(touch.kind != "run" for touch in touches):
+        if not runs:
             return sandbox.found is not None and sandbox.found.way is not None
         if sandbox.use == "on" and any(touch.unconfined for touch in touches):
             raise ToolError(prompt.NOT_UNCONFINED)

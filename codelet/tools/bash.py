@@ -30,6 +30,7 @@ _RESOURCE_LIMITS = {
 }
 """What is said where a failed command speaks of such a limit: the limit that was in force."""
 _BACKGROUND_ENDED = "[it left processes in the background; they were ended. With background=true a command goes on]"
+SUPERVISOR_LOST = "[a process of codelet that supervises commands was killed; another took its place]"
 _FULL_SCREEN = (
     "[it was ended: it draws on a terminal's whole screen or reads keys, and there is neither here; use a command that "
     "prints and ends]"
@@ -224,4 +225,6 @@ def _text(done: Finished, seconds: float) -> str:
     parts.append(_TIMED_OUT.format(seconds=seconds) if done.timed_out else exit_line(done.exit_code))
     if done.background:
         parts.append(_BACKGROUND_ENDED)
+    if done.lost:
+        parts.append(SUPERVISOR_LOST)
     return "\n".join(part for part in parts if part)

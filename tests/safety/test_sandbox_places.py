@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import socket
 import sys
 import tempfile
@@ -13,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from codelet.safety.sandbox import Confinement, Sandbox, landlock_helper
+from codelet.safety.sandbox import landlock_helper
 from codelet.safety.sandbox.command_lines import Bounds, bubblewrap_argv, landlock_argv, writable_root
 from codelet.safety.sandbox.places import Secrets, protected_places, seen_places
-from codelet.system.process.start import CHECKED_START
 from tests.support import repo as repositories
 
 
@@ -193,20 +191,6 @@ def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
         monkeypatch.undo()
     assert {f"{shm}/s", f"{shm}/a  blank", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
     assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
-
-
-def test_a_command_of_bubblewrap_starts_checked(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By bash alone: another shell does not know how to."""
-    sandbox = Sandbox(root)
-    monkeypatch.setenv("PATH", str(tmp_path / "programs"))
-    for way, shell in (("bubblewrap", "bash"), ("landlock", "bash"), ("bubblewrap", "sh")):
-        shutil.rmtree(tmp_path / "programs", ignore_errors=True)
-        make(tmp_path, f"programs/{shell}")
-        (tmp_path / "programs" / shell).chmod(0o755)
-        sandbox.found = Confinement("bubblewrap" if way == "bubblewrap" else "landlock", "", "bwrap")
-        words = sandbox.wrap("true", dict(os.environ))
-        start = CHECKED_START if (way, shell) == ("bubblewrap", "bash") else ""
-        assert list(words[-3:]) == [str(tmp_path / "programs" / shell), "-c", f"{start}true"]
 
 
 def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:

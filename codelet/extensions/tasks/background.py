@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from codelet.errors import ToolError
 from codelet.safety.sandbox import Sandbox
-from codelet.system.process import StartError, shell_argv
+from codelet.system.process import StartError
 from codelet.system.process.output import HeadAndTail
 from codelet.system.process.service import Service, start_service
-from codelet.system.process.start import wrapped
+from codelet.tools.bash import SUPERVISOR_LOST
 
 TaskStatus = Literal["Running", "Completed", "Failed", "Stopped", "Interrupted"]
 """As the export spells it; of an earlier task also whatever another program wrote."""
@@ -26,8 +26,6 @@ _DAY = 24 * 3600.0
 _MOMENT = 1.0
 _QUIET = 0.15
 _END_SECONDS = 4.0
-_MERGED = 'exec "$@" 2>&1 </dev/null'
-"""A service has three pipes; a command has no input, and one stream for all that it prints."""
 
 
 class KnownTask:
@@ -237,12 +235,12 @@ async def start_task(
     sandbox_note: str,
 ) -> BackgroundTask:
     """Start a command, whose words are `argv`. Raises ToolError."""
-    merged = wrapped([*shell_argv(_MERGED, environment, workspace), "sh", *argv], argv)
     try:
-        service = await start_service(merged, cwd=workspace, environment=environment)
+        service = await start_service(argv, cwd=workspace, environment=environment, merged=True)
     except StartError as error:
         raise ToolError(str(error)) from error
-    return BackgroundTask(name, command, service, confining, sandbox_note)
+    note = "\n".join(filter(None, (sandbox_note, SUPERVISOR_LOST if service.lost else "")))
+    return BackgroundTask(name, command, service, confining, note)
 
 
 def is_stale(task: KnownTask) -> bool:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from codelet.safety.secrets import Masker
-from codelet.system.process import Finished, StartError, run_child, shell_argv
+from codelet.system.process import Finished, StartError, run_child
 from codelet.system.process.start import attended_environment
 from codelet.system.text.printout import FULL_SCREEN, as_printed
 from codelet.tools.bash import exit_line
@@ -92,17 +92,14 @@ class TerminalCommand:
 
     async def _to_its_end(self, terminal: int) -> None:
         environment = attended_environment()
-        helper = Path(sys.modules[run_child.__module__].__file__ or "").with_name("on_terminal.py")
-        shell = shell_argv(self._command, environment, self._workspace)
-        words = [sys.executable, "-I", "-S", str(helper), str(terminal), *shell]
         self._task = asyncio.create_task(
             run_child(
-                words,
+                self._command,
                 cwd=self._workspace,
                 environment=environment,
                 timeout=_SECONDS,
                 output_limit=_KEPT,
-                keep=(terminal,),
+                terminal=terminal,
             )
         )
         try:

@@ -160,7 +160,6 @@ class Sandbox:
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
         from codelet.safety.sandbox.places import protected_places, seen_places
         from codelet.system.process import shell_argv
-        from codelet.system.process.start import CHECKED_START
 
         assert self.found is not None
         root = writable_root(self._workspace)
@@ -177,10 +176,7 @@ class Sandbox:
             seen=tuple(seen_places(root, environment)),
             settled=lasting and kind == "workspace" and self.is_without_repository,
         )
-        shell = shell_argv(command, environment, self._workspace)
-        if self.found.way == "bubblewrap" and shell[0].endswith("/bash"):
-            shell[-1] = CHECKED_START + shell[-1]
-        return _confined(self.found, shell, bounds)
+        return _confined(self.found, shell_argv(command, environment, self._workspace), bounds)
 
     @cached_property
     def _secrets(self) -> Secrets:

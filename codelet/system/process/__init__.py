@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -30,13 +30,14 @@ from codelet.system.process.start import (
     outside_path,
     shell_argv,
     start,
-    start_tied,
     without_agents,
 )
-from codelet.system.process.tree import MARKER, Tree, become_subreaper, hide_memory, new_marker
+from codelet.system.process.tree import MARKER, Tree, new_marker
 
 if TYPE_CHECKING:
     import asyncio
+
+    from codelet.system.process.guarded import Guarded
 
 __all__ = [
     "Begun",
@@ -45,6 +46,8 @@ __all__ = [
     "StartError",
     "capture",
     "child_environment",
+    "end_supervisor",
+    "expect_command",
     "find_program",
     "outside_path",
     "run_child",
@@ -57,7 +60,6 @@ _DRAIN_LIMIT = 1 << 20
 _POLL = 0.01
 _TERM_GRACE = 0.2
 _TERM_POLLS = 20
-_PAUSES = (0.001, 0.002, 0.004, 0.008, *[0.01] * 9, 0.0)  # so many looks, however long they take on a busy machine
 
 Sink = Callable[[bytes], bool]
 """Takes bytes; True when it has enough."""
@@ -68,7 +70,8 @@ class Finished(Record):
 
     `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
     with a line between them that counts what was left out; `dropped_bytes` is that count. `exit_code` is
-    negative for a signal. `background` says that it left processes running, which were ended.
+    negative for a signal. `background` says that it left processes running, which were ended. `lost` says that its
+    guard (see `supervisor`) was killed, or the supervisor before it; another takes that one's place.
     """
 
     exit_code: int
@@ -77,6 +80,7 @@ class Finished(Record):
     timed_out: bool
     seconds: float
     background: bool
+    lost: bool = False
 
 
 class Captured(Record):
@@ -89,6 +93,20 @@ class Captured(Record):
     timed_out: bool
 
 
+def expect_command() -> None:
+    """Start the supervisor of commands now, beside whatever comes before the next command."""
+    from codelet.system.process.guarded import start_supervisor
+
+    with suppress(StartError):  # the command itself will say so
+        start_supervisor()
+
+
+def end_supervisor() -> None:
+    """End the supervisor of commands, if one was started; the next command starts another."""
+    if guarded := sys.modules.get(f"{__name__}.guarded"):
+        guarded.retire_supervisor()
+
+
 async def run_child(
     command: str | Sequence[str],
     *,
@@ -98,21 +116,20 @@ async def run_child(
     output_limit: int,
     on_output: Callable[[str], None] | None = None,
     keep: Sequence[int] = (),
+    terminal: int | None = None,
 ) -> Finished:
     """Run a command, as text for the shell or as its words, to its end.
 
-    `timeout` is in seconds, `output_limit` in bytes. `on_output` gets the output while it comes, in pieces of
-    a few KiB, some left out when there is too much. `environment` is taken as it is; without one the child
-    gets `child_environment()`. `keep` are descriptors that it keeps. Raises StartError.
+    `timeout` is in seconds, `output_limit` in bytes. `on_output` gets the output while it comes, in pieces of a few
+    KiB, some left out if there is too much. `environment` is `child_environment()` by default. The command has the
+    descriptors `keep` as FIRST_KEPT and so on. A `terminal` takes the place of its streams. Raises StartError.
     """
     import asyncio
 
+    from codelet.system.process.guarded import Guarded
     from codelet.system.process.output import HeadAndTail, Stream
 
-    become_subreaper()
-    hide_memory()
     environment = child_environment() if environment is None else environment
-    argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
     kept = HeadAndTail(output_limit)
     stream = Stream(on_output) if on_output else None
 
@@ -121,24 +138,25 @@ async def run_child(
             stream.feed(data)
         return kept.feed(data)
 
+    argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
     started = time.monotonic()
-    child = _Child(argv, cwd, environment, [take], timeout, tied=True, keep=keep)
-    background = False
+    program = Guarded(argv, cwd, environment, terminal=terminal, keep=keep)
+    child = _Child(program, [take], timeout)
     try:
         timed_out = await child.settled == "timeout"
-        child.refuse_failed_start()
-        background = not timed_out and await child.left_behind()
-        if timed_out or background:
-            await child.end()
+        program.refuse_failed_start()
+        if timed_out:
+            await program.end()
+        child.drain()
     except asyncio.CancelledError:
-        await child.end()
+        await program.end()
         raise
     finally:
         child.close()
         if stream:
             stream.close()
-    text, dropped = kept.text()
-    return Finished(child.exit_code, text, dropped, timed_out, time.monotonic() - started, background)
+    seconds = time.monotonic() - started
+    return Finished(child.exit_code, *kept.text(), timed_out, seconds, program.left, program.lost)
 
 
 async def capture(
@@ -163,16 +181,19 @@ async def capture(
 
     environment = child_environment() if environment is None else environment
     streams = [Head(limit), Head(limit)]
-    sinks = [stream.feed for stream in streams]
-    child = _Child(argv, cwd, environment, sinks, timeout, stdin=stdin, begun=begun)
+    helper = begun or Begun(
+        argv, cwd=cwd, environment=environment, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL
+    )
+    child = _Child(helper, [stream.feed for stream in streams], timeout, stdin)
     try:
         why = await child.settled
         if why == "exit":
-            child.leave()
+            helper.leave()
         else:
-            await child.end()
+            await helper.terminate()
+        child.drain()
     except asyncio.CancelledError:
-        await child.end()
+        await helper.terminate()
         raise
     finally:
         child.close()
@@ -182,70 +203,95 @@ async def capture(
 
 
 class Begun:
-    """A helper that runs before anybody waits for it. Whoever begins it gives it to `capture`, or ends it."""
-
-    def __init__(self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> None:
-        """Start it. Raises StartError."""
-        self.marker = new_marker(os.environ.get(MARKER, ""))
-        self.since = time.monotonic()
-        self.process = start(argv, cwd, {**environment, MARKER: self.marker}, apart=True)
-
-    def end(self) -> None:
-        """Kill it with its group: nobody wants its answer."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
-        self.process.wait()
-
-
-class _Child:
-    """A started child with its pipes. From its creation on, `close` must be reached on every way out."""
+    """A helper that may run before anybody waits for it. Whoever begins it gives it to `capture`, or ends it."""
 
     def __init__(
         self,
         argv: Sequence[str],
+        *,
         cwd: Path,
         environment: Mapping[str, str],
-        sinks: Sequence[Sink],
-        timeout: float,
-        *,
-        tied: bool = False,
-        keep: Sequence[int] = (),
-        stdin: bytes = b"",
-        begun: Begun | None = None,
+        stdin: int = subprocess.DEVNULL,
     ) -> None:
+        """Start it. Raises StartError."""
+        marker = new_marker(os.environ.get(MARKER, ""))
+        self.since = time.monotonic()
+        self.process = start(argv, cwd, {**environment, MARKER: marker}, apart=True, stdin=stdin)
+        self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+        self._tree = Tree(self.process.pid, marker)
+        self._watch: ExitWatch | None = None
+        self._clean = False
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status once closed; negative for a signal."""
+        return self.process.returncode
+
+    def watch(self, exited: Callable[[], None]) -> None:
+        """Call `exited` once it has exited."""
+        self._watch = ExitWatch(self.process, exited)
+
+    def leave(self) -> None:
+        """After the exit: end what stayed in its group, without a search."""
+        self._tree.signal_group(signal.SIGKILL)
+        self._clean = True
+
+    async def terminate(self) -> None:
+        """End it and all that it started: SIGTERM, and after 0.2 s, or a second cancel, SIGKILL."""
+        import asyncio
+
+        try:
+            self._tree.signal(signal.SIGTERM)
+            limit = time.monotonic() + _TERM_GRACE
+            for _ in range(_TERM_POLLS):
+                if not self._tree.signal(0) or time.monotonic() > limit:
+                    break
+                await asyncio.sleep(_POLL)
+        finally:
+            self._tree.kill()
+            self._clean = True
+
+    def close(self) -> None:
+        """Reap it; kills what should still live."""
+        if not self._clean:
+            self._tree.kill()
+        if self._watch is not None:
+            self._watch.close()
+        self.process.poll()
+        self._tree.close()
+
+    def end(self) -> None:
+        """Kill it with its group: nobody wants its answer."""
+        self.leave()
+        self.process.wait()
+        for pipe in (self.stdout, self.stderr):
+            if pipe is not None:
+                pipe.close()
+        self.close()
+
+
+class _Child:
+    """The pipes of a program that was started. From its creation on, `close` must be reached on every way out."""
+
+    def __init__(self, program: Begun | Guarded, sinks: Sequence[Sink], timeout: float, stdin: bytes = b"") -> None:
         import asyncio
 
         self._loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Literal["exit", "timeout", "full"]] = self._loop.create_future()
         self._sinks: dict[int, Sink] = {}
-        self._exit: ExitWatch | None = None
-        self._clean = False
-        marker = new_marker(os.environ.get(MARKER, "")) if begun is None else begun.marker
-        variables = {**environment, MARKER: marker}
-        self._name = argv[0]
-        self._lifeline: socket.socket | ExitStack = ExitStack()
-        if tied:
-            self._process, self._lifeline = start_tied(argv, cwd, variables, apart=len(sinks) > 1, keep=keep)
-        else:
-            source = subprocess.PIPE if stdin else subprocess.DEVNULL
-            self._process = begun.process if begun else start(argv, cwd, variables, apart=len(sinks) > 1, stdin=source)
-        self._told = b""
-        self._tree = Tree(self._process, marker, supervised=tied)
+        self._program = program
         self._timer = self._loop.call_later(timeout, self._settle, "timeout")
         self._unread = memoryview(stdin)
         try:
-            if self._process.stdin is not None:
-                os.set_blocking(self._process.stdin.fileno(), False)
-                self._loop.add_writer(self._process.stdin.fileno(), self._write)
-            for pipe, sink in zip((self._process.stdout, self._process.stderr), sinks, strict=False):
+            if program.stdin is not None:
+                os.set_blocking(program.stdin.fileno(), False)
+                self._loop.add_writer(program.stdin.fileno(), self._write)
+            for pipe, sink in zip((program.stdout, program.stderr), sinks, strict=False):
                 if pipe is not None:
                     os.set_blocking(pipe.fileno(), False)
                     self._sinks[pipe.fileno()] = sink
                     self._loop.add_reader(pipe.fileno(), self._read, pipe.fileno())
-            self._exit = ExitWatch(self._process, lambda: self._settle("exit"))
+            program.watch(lambda: self._settle("exit"))
         except BaseException:
             self.close()
             raise
@@ -253,43 +299,8 @@ class _Child:
     @property
     def exit_code(self) -> int:
         """The exit status once closed; negative for a signal."""
-        code = self._process.returncode
+        code = self._program.returncode
         return -signal.SIGKILL if code is None else code
-
-    def refuse_failed_start(self) -> None:
-        """Raise StartError where the supervisor could not start the program. Also hears what it tells besides."""
-        if isinstance(self._lifeline, socket.socket):
-            with suppress(OSError):
-                self._told = self._lifeline.recv(_CHUNK)
-        problem = self._told.partition(b"\n")[0].decode("utf-8", "replace")
-        if problem:
-            self._clean = True
-            raise StartError(f"cannot start {self._name}: {problem}")
-
-    async def left_behind(self) -> bool:
-        """After the exit: read what is left, and say whether anything that the child started still ran.
-
-        It gets a moment to end by itself: a shell does not wait for `>(…)`. A supervisor has waited already.
-        """
-        import asyncio
-
-        from codelet.system.process.supervisor import LEFT  # behind the first command
-
-        self.drain()
-        if self._told.endswith(LEFT):
-            return True
-        for pause in _PAUSES:  # bubblewrap's inner processes are gone a moment after the outer one
-            self._clean = not self._sinks and not self._tree.left_behind()
-            if self._clean:
-                break
-            await asyncio.sleep(pause)
-        return not self._clean
-
-    def leave(self) -> None:
-        """After the exit: read what is left and end what stayed in the group, without a search."""
-        self.drain()
-        self._tree.signal_group(signal.SIGKILL)
-        self._clean = True
 
     def drain(self) -> None:
         """Read what lies in the pipes, without waiting, a bounded amount."""
@@ -298,39 +309,14 @@ class _Child:
             while left > 0 and (size := self._read(pipe)):
                 left -= size
 
-    async def end(self) -> None:
-        """End the child and all that it started: SIGTERM, and after 0.2 s, or a second cancel, SIGKILL."""
-        import asyncio
-
-        if self._clean:
-            return
-        self._lifeline.close()  # a supervisor ends what it finds below it
-        try:
-            self._tree.signal(signal.SIGTERM)
-            limit = self._loop.time() + _TERM_GRACE
-            for _ in range(_TERM_POLLS):
-                if not self._tree.signal(0) or self._loop.time() > limit:
-                    break
-                await asyncio.sleep(_POLL)
-        finally:
-            self._tree.kill()
-            self._clean = True
-            self.drain()
-
     def close(self) -> None:
         """Give everything back; kills what should still live."""
         self._timer.cancel()
-        self._lifeline.close()
-        if self._clean:
-            self._tree.close()
-        else:
-            self._tree.kill()
-        if self._exit is not None:
-            self._exit.close()
+        self._program.close()
         self._end_input()
         for pipe_number in () if self._loop.is_closed() else self._sinks:
             self._loop.remove_reader(pipe_number)
-        for pipe in (self._process.stdout, self._process.stderr):
+        for pipe in (self._program.stdout, self._program.stderr):
             if pipe is not None:
                 pipe.close()
 
@@ -340,9 +326,9 @@ class _Child:
 
     def _write(self) -> None:
         """Give the child what it takes of its input; its end where that was all, or it reads no more."""
-        assert self._process.stdin is not None
+        assert self._program.stdin is not None
         try:
-            self._unread = self._unread[os.write(self._process.stdin.fileno(), self._unread[:_CHUNK]) :]
+            self._unread = self._unread[os.write(self._program.stdin.fileno(), self._unread[:_CHUNK]) :]
         except BlockingIOError:
             return
         except OSError:  # it closed its input
@@ -351,7 +337,7 @@ class _Child:
             self._end_input()
 
     def _end_input(self) -> None:
-        if (pipe := self._process.stdin) is not None and not pipe.closed:
+        if (pipe := self._program.stdin) is not None and not pipe.closed:
             if not self._loop.is_closed():
                 self._loop.remove_writer(pipe.fileno())
             pipe.close()

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from codelet.system.process.guarded import Guarded
 from codelet.system.process.output import HeadAndTail
-from codelet.system.process.start import ExitWatch, StartError, child_environment, start_supervised
-from codelet.system.process.tree import MARKER, Tree, new_marker
+from codelet.system.process.start import child_environment
 
 _CHUNK = 1 << 16
-_START_SECONDS = 10.0
 _STOP_SECONDS = 1.0
 _END_SECONDS = 3.0
 
@@ -36,18 +33,17 @@ async def start_service(
     environment: Mapping[str, str] | None = None,
     limit: int = 1 << 23,
     error_limit: int = 1 << 16,
+    merged: bool = False,
 ) -> Service:
     """Start the program `argv` as a service. Raises StartError.
 
     `limit` is the most bytes of one line or one read; no more than twice as many are held, then the service waits.
     `error_limit` is how many bytes are kept of what it prints on standard error. `environment` is taken as it is;
-    without one the service gets `child_environment()`. Close the service, or use it in `async with`.
+    without one the service gets `child_environment()`. One that is `merged` has no input, and all that it prints comes
+    on its standard output. Close the service, or use it in `async with`.
     """
     environment = child_environment() if environment is None else environment
-    marker = new_marker(os.environ.get(MARKER, ""))
-    variables = {**environment, MARKER: marker}
-    process, ours = start_supervised(argv, cwd, variables, apart=True, stdin=subprocess.PIPE)
-    service = Service(argv[0], process, Tree(process, marker, supervised=True), ours, error_limit)
+    service = Service(Guarded(argv, cwd, environment, apart=not merged, stdin=not merged), error_limit)
     try:
         await service.open(limit)
     except BaseException:
@@ -59,16 +55,12 @@ async def start_service(
 class Service:
     """A running service; made by `start_service`. One task reads and one writes at a time."""
 
-    def __init__(
-        self, name: str, process: subprocess.Popen[bytes], tree: Tree, lifeline: socket.socket, error_limit: int
-    ) -> None:
-        self.name = name
-        self._process = process
-        self._tree = tree
-        self._lifeline = lifeline
+    def __init__(self, program: Guarded, error_limit: int) -> None:
+        self.name = program.name
+        self._program = program
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
-        self._watch = ExitWatch(process, self._exited.set)
+        program.watch(self._exited.set)
         self._errors = HeadAndTail(error_limit)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -77,31 +69,30 @@ class Service:
 
     async def open(self, limit: int) -> None:
         """Connect the pipes and wait until the program runs. Raises StartError."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        errors = self._process.stderr.fileno()
-        os.set_blocking(errors, False)
-        self._loop.add_reader(errors, self._read_errors)
+        assert self._program.stdout is not None
+        if self._program.stderr is not None:
+            errors = self._program.stderr.fileno()
+            os.set_blocking(errors, False)
+            self._loop.add_reader(errors, self._read_errors)
         self._reader = asyncio.StreamReader(limit)
         protocol = asyncio.StreamReaderProtocol(self._reader)
-        self._output, _ = await self._loop.connect_read_pipe(lambda: protocol, self._process.stdout)
-        flow = asyncio.StreamReaderProtocol(asyncio.StreamReader())
-        transport, _ = await self._loop.connect_write_pipe(lambda: flow, self._process.stdin)
-        self._writer = asyncio.StreamWriter(transport, flow, None, self._loop)
+        self._output, _ = await self._loop.connect_read_pipe(lambda: protocol, self._program.stdout)
+        if self._program.stdin is not None:
+            flow = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+            transport, _ = await self._loop.connect_write_pipe(lambda: flow, self._program.stdin)
+            self._writer = asyncio.StreamWriter(transport, flow, None, self._loop)
         self._limit = limit
-        try:
-            told = await asyncio.wait_for(self._loop.sock_recv(self._lifeline, 4096), _START_SECONDS)
-        except (TimeoutError, ConnectionError):
-            told = b""
-        if told != b"\n":
-            reason = told.decode("utf-8", "replace").strip() or self.errors.strip().rpartition("\n")[2]
-            raise StartError(f"cannot start {self.name}: {reason or 'its supervisor ended'}")
+        await self._program.starts()
 
     @property
-    def pid(self) -> int:
-        """The number of its supervisor, which leads its session."""
-        return self._process.pid
+    def lost(self) -> bool:
+        """Whether its guard, or the supervisor before it, was killed."""
+        return self._program.lost
+
+    @property
+    def pid(self) -> int | None:
+        """The number of its guard, which leads its session."""
+        return self._program.pid
 
     @property
     def errors(self) -> str:
@@ -111,7 +102,7 @@ class Service:
     @property
     def exit_code(self) -> int | None:
         """Its exit code, negative for a signal; None while it runs."""
-        return self._process.poll() if self._closed or self._exited.is_set() else None
+        return self._program.returncode
 
     async def wait(self) -> None:
         """Wait until it has exited by itself or was closed."""
@@ -159,7 +150,7 @@ class Service:
 
     async def terminate(self) -> None:
         """End all that it started, as `close` does; what it printed can still be read, and it is still to be closed."""
-        self._lifeline.close()
+        self._program.terminate()
         await self._exits_in(_END_SECONDS)
 
     async def close(self, patience: float = _STOP_SECONDS) -> None:
@@ -172,7 +163,7 @@ class Service:
                 self._writer.close()
             if patience:
                 await self._exits_in(patience)
-            self._lifeline.close()  # the supervisor ends what is left, SIGTERM first
+            self._program.terminate()
             await self._exits_in(_END_SECONDS)
         finally:
             self._give_back()
@@ -195,30 +186,27 @@ class Service:
 
     def _give_back(self) -> None:
         """Kill what should still live, and close everything."""
-        self._lifeline.close()
-        self._tree.kill()
-        self._watch.close()
+        self._program.close()
         self._exited.set()
-        assert self._process.stderr is not None
-        assert self._process.stdin is not None
-        self._read_errors()
-        self._loop.remove_reader(self._process.stderr.fileno())
-        self._process.stderr.close()
+        if self._program.stderr is not None:
+            self._read_errors()
+            self._loop.remove_reader(self._program.stderr.fileno())
+            self._program.stderr.close()
         if self._output is not None:
             self._output.close()
-        if self._writer is not None and not self._process.stdin.closed:
+        if self._writer is not None and self._program.stdin is not None and not self._program.stdin.closed:
             self._writer.transport.abort()  # what it did not read is dropped
 
     def _read_errors(self) -> None:
-        assert self._process.stderr is not None
+        assert self._program.stderr is not None
         try:
-            data = os.read(self._process.stderr.fileno(), _CHUNK)
+            data = os.read(self._program.stderr.fileno(), _CHUNK)
         except BlockingIOError:
             return
         if data:
             self._errors.feed(data)
         else:
-            self._loop.remove_reader(self._process.stderr.fileno())
+            self._loop.remove_reader(self._program.stderr.fileno())
 
     def _gone(self) -> ServiceError:
         """An error that says how it ended, with the last that it said."""

@@ -12,6 +12,8 @@ import socket
 from collections.abc import Mapping
 from typing import Self
 
+from codelet.system.process.supervisor import FIRST_KEPT
+
 ResourceLimits = Mapping[str, int]
 """What a command may use; what is 0 or absent has no limit.
 
@@ -66,7 +68,7 @@ class PipelineReport:
         No function or alias of the command's can replace the builtins: in POSIX mode, bash takes its own `unset` first.
         """
         codes = 'CODELET_PARTS=("${PIPESTATUS[@]}") POSIXLY_CORRECT=1 IFS=" "'
-        write = f'\\builtin printf "%s\\n" "{self._token} ${{CODELET_PARTS[*]}}" 2>/dev/null >&{self._theirs.fileno()}'
+        write = f'\\builtin printf "%s\\n" "{self._token} ${{CODELET_PARTS[*]}}" 2>/dev/null >&{FIRST_KEPT}'
         return f"trap '{codes}; \\unset -f builtin printf; {write}' EXIT"
 
     def codes(self) -> tuple[int, ...] | None:

@@ -15,9 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
 _POLL = 0.01
 _STATUS_POLL = 0.001
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _CHANGES_COMMANDS = frozenset(
     [
         # bash reads these before it looks at the command: a file to run, options, which files wildcards stand for
@@ -70,16 +67,6 @@ _SETTINGS = {
 DESCRIPTOR = "{descriptor}"
 """The word of `CommandWords` that the descriptor's number takes the place of."""
 
-_LIFELINE = "CODELET_LIFELINE"
-CHECKED_START = (
-    f"if [[ -v {_LIFELINE} ]]; then "
-    f"read -rt 0 <&${_LIFELINE} && exit 1; exec {{{_LIFELINE}}}<&-; unset {_LIFELINE}; fi; "
-)
-"""What stands before a confined command of bash: it goes on only if codelet is still there to be told of it.
-
-Below a supervisor, which sees to that, the variable is not set.
-"""
-
 _lending = threading.Lock()
 _users: dict[str, str | None] = {}
 """What the user had set variables to that are lent at this moment."""
@@ -102,11 +89,6 @@ class CommandWords(tuple[str, ...]):
         made = super().__new__(cls, words)
         made.data = data
         return made
-
-
-def wrapped(words: Sequence[str], argv: Sequence[str]) -> Sequence[str]:
-    """The words of a program that runs `argv`, which stands among them, with what `argv` reads from a descriptor."""
-    return CommandWords(words, argv.data) if isinstance(argv, CommandWords) else words
 
 
 def shell_argv(command: str, environment: Mapping[str, str], workspace: Path) -> list[str]:
@@ -182,95 +164,60 @@ def start(
     *,
     apart: bool,
     stdin: int = subprocess.DEVNULL,
-    keep: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start `argv` in a session of its own, standard error `apart` or merged. Raises StartError.
 
-    `stdin` is as for Popen; `keep` are descriptors that the child keeps.
+    `stdin` is as for Popen.
     """
-    program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
-    if program is None:
-        raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
+    program = program_path(argv, cwd, environment)
     try:
-        if not cwd.is_dir():
-            raise StartError(f"the folder {cwd} does not exist any more")
-        with _given(argv) as given:
-            numbers = [str(descriptor) for descriptor in given]
+        with given([program, *argv[1:]], argv) as (words, data):
             return subprocess.Popen(
-                [program, *(numbers[0] if numbers and word == DESCRIPTOR else word for word in argv[1:])],
+                words,
                 cwd=cwd,
                 env=environment,
                 stdin=stdin,
-                pass_fds=(*keep, *given),
+                pass_fds=data,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if apart else subprocess.STDOUT,
                 bufsize=0,
                 start_new_session=True,
             )
-    except ValueError as error:  # a NUL, or half of a surrogate pair
-        raise StartError(f"cannot start {argv[0]}: {error}") from error
-    except OSError as error:
-        if error.errno == errno.E2BIG:
-            raise StartError("the command is too long for the system: put the long part into a file") from error
-        raise StartError(f"cannot start {argv[0]}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise start_error(argv[0], error) from error
 
 
-def start_tied(
-    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, apart: bool, keep: Sequence[int] = ()
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """As `start`, with a socket: whatever ends codelet closes it, and then nothing of the child goes on.
-
-    What is confined ends with codelet by itself, but for the moment in which it starts: `CHECKED_START` is for that.
-    Everything else runs below a supervisor. Raises StartError.
-    """
-    if not isinstance(argv, CommandWords):
-        return start_supervised(argv, cwd, environment, apart=apart, keep=keep)
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    try:
-        with theirs:
-            variables = {**environment, _LIFELINE: str(theirs.fileno())}
-            return start(argv, cwd, variables, apart=apart, keep=[theirs.fileno(), *keep]), ours
-    except BaseException:
-        ours.close()
-        raise
-
-
-def start_supervised(
-    argv: Sequence[str],
-    cwd: Path,
-    environment: Mapping[str, str],
-    *,
-    apart: bool,
-    stdin: int = subprocess.DEVNULL,
-    keep: Sequence[int] = (),
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """As `start`, below a supervisor (see `supervisor`), with the socket whose end is the end of all that it started.
-
-    Raises StartError.
-    """
+def program_path(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> str:
+    """The path of the program that `argv` runs. Raises StartError, also if the folder does not exist."""
     program = argv[0] if "/" in argv[0] else find_program(argv[0], cwd, environment)
     if program is None:
         raise StartError(f"{argv[0]} is not installed, or not in PATH outside the workspace")
-    if any("\0" in word for word in argv):
-        raise StartError(f"cannot start {argv[0]}: a word of its command line holds a NUL character")
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    try:
-        with theirs:
-            words = [sys.executable, "-I", "-S", str(_SUPERVISOR), str(theirs.fileno()), program, *argv[1:]]
-            kept = [theirs.fileno(), *keep]
-            return start(wrapped(words, argv), cwd, environment, apart=apart, stdin=stdin, keep=kept), ours
-    except BaseException:
-        ours.close()
-        raise
+    if not cwd.is_dir():
+        raise StartError(f"the folder {cwd} does not exist any more")
+    return program
+
+
+def start_error(name: str, error: OSError | ValueError) -> StartError:
+    """The error for a program that could not be started; a ValueError is a NUL, or half of a surrogate pair."""
+    problem = start_problem(error.errno or 0, error.strerror or str(error)) if isinstance(error, OSError) else error
+    return StartError(f"cannot start {name}: {problem}")
+
+
+def start_problem(number: int, text: str) -> str:
+    """Say why a program could not be started, by the number and the text of the system's error."""
+    return "the command is too long for the system: put the long part into a file" if number == errno.E2BIG else text
 
 
 @contextmanager
-def _given(argv: Sequence[str]) -> Iterator[list[int]]:
-    """The descriptor that holds what the program is to read, if there is such; closed again here."""
+def given(
+    words: Sequence[str], argv: Sequence[str], number: int | None = None
+) -> Iterator[tuple[list[str], list[int]]]:
+    """The words with the number of the descriptor that holds what `argv` reads, and that descriptor, if there is one.
+
+    `number` is the one that the program is to have; without it that is the descriptor's own.
+    """
     if not isinstance(argv, CommandWords):
-        yield []
+        yield list(words), []
         return
     end, start_ = os.pipe()
     try:
@@ -279,7 +226,8 @@ def _given(argv: Sequence[str]) -> Iterator[list[int]]:
             os.write(start_, argv.data)
         finally:
             os.close(start_)
-        yield [end]
+        put = str(end if number is None else number)
+        yield [put if word == DESCRIPTOR else word for word in words], [end]
     finally:
         os.close(end)
 

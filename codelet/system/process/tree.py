@@ -13,7 +13,6 @@ import functools
 import itertools
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ MARKER = "CODELET_CHILD"
 _PR_SET_CHILD_SUBREAPER, _PR_SET_DUMPABLE = 36, 4
 _KILL_LIMIT = 1.0
 _numbers = itertools.count()
-_trees: dict[int, Tree] = {}
+_leaders: set[int] = set()
 
 
 @functools.cache
@@ -69,48 +68,28 @@ class _Row:
 
 
 class Tree:
-    """A child that leads its own session, and everything that it started.
+    """The session that a child leads, and everything that it started.
 
-    `supervised` says that the child is a subreaper itself, or leads a name space: while it lives none of its orphans is
-    handed to us. Those that outlive it for a moment are known by having been seen below it.
+    `group` is a second process group that belongs to it. Of a child that has a parent of its own, orphans are handed to
+    us only if that parent was killed, too; with `orphans` they count, though nothing else tells whose they are.
     """
 
-    def __init__(self, leader: subprocess.Popen[bytes], marker: str, *, supervised: bool = False) -> None:
-        self.leader = leader
-        self.supervised = supervised
+    def __init__(self, leader: int, marker: str, *, orphans: bool = False) -> None:
+        self.leader = self.group = leader
         self._marker = marker.encode()
+        self._orphans = orphans
         self._seen: set[tuple[int, int]] = set()
-        row = _row(leader.pid)
-        start = row.start if row else 0
-        epochs: list[int] = [other._epoch for other in _trees.values()]
-        self._epoch: int = min([start, *epochs])
-        _trees[leader.pid] = self
-
-    def left_behind(self) -> bool:
-        """Whether the child, which has exited, left processes that run on. Cheap when it did not."""
-        if self.supervised and not self._was_killed():
-            return False  # it ends only once nothing is left below it
-        adopted = _adopted()
-        if adopted is not None and not adopted - _trees.keys():
-            return False
-        return self.signal(0) > 0
-
-    def _was_killed(self) -> bool:
-        """Whether the child, which may not be reaped yet, was ended by a signal that it could not heed."""
-        if self.leader.returncode is not None:
-            return self.leader.returncode == -signal.SIGKILL
-        found = os.waitid(os.P_PID, self.leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return found is not None and found.si_code != os.CLD_EXITED and found.si_status == signal.SIGKILL
+        row = _row(leader)
+        self._start = row.start if row else 0
+        _leaders.add(leader)
 
     def signal(self, number: int) -> int:
         """Send a signal to all of them, reap the dead that are ours, and count those that were alive.
 
-        The leader itself is not reaped before `close`: as long as it is a zombie its number is not given to
-        another process, so that no stranger can be hit through the group.
+        The leader itself is not reaped here: as long as it is a zombie its number is not given to another process, so
+        that no stranger can be hit through the group.
         """
         table = _table()
-        if not table:
-            self.leader.poll()
         group = self.signal_group(number)
         if not table:
             return int(group)
@@ -120,7 +99,7 @@ class Tree:
                 alive += 1
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(row.pid, number)
-            elif row.pid not in _trees:
+            elif row.pid not in _leaders:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(row.pid, os.WNOHANG)
         return alive
@@ -133,51 +112,40 @@ class Tree:
         self.close()
 
     def close(self) -> None:
-        """Reap the child, which has exited, and forget it."""
-        self.leader.poll()
-        _trees.pop(self.leader.pid, None)
+        """Forget it."""
+        _leaders.discard(self.leader)
 
     def signal_group(self, number: int) -> bool:
         """Send a signal to the child's group alone; whether there was one to take it."""
         try:
-            os.killpg(self.leader.pid, number)
+            os.killpg(self.group, number)
         except (ProcessLookupError, PermissionError):
             return False
         return True
 
     def _members(self, table: dict[int, _Row]) -> list[_Row]:
-        pid = self.leader.pid
         below: dict[int, list[_Row]] = {}
         for row in table.values():
             below.setdefault(row.parent, []).append(row)
-        found = {row.pid: row for row in table.values() if pid in (row.pid, row.group, row.session)}
-        known = {row.pid: row for row in table.values() if row.pid not in found and self._is_ours(row, table)}
-        found.update(known)
-        found.update((row.pid, row) for row in table.values() if (row.pid, row.start) in self._seen)
+        found = {row.pid: row for row in table.values() if self._is_ours(row, table)}
         waiting = list(found)
         while waiting:
             for row in below.get(waiting.pop(), ()):
                 if row.pid not in found:
                     found[row.pid] = row
                     waiting.append(row.pid)
-        found.pop(os.getpid(), None)
         self._seen = {(row.pid, row.start) for row in found.values()}
         return list(found.values())
 
     def _is_ours(self, row: _Row, table: dict[int, _Row]) -> bool:
-        if row.start < self._epoch or row.pid in _trees or row.pid == os.getpid():
-            return False
-        if not row.dead and self._marker in _environment(row.pid):
+        if self.leader in (row.pid, row.group, row.session) or (row.pid, row.start) in self._seen:
             return True
-        # Servers overwrite their environment and a zombie has none. An orphan handed to us is ours for sure
-        # only when no other child of ours runs; its session tells it from what a library of ours started.
-        sources = [tree for tree in _trees.values() if not tree.supervised]
-        alone = sources == [self] and become_subreaper.cache_info().currsize > 0
         own = table.get(os.getpid())
-        if not alone or own is None or row.parent != own.pid or row.session == own.session:
+        if own is None or row.start < self._start or row.pid in _leaders or row.pid == own.pid:
             return False
-        adopted = _adopted(main_only=True)
-        return adopted is None or row.pid in adopted
+        if not row.dead and self._marker in _read(f"/proc/{row.pid}/environ"):
+            return True
+        return self._orphans and row.parent == own.pid and row.session != own.session
 
 
 def _table() -> dict[int, _Row]:
@@ -194,25 +162,6 @@ def _row(pid: int) -> _Row | None:
     # The name in brackets may hold blanks and brackets itself: what follows the last one is numbers.
     fields = line[line.rfind(b")") + 2 :].split()
     return _Row(pid, fields) if len(fields) >= 20 else None
-
-
-def _adopted(main_only: bool = False) -> set[int] | None:
-    """Our direct children; None where the kernel does not list them.
-
-    Orphans are handed to the main thread, while a library's children hang on the thread that started them.
-    """
-    own = f"/proc/self/task/{os.getpid()}/children"
-    try:
-        lists = [Path(own).read_bytes()]
-        if not main_only:
-            lists += [_read(f"{entry.path}/children") for entry in os.scandir("/proc/self/task")]
-    except OSError:
-        return None
-    return {int(pid) for line in lists for pid in line.split()}
-
-
-def _environment(pid: int) -> bytes:
-    return _read(f"/proc/{pid}/environ")
 
 
 def _read(path: str) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codelet.system.process import StartError, capture, child_environment, find_program, outside_path, run_child
-from codelet.system.process.start import start_supervised
+from codelet.system.process.guarded import Guarded
 from codelet.system.process.tree import become_subreaper
 from tests.support.amount import amount
 from tests.support.waiting import Neighbour, happens
@@ -237,36 +237,45 @@ async def test_cancel_ends_the_whole_tree(command: str, tmp_path: Path, number: 
     assert not zombies()
 
 
-async def test_a_supervisor_that_is_killed_leaves_no_orphan_unreaped(tmp_path: Path, number: str) -> None:
-    """Its orphans are handed to us dead: with a session of their own, and no environment to know them by."""
-    task = asyncio.create_task(shell(f"(setsid sleep {number} &); touch begun; sleep {number}", tmp_path))
+async def test_a_guard_that_ends_nothing_is_killed_and_leaves_no_orphan_unreaped(tmp_path: Path, number: str) -> None:
+    """The supervisor ends its orphans: with a session of their own, and no environment to know them by."""
+    command = f"(env -i setsid sleep {number} &); echo $PPID > guard; touch begun; sleep {number}"
+    task = asyncio.create_task(shell(command, tmp_path))
     await happens(lambda: (tmp_path / "begun").exists() and exact(f"sleep\0{number}\0") == 2)
-    supervisor = int(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()[-1])
-    os.kill(supervisor, signal.SIGSTOP)  # it can end nothing, so that it is killed with all the rest
-    await happens(lambda: state(supervisor) == "T")
+    guard = int((tmp_path / "guard").read_text())
+    os.kill(guard, signal.SIGSTOP)
+    await happens(lambda: state(guard) == "T")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert not sleepers(number)
+    assert state(guard) == ""
     assert not zombies()
 
 
-async def test_what_others_ended_is_reaped_by_the_supervisor(tmp_path: Path, number: str) -> None:
-    """Nothing below it lives when it is asked to end all: it still knows how the command ended, and hands nobody on."""
-    become_subreaper()
+async def test_what_others_ended_is_reaped_by_the_guard(tmp_path: Path, number: str) -> None:
+    """Nothing below it lives when asked to end all: it still knows how the command ended, and hands on nothing."""
     words = ["/bin/sh", "-c", f"(setsid sleep {number} &); touch begun; exec sleep {number}"]
-    process, lifeline = start_supervised(words, tmp_path, child_environment(), apart=False)
-    with lifeline, process:
-        await happens(lambda: (tmp_path / "begun").exists() and exact(f"sleep\0{number}\0") == 2)
-        os.kill(process.pid, signal.SIGSTOP)
-        await happens(lambda: state(process.pid) == "T")
-        ended = [pid for pid in sleepers(number) if pid != process.pid]
-        for pid in ended:
-            os.kill(pid, signal.SIGTERM)
-        await happens(lambda: all(state(pid) == "Z" for pid in ended))
-        lifeline.close()
-        os.kill(process.pid, signal.SIGCONT)
-        assert await asyncio.to_thread(process.wait) == -signal.SIGTERM
+    program = Guarded(words, tmp_path, child_environment())
+    over = asyncio.Event()
+    program.watch(over.set)
+    await program.starts()
+    assert program.pid is not None
+    await happens(lambda: (tmp_path / "begun").exists() and exact(f"sleep\0{number}\0") == 2)
+    os.kill(program.pid, signal.SIGSTOP)
+    await happens(lambda: state(program.pid or 0) == "T")
+    ended = sleepers(number)
+    for pid in ended:
+        os.kill(pid, signal.SIGTERM)
+    await happens(lambda: all(state(pid) == "Z" for pid in ended))
+    program.terminate()
+    os.kill(program.pid, signal.SIGCONT)
+    await over.wait()
+    program.close()
+    assert program.stdout is not None
+    program.stdout.close()
+    assert program.returncode == -signal.SIGTERM
+    assert not any(map(state, ended))
     assert not zombies()
 
 
