@@ -153,7 +153,7 @@ def stop(child: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> tuple[
 
 
 def descendants(pid: int) -> list[int]:
-    """The live processes below this one."""
+    """The live processes below this one, but for the supervisor of commands, which waits for the next command."""
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -163,8 +163,17 @@ def descendants(pid: int) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields[1]) == pid and fields[0] != "Z":
-            found += [int(entry.name), *descendants(int(entry.name))]
+            own = [] if _supervises(entry) and not _supervises(entry.with_name(str(pid))) else [int(entry.name)]
+            found += [*own, *descendants(int(entry.name))]
     return found
+
+
+def _supervises(process: Path) -> bool:
+    """Whether it is the supervisor of commands or one of its guards, which are its children."""
+    try:
+        return b"/supervisor.py" in (process / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def lives(pid: int) -> bool:
