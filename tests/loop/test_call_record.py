@@ -16,6 +16,7 @@ from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
+from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools import all_tools
@@ -101,6 +102,23 @@ async def test_a_command_leaves_its_exit_codes_and_no_guess_at_what_it_did(open_
         CommandEnd(code=0, pipeline=None),
     ]
     assert [each.status for each in made] == ["done", "done", "failed", "failed", "failed", "done"]
+
+
+async def test_a_command_records_the_sandbox_around_it(open_session: Open, tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    if (await sandbox.look()).way is None:
+        pytest.skip(f"needs a sandbox: {sandbox.found}")
+    guarded: dict[str, Any] = {"safeguards": Safeguards(sandbox=sandbox), "policy": Policy(tmp_path, "auto")}
+    made = await records(
+        open_session,
+        ("bash", {"command": "touch made"}),
+        ("read", {"path": "made"}),
+        **guarded,
+    )
+    assert [(each.status, each.confined) for each in made] == [("done", "workspace"), ("done", None)]
+    approved = Policy(tmp_path, allow=["bash(touch free)"])
+    [free] = await records(open_session, ("bash", {"command": "touch free"}), **(guarded | {"policy": approved}))
+    assert (free.status, free.confined) == ("done", None)
 
 
 async def test_a_call_that_never_ran_records_nothing_but_that(open_session: Open, tmp_path: Path) -> None:
