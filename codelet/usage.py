@@ -57,3 +57,9 @@ class Usage(Record, kw_only=True):
     def total(self) -> int:
         """Everything that was read and written."""
         return self.total_input + self.output
+
+
+class ChargedUsage(Usage, kw_only=True):
+    """The usage of one request whose server says itself what it charged: `cost` in US dollars."""
+
+    cost: float

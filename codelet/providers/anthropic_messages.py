@@ -20,7 +20,7 @@ from codelet.messages import Message, answer_parts, has_reasoning
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.prefix import Returned, names_binding
+from codelet.providers.prefix import Returned, hides_thinking, names_binding
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _DEFAULT_MAX_OUTPUT = 8_192
 _THINKING_MAX_OUTPUT = 32_000  # what a model thinks counts too; the budget of the context keeps as much free
 _MARK = {"cache_control": {"type": "ephemeral"}}
+_LONG_MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+"""For tools and system prompt: the same in each session, and small. A pause of more than five minutes leaves them."""
 _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 
 
@@ -46,6 +48,8 @@ class AnthropicProvider(NativeProvider):
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
         self._takes_binding = own
+        self._own = own
+        self._shows = hides_thinking(model) if own else "never"
         self._max_output = _DEFAULT_MAX_OUTPUT
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, messages_way  # only for who asks
@@ -62,11 +66,13 @@ class AnthropicProvider(NativeProvider):
         if request.tools:
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         if request.system:
-            head += b',"system":' + compact_json([{"type": "text", "text": request.system, **_MARK}])
+            mark = _LONG_MARK if self._own else _MARK
+            head += b',"system":' + compact_json([{"type": "text", "text": request.system, **mark}])
         most = request.max_output or self._max_output
         options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
         for name, value in (*self._answer_fields(request).items(), *self._binding_fields().items()):
             options[name] = {**options.get(name, {}), **value}
+        self._show_thinking(options)
         fragments = self._cache.fragments(request.messages, head)
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
@@ -82,6 +88,13 @@ class AnthropicProvider(NativeProvider):
             thought = last.get("origin") == self.origin and has_reasoning(last)
             return fields if thought else {}
         return fields
+
+    def _show_thinking(self, options: dict[str, Any]) -> None:
+        """Ask for summaries of what the model thinks where the API would leave its text out."""
+        if self._shows == "always":
+            options.setdefault("thinking", {"type": "adaptive"})  # what it does anyway
+        if self._shows != "never" and options.get("thinking", {}).get("type") == "adaptive":
+            options["thinking"] = {**options["thinking"], "display": "summarized"}
 
     @property
     def _returned(self) -> Returned:

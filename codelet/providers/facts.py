@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from codelet.record import Record
-from codelet.usage import Usage
+from codelet.usage import ChargedUsage, Usage
 
 if TYPE_CHECKING:
     import mmap
@@ -110,7 +110,12 @@ class ModelFacts(Record):
         return next((prices for above, prices in reversed(self.tiers) if total_input > above or not above), None)
 
     def cost(self, usage: Usage) -> float | None:
-        """What a request with that usage cost in US dollars, or None if a price is unknown."""
+        """What a request with that usage cost in US dollars, or None if a price is unknown.
+
+        What the server says that it charged comes first.
+        """
+        if isinstance(usage, ChargedUsage):
+            return usage.cost
         prices = self.priced_at(usage.total_input)
         return None if prices is None else prices.cost(usage)
 

@@ -20,7 +20,7 @@ from codelet.providers.protocol import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.usage import Usage
+from codelet.usage import ChargedUsage, Usage
 
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -40,6 +40,7 @@ _FINISH: dict[str, FinishReason] = {
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
 _TEXT_ONLY = {"role", "content"}
+_MOST_DOLLARS = 1_000_000
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 
 # Gemini's compatible endpoint gives some of its own reasons behind a name of the kind, such as
@@ -48,10 +49,10 @@ _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", 
 _UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
 
 
-async def decoded_chunks(events: Events) -> AsyncGenerator[Chunk, None]:
+async def decoded_chunks(events: Events, *, charged: bool = False) -> AsyncGenerator[Chunk, None]:
     """The chunks of an answer; raises ProviderError where its finish marker is missing.
 
-    An end before anything came is an empty answer.
+    An end before anything came is an empty answer. `charged`: the usage says what the request cost.
     """
     finish: FinishReason | None = None
     empty = True
@@ -68,7 +69,7 @@ async def decoded_chunks(events: Events) -> AsyncGenerator[Chunk, None]:
                 finish = chunk.reason
             else:
                 empty = False
-                yield chunk
+                yield UsageChunk(_with_cost(chunk.usage, event)) if charged and isinstance(chunk, UsageChunk) else chunk
     for chunk in text.end():
         empty = False
         yield chunk
@@ -112,13 +113,14 @@ def _geminis(reason: str) -> FinishReason:
 
 def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
-    if delta.keys() <= _TEXT_ONLY:  # nearly every event of a long answer
-        text = as_text(delta.get("content"))
+    content = delta.get("content")
+    if delta.keys() <= _TEXT_ONLY and not isinstance(content, list):  # nearly every event of a long answer
+        text = as_text(content)
         return [TextChunk(text)] if text else []
     name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     if not delta.get("reasoning_content") and delta.get("reasoning"):
         name = "reasoning"
-    reasoning = as_text(delta.get(name))
+    reasoning = as_text(delta.get(name)) or _thought(content)
     details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
     if reasoning or details:
         chunks.append(ReasoningChunk(text=reasoning, details=details or None, field=name))
@@ -142,6 +144,28 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
             )
         )
     return chunks
+
+
+def _thought(content: Any) -> str:
+    """The reasoning in a content that is a list of parts, as Mistral's models send it."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(as_text(part.get("thinking")) for part in parts if part.get("type") == "thinking")
+
+
+def _with_cost(usage: Usage, event: dict[str, Any]) -> Usage:
+    """The usage with what OpenRouter charged, in credits of one dollar each.
+
+    With the user's own key at the model's vendor that is only OpenRouter's fee: the vendor's price is added.
+    Source: OpenRouter, "Usage Accounting".
+    """
+    reported = as_counts(event.get("usage"))
+    parts = [reported.get("cost")]
+    if reported.get("is_byok"):
+        parts.append(as_counts(reported.get("cost_details")).get("upstream_inference_cost"))
+    known = [part for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
+    if len(known) < len(parts) or not all(0 <= part < _MOST_DOLLARS for part in known):
+        return usage
+    return ChargedUsage(**{name: getattr(usage, name) for name in usage.fields}, cost=float(sum(known)))
 
 
 def _arguments_of(value: Any) -> str:

@@ -42,6 +42,19 @@ def binds_reasoning(model: str) -> bool:
     return gpt is not None and int(gpt[1]) >= _FIRST_BOUND_GPT
 
 
+def hides_thinking(model: str) -> Literal["always", "asked", "never"]:
+    """Return when Anthropic's API leaves the text of thinking out unless a request asks for it.
+
+    "always" since Claude 5, which thinks unless it is told not to; "asked" for Claude 4.7 and 4.8, which think only if
+    a request says so; "never" for older ones. Source: Anthropic, "Thinking" (`display`).
+    """
+    claude = re.search(_CLAUDE, model.lower())
+    if claude is None or claude[2] is None:
+        return "never" if claude is None else "always"
+    version = (int(claude[2]), int(claude[3] or 0))
+    return "always" if version >= (5, 0) else "asked" if version >= (4, 7) else "never"
+
+
 _BINDING = ("bound to a different conversation", "block_binding", "prefix_mismatch_behavior")
 """How a server says that the prefix of a thinking block has changed, or that it does not know the option for it."""
 DROPPED = (

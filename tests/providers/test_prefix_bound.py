@@ -247,7 +247,7 @@ async def test_switching_to_another_model_and_back_keeps_what_is_valid(
     await turn(session)
     claude = session.provider
     with ModelServer(DIALECTS["openai"].script([Reply("Hello.", calls=[READ]), Reply("Yes.")])) as elsewhere:
-        session.switch(open_provider("openai/gpt-5.6", options(elsewhere.openai)))
+        session.switch(open_provider(DIALECTS["openai"].model, options(elsewhere.openai)))
         await turn(session, "you?")
     session.switch(claude)
     await turn(session, "and you?")
@@ -288,7 +288,8 @@ async def test_a_refusal_is_answered_once_and_remembered(
     assert len([note for note in notes if "reasoning" in note]) == 1, "the user is told once"
     later = model_server.requests[2:]
     if own:
-        asked = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+        binding = {"prefix_mismatch_behavior": "drop_block"}
+        asked = {"type": "adaptive", "block_binding": binding, "display": "summarized"}
         assert [each.json["thinking"] for each in later] == [asked] * len(later)
         assert all(dict(each.headers)["anthropic-beta"] == "thinking-binding-controls-2026-08-01" for each in later)
     else:

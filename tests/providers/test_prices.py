@@ -116,3 +116,36 @@ async def test_an_hour_in_the_cache_is_told_apart_on_anthropics_wire(model_serve
     await provider.close()
     last = [chunk for chunk in seen if isinstance(chunk, UsageChunk)][-1]
     assert last.usage == Usage(total_input=100, cache_read=60, cache_write=30, cache_write_hour=10, output=2)
+
+
+@pytest.mark.parametrize(
+    ("reported", "dollars"),
+    [
+        ({"cost": 0.0123}, 0.0123),
+        ({"cost": 0}, 0.0),
+        # the user's own key at the vendor: OpenRouter's fee, and what the vendor takes
+        ({"cost": 0.95, "is_byok": True, "cost_details": {"upstream_inference_cost": 19}}, 19.95),
+        ({"cost": 0.95, "is_byok": False, "cost_details": {"upstream_inference_cost": 19}}, 0.95),
+        ({}, None),
+        ({"cost": None}, None),
+        ({"cost": "0.5"}, None),
+        ({"cost": -1}, None),
+        ({"cost": True}, None),
+        ({"cost": 0.95, "is_byok": True}, None),
+    ],
+)
+@pytest.mark.parametrize("model", ["openrouter/auto", "groq/x/y"])
+async def test_what_openrouter_says_it_charged_is_the_cost(
+    model: str, reported: dict[str, Any], dollars: float | None, model_server: ModelServer
+):
+    """Of nobody else: what others call so may be in another unit."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 7, **reported}
+    events = [{"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}]}, {"choices": [], "usage": usage}]
+    raw = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+    model_server.script = [Body(raw.encode(), "text/event-stream")]
+    provider = open_provider(model, ProviderOptions(model_server.openai, "k"))
+    seen = [chunk async for chunk in provider.stream(Request("", [{"role": "user", "content": "go"}]))]
+    await provider.close()
+    last = [chunk for chunk in seen if isinstance(chunk, UsageChunk)][-1]
+    assert (last.usage.total_input, last.usage.output) == (100, 7)
+    assert facts_of(model, local=False).cost(last.usage) == (dollars if "openrouter" in model else None)
