@@ -289,6 +289,8 @@ def test_facts_are_those_of_the_map_for_every_model_in_it():
     assert len(entries) > 1_000
     for name in [*list(entries)[::41], *SHORT_NAMES.values()]:
         name = name if name in entries else name.partition("/")[2]
+        if name not in entries:
+            continue  # newer than the map: tests/providers/test_family.py
         entry, facts = entries[name], model_facts(name)
         assert facts.known
         priced = entry.get("input_cost_per_token") and entry.get("output_cost_per_token")
