@@ -20,11 +20,11 @@ from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver
 from codelet.export.store_target import is_url, open_place, open_target
-from codelet.export.stores.redis import RedisLease
-from codelet.export.stores.redis_address import parse_address
-from codelet.export.stores.redis_scripts import fence_key, lock_key, session_key
 from codelet.export.stores.store import Store
 from codelet.frontends.commands.sessions import add_arguments, run_sessions
+from codelet.redis_store.address import parse_address
+from codelet.redis_store.redis import RedisLease
+from codelet.redis_store.scripts import fence_key, lock_key, session_key
 from tests.export import material
 from tests.export.redis_server import RedisServer
 from tests.support.program import ROOT
@@ -372,3 +372,18 @@ def test_nobody_there_is_one_line() -> None:
     with pytest.raises(StoreUnreachable, match="cannot be reached") as caught:
         open_place("redis://127.0.0.1:1/0").entries()
     assert "\n" not in str(caught.value)
+
+
+def test_no_module_imports_the_store_by_name_and_paths_do_not_load_it() -> None:
+    script = (
+        "import sys\n"
+        "from codelet.export.store_target import open_target\n"
+        "import codelet.export.live, codelet.export.periodic, codelet.frontends.exporting\n"
+        "import codelet.frontends.commands.sessions\n"
+        "open_target('work.json')\n"
+        "before = [name for name in sys.modules if name.startswith(('codelet.redis_store', 'redis'))]\n"
+        "store = open_target('redis://localhost/work').store\n"
+        "print(before, type(store).__module__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[] codelet.redis_store.redis\n"

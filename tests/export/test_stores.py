@@ -148,7 +148,7 @@ def _overwrite(store: Store, snapshot: Document) -> None:
     if "redis" in store.shown(""):
         import redis
 
-        from codelet.export.stores import redis_scripts
+        from codelet.redis_store import scripts as redis_scripts
 
         with redis.Redis.from_url(store.shown("")) as client:
             client.hset(redis_scripts.session_key(NAME), mapping={"document": data, "revision": "theirs"})

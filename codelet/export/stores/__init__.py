@@ -1,1 +1,1 @@
-"""Where exports are kept: files in a folder, or a Redis database, behind one protocol (`store.Store`)."""
+"""Where exports are kept, behind one protocol (`store.Store`): files in a folder here, `redis_store` by its address."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from codelet.record import Record
@@ -82,6 +82,10 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove one export. Raises SessionHeld if it is in use."""
+
+
+Opener = Callable[[str], tuple[Store, str]]
+"""Returns the store at an address and the name in it, or "". Raises ExportError. Connects to nothing yet."""
 
 
 def this_process() -> str:

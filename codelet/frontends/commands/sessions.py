@@ -230,7 +230,7 @@ def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[Store
     """The entries to remove: those that meet both conditions, if two are given."""
     import time
 
-    from codelet.export.stores.redis_address import seconds
+    from codelet.export.store_target import seconds
 
     old = entries[options.keep :] if options.keep is not None else entries
     if options.older_than is not None:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 
 from codelet.errors import ExportError
+from codelet.export.store_target import seconds
 from codelet.record import Record
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
@@ -83,11 +83,3 @@ def _path(path: str) -> tuple[int, str]:
     if pieces or (name and not _NAME.fullmatch(name)):
         raise ExportError("the session's name in a Redis address is made of letters, digits, '.', '_' and '-'")
     return database, name
-
-
-def seconds(text: str) -> float:
-    """A length of time such as `90s`, `12h` or `30d`; a bare number counts seconds. Raises ExportError."""
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", text)
-    if found is None:
-        raise ExportError(f"{text[:32]!r} is not a time: write 90s, 30m, 12h or 30d")
-    return float(found[1]) * _UNITS.get(found[2], 1)

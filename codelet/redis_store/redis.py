@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ExportError, SaveConflict, SessionHeld, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
-from codelet.export.stores import redis_scripts as scripts
-from codelet.export.stores.redis_address import Address, parse_address
 from codelet.export.stores.store import Lease, Stored, StoredExport, this_process
+from codelet.redis_store import scripts
+from codelet.redis_store.address import Address, parse_address
 
 if TYPE_CHECKING:
     from redis import Redis
