@@ -189,7 +189,7 @@ def planning() -> Extension:
     return found
 
 
-async def test_nothing_is_changed_before_the_plan_is_approved(open_session: Open) -> None:
+async def test_nothing_is_changed_before_the_plan_is_approved(open_session: Open, tmp_path: Path) -> None:
     asked: list[Question] = []
     answers = [Yes(False, "smaller steps"), Yes(True)]
 
@@ -197,8 +197,7 @@ async def test_nothing_is_changed_before_the_plan_is_approved(open_session: Open
         asked.append(question)
         return answers.pop(0)
 
-    session, provider = open_session(planning(), tools=None, ask=ask)
-    session.approvals.policy = Policy(session.workspace, "auto-edit")
+    session, provider = open_session(planning(), tools=None, ask=ask, policy=Policy(tmp_path, "auto-edit"))
     write = ("write", {"path": "a.txt", "content": "a"})
     provider.answers.extend(
         [
@@ -231,9 +230,8 @@ async def test_the_user_approves_by_the_command(open_session: Open) -> None:
     assert [each.status for each in results(await turn(session))] == ["done"]
 
 
-async def test_where_nobody_can_approve_it_the_answer_ends_with_the_plan(open_session: Open) -> None:
-    session, provider = open_session(planning(), tools=None)
-    session.approvals.policy = Policy(session.workspace)
+async def test_where_nobody_can_approve_it_the_answer_ends_with_the_plan(open_session: Open, tmp_path: Path) -> None:
+    session, provider = open_session(planning(), tools=None, policy=Policy(tmp_path))
     provider.answers.extend([Answer("", [("plan", {"plan": PLAN})]), Answer("That is it.")])
     seen = [event async for event in turn_of(session, "go")]
     said = "".join(event.delta for event in seen if isinstance(event, events.Text))
