@@ -15,7 +15,7 @@ from codelet.context import Attached, CompactionOptions, Piped
 from codelet.errors import CodeletError, UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension, OpenedWith, end_extension
-from codelet.extensions.manifest import turned_on
+from codelet.extensions.manifest import OPTIONAL_TOOLS, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -129,7 +129,7 @@ async def session_from(
         system = _system_prompt(settings, required)
         providers = [provider, *standing_by]
         session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
-        _check_rules(session, settings)
+        _check_rules(session, settings, knows_all=all(type(each).offered is Extension.offered for each in extensions))
         session.upkeep.required = required
         if resumed is not None:
             from codelet.export.recorder import restore
@@ -141,18 +141,27 @@ async def session_from(
     return session, resumed
 
 
-def _check_rules(session: Session, settings: Settings) -> None:
-    """Raise UsageError for a rule with a path or a command for a tool that has neither: it could never match.
+def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> None:
+    """Raise UsageError for a rule that could never match.
 
-    Of a tool that is not there yet nothing is known, so that its rules are taken as they are.
+    That is one with a path or a command for a tool that has neither, and one for a tool that no session has. With
+    `knows_all` all tools that may come later are known, besides those of servers (`SERVER__TOOL`).
     """
     if not (settings.allow or settings.ask or settings.deny):
         return
     from codelet.safety.rules import parse_rule
+    from codelet.system.text.spelling import nearest
+    from codelet.tools import all_tools
+    from codelet.tools.call_forms import OTHER_TOOLS
 
+    known = {tool.name for tool in (*session.tools, *all_tools())} | OPTIONAL_TOOLS
     without = {tool.name for tool in session.tools if tool.touches in (None, in_memory)}
     for text in (*settings.allow, *settings.ask, *settings.deny):
         rule = parse_rule(text)
+        if knows_all and rule.tool not in known and "__" not in rule.tool:
+            near = OTHER_TOOLS.get(rule.tool) or nearest(rule.tool, sorted(known))
+            meant = f"did you mean {near!r}?" if near else f"the tools are {', '.join(sorted(known))}"
+            raise UsageError(f"bad rule {text!r}: there is no tool {rule.tool!r}; {meant}")
         if rule.body is not None and rule.tool in without:
             raise UsageError(f"bad rule {text!r}: {rule.tool} has no path and no command; write {rule.tool!r}")
 

@@ -165,6 +165,9 @@ ROWS = (
 )
 """In the order of their guards, tools, reminders and commands."""
 
+OPTIONAL_TOOLS = frozenset(("plan", "recall", "remember", "search_sessions"))
+"""The tools of codelet's own extensions, each of which some sessions have."""
+
 
 def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) -> tuple[list[Listed], list[Listed]]:
     """Return the extensions that every session has: those at the place `first`, and those at the place `last`.

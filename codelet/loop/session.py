@@ -127,8 +127,8 @@ class Session:
 
     def _attach(self, attached: list[Extension]) -> None:
         for each in self.extensions:
+            attached.append(each)  # one whose `attach` raises is closed too
             each.attach(self)
-            attached.append(each)
 
     def _upkeep(self, system: str, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -463,7 +463,12 @@ async def test_what_was_attached_is_closed_if_opening_fails(options: dict[str, A
 
         def attach(self, session: Any) -> None:
             if how == "attach":
+                done.append("attached broken")
                 raise ZeroDivisionError
+
+        async def close(self) -> None:
+            if "attached broken" in done:
+                done.append("closed broken")
 
     export = tmp_path / "e.json"
     more: dict[str, Any] = {}
@@ -476,7 +481,42 @@ async def test_what_was_attached_is_closed_if_opening_fails(options: dict[str, A
             pass
     ends = [each for each in done if each.startswith("closed")]
     assert sorted(ends) == [each.replace("attached", "closed") for each in done if each.startswith("attached")]
-    assert len(ends) == (2 if how == "attach" else 3)
+    assert len(ends) == 3
+
+
+@pytest.mark.parametrize("which", ["allow", "ask_rules", "deny"])
+@pytest.mark.parametrize(
+    ("rule", "named"),
+    [
+        ("raed(*.py)", "'read'"),
+        ("bsah(git *)", "'bash'"),
+        ("shell", "'bash'"),
+        ("nosuchtool", "bash, edit"),
+        ("recal", "'recall'"),
+    ],
+)
+async def test_a_rule_for_an_unknown_tool_is_wrong(options: dict[str, Any], which: str, rule: str, named: str):
+    with pytest.raises(UsageError, match=named):
+        async with open_session(**options, **{which: [rule]}):
+            pass
+
+
+@pytest.mark.parametrize("rule", ["mcp__x__y", "remember", "search_sessions", "plan", "recall", "bash(ls *)"])
+async def test_a_rule_for_a_tool_that_may_come_later_is_right(options: dict[str, Any], rule: str):
+    async with open_session(**options, tools=["read"], deny=[rule]):
+        pass
+
+
+async def test_of_the_tools_that_an_extension_may_bring_later_nothing_is_known(options: dict[str, Any]):
+    class Later(Extension):
+        def offered(self) -> Sequence[Tool]:
+            return ()
+
+    async with open_session(**options, extensions=[Later()], deny=["deploy"]):
+        pass
+    with pytest.raises(UsageError):
+        async with open_session(**options, extensions=[Extension()], deny=["deploy"]):
+            pass
 
 
 @pytest.mark.parametrize("which", ["allow", "ask_rules", "deny"])
