@@ -111,6 +111,23 @@ def test_the_prompt_needs_nothing_that_draws_turns(tmp_path: Path):
     assert {"rich.console", "rich.text", "markdown_it", "pygments"}.isdisjoint(loaded)
 
 
+def test_looking_for_a_projects_profiles_reads_no_yaml(tmp_path: Path):
+    """The REPL looks for them at each start, to ask whether to trust the project."""
+    code = """
+import sys
+from codelet.frontends.trust import trusted
+from codelet.settings import Settings
+settings = Settings()
+assert trusted(settings, lambda: settings) is settings
+print(*sys.modules, sep="\\n")
+"""
+    done = run("-c", code, cwd=tmp_path, home=tmp_path, command=(sys.executable,))
+    assert done.exit == 0, done.err
+    loaded = done.out.split()
+    assert "codelet.extensions.profiles.find" in loaded
+    assert "yaml" not in loaded
+
+
 @pytest.mark.parametrize("flag", ["--version", "--help"])
 def test_version_and_help_load_next_to_nothing(tmp_path: Path, flag: str):
     command = (sys.executable, "-X", "importtime", "-m", "codelet")

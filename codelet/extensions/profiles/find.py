@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from codelet.errors import UsageError
-from codelet.extensions.profiles.nodes import ProfileFault
-from codelet.extensions.profiles.profile import Profile
-from codelet.extensions.profiles.profile_file import read_markdown, read_yaml
+from codelet.extensions.profiles.profile import Profile, ProfileFault
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.tools import all_tools
@@ -109,6 +107,8 @@ class ProfilePlaces(Record, kw_only=True):
 
     def _read(self, name: str, found: list[str], place: Path | None) -> Profile:
         """Read one profile. Raises UsageError with the place."""
+        from codelet.extensions.profiles.profile_file import read_markdown, read_yaml  # imports yaml
+
         own = frozenset(tool.name for tool in all_tools())
         if place is None:
             text = files(__package__).joinpath("shipped", found[0]).read_text(encoding="utf-8")

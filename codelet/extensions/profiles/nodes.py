@@ -6,20 +6,13 @@ from typing import Any
 
 import yaml
 
+from codelet.extensions.profiles.profile import ProfileFault
 from codelet.record import Record
 from codelet.system.text import one_line
 
 _MOST_DEPTH = 6
 _MOST_NODES = 2_000
 _TAG = "tag:yaml.org,2002:"
-
-
-class ProfileFault(Exception):
-    """What is wrong in a file, and in which line of it."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(problem)
-        self.line = line
 
 
 class Node(Record):

@@ -28,6 +28,14 @@ _HIGHEST: dict[Risk, Tier] = {"low": "write", "medium": "execute", "high": "crit
 _ANSWERS: dict[Verbosity, str] = {"quiet": _QUIET, "normal": "", "verbose": _VERBOSE}
 
 
+class ProfileFault(Exception):
+    """What is wrong in a file, and in which line of it."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
 class Profile(Record, kw_only=True):
     """What a profile says. `allowed_tools` None is all of them, `max_iterations` None no limit of its own.
 

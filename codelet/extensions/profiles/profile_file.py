@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codelet.extensions.profiles.nodes import Node, ProfileFault, read_nodes
-from codelet.extensions.profiles.profile import AUTONOMY, RISKS, VERBOSITIES, Profile
+from codelet.extensions.profiles.nodes import Node, read_nodes
+from codelet.extensions.profiles.profile import AUTONOMY, RISKS, VERBOSITIES, Profile, ProfileFault
 from codelet.providers.protocol import EFFORTS
 from codelet.system.text import clean, one_line
 
