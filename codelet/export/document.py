@@ -24,6 +24,7 @@ from typing import (
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from codelet.call_record import CallStatus, PathEffect
 from codelet.providers.protocol import Effort
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ _TEXT = 64 * 1024 * 1024
 
 CountForm = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
 AmountForm = Annotated[float, Meta(ge=0, le=MOST_COUNTED)]
+ExitForm = Annotated[int, Meta(ge=-MOST_COUNTED, le=MOST_COUNTED)]
 TimeForm = Annotated[float, Meta(ge=0, le=10**12)]
 TextForm = Annotated[str, Meta(max_length=_TEXT)]
 PlaceForm = Annotated[str, Meta(max_length=65_536)]
@@ -191,7 +193,7 @@ class TaskState(TypedDict):
     created_at: TimeForm
     updated_at: TimeForm
     command: NotRequired[TextForm]
-    exit_code: NotRequired[Annotated[int, Meta(ge=-MOST_COUNTED, le=MOST_COUNTED)] | None]
+    exit_code: NotRequired[ExitForm | None]
     output: NotRequired[TextForm]
 
 
@@ -294,6 +296,41 @@ class Interruption(TypedDict):
     messages: MessagesForm | None
 
 
+class FileEntry(TypedDict):
+    """What a call did to one path, which is relative to the workspace if it lies inside."""
+
+    effect: PathEffect
+    path: TextForm
+    lines: NotRequired[CountForm]
+    bytes: NotRequired[CountForm]
+
+
+class EndEntry(TypedDict):
+    """How a command ended: its exit code, negative for a signal, null if it was ended for its time limit.
+
+    `pipeline` has the exit codes of the parts of its last pipeline, null if they are not known.
+    """
+
+    code: ExitForm | None
+    pipeline: Annotated[list[ExitForm], Meta(max_length=MOST_ITEMS)] | None
+
+
+class CallEntry(TypedDict):
+    """What one call did, as it was recorded; also of calls that are no longer in the list."""
+
+    id: TextForm
+    turn: CountForm
+    tool: TextForm
+    title: TextForm
+    status: CallStatus
+    changes: bool
+    seconds: AmountForm
+    files: NotRequired[Annotated[list[FileEntry], Meta(max_length=MOST_ITEMS)]]
+    commands: NotRequired[Annotated[list[TextForm], Meta(max_length=MOST_ITEMS)]]
+    confined: NotRequired[Literal["read-only", "workspace"]]
+    ended: NotRequired[EndEntry]
+
+
 class StepMark(TypedDict):
     """One model request on the timeline, in tokens; `budget` is what `context` is measured against."""
 
@@ -387,6 +424,7 @@ class Document(Struct, kw_only=True, frozen=True):
     reminders_on: KindsOnForm | UnsetType = UNSET
     touched_folders: FoldersForm = ()
     thinking_dropped: DroppedForm | UnsetType = UNSET
+    calls: Annotated[Sequence[CallEntry], Meta(max_length=MOST_ITEMS)] | UnsetType = UNSET
     archive: Annotated[Sequence[ArchiveEntry], Meta(max_length=MOST_ITEMS)] | None = None
     messages: MessagesForm
     unknown: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -20,7 +20,7 @@ from codelet.export.redaction import Mask, Pauses, redacted
 from codelet.record import Record
 from codelet.system.text import valid_unicode
 
-_BY_LINE = frozenset({"messages", "archive", "timeline", "recent_history", "segments"})
+_BY_LINE = frozenset({"messages", "archive", "calls", "timeline", "recent_history", "segments"})
 _FROM_A_SERVER = ("reasoning_details", "thinking_blocks", "blocks", "extra")
 """Fields of a message and of a call that hold what a server sent, in any form."""
 _AT_ONCE = 128 * 1024

@@ -18,6 +18,7 @@ from codelet import events
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
 from codelet.conversation import Conversation
+from codelet.export.call_entries import CallEntries, record_of
 from codelet.export.document import (
     MOST_COUNTED,
     NAME_LENGTH,
@@ -69,6 +70,7 @@ class Recorder:
         self._rewrites = -1
         self._summarized: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
+        self._calls = CallEntries()
         self._keys = ExtensionKeys(self._carried.unknown)
 
     def see(self, event: events.Event) -> bool:
@@ -118,6 +120,7 @@ class Recorder:
             "reminders_on": _kinds(reminders.switched_on) or UNSET,
             "touched_folders": tuple(session.touched.names)[-_MOST_FOLDERS:],
             "thinking_dropped": session.provider.drops_thinking or UNSET,
+            "calls": self._calls.of(session.conversation.calls) or UNSET,
         }
         if (report := session.compactor.report) is not None:
             parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
@@ -189,7 +192,8 @@ def restore(session: Session, document: Document) -> None:
     switches, what it used, and where it was stopped. Nothing else.
     """
     usage, stopped = document.token_usage, document.interruption
-    session.adopt(document.messages, stopped["messages"] if stopped is not None else None)
+    calls = [record_of(entry) for entry in document.calls or ()]
+    session.adopt(document.messages, stopped["messages"] if stopped is not None else None, calls)
     session.compactor.pins = tuple(document.pins)
     session.reminders.switch(off=document.reminders_off or (), on=document.reminders_on or ())
     session.touched.restore(document.touched_folders)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
+from msgspec import UNSET
 
+from codelet.call_record import CallRecord, CallStatus, CommandEnd, FileFact, PathEffect
+from codelet.export.call_entries import call_entry
 from codelet.export.document import Document
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 
@@ -67,6 +70,13 @@ def whole() -> Document:
         ),
         recent_history=({"timestamp": 1767225100, "role": "user", "content": "Run the tests", "token_count": 12},),
         archive=({"id": "r1", "turn": 0, "message": user("an old request")},),
+        calls=(
+            {"id": "call-1", "turn": 1, "tool": "edit", "title": "a.py", "status": "done", "changes": True,
+             "seconds": 0.25, "files": [{"effect": "changed", "path": "a.py", "lines": 3, "bytes": 40}]},
+            {"id": "call-2", "turn": 2, "tool": "bash", "title": "false | true", "status": "done", "changes": False,
+             "seconds": 1.5, "commands": ["false | true"], "confined": "read-only",
+             "ended": {"code": 0, "pipeline": [1, 0]}},
+        ),
         reminders_off=("environment",),
         reminders_on=("plan",),
         touched_folders=("src", "src/parser"),
@@ -126,6 +136,28 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+def call_records() -> st.SearchStrategy[CallRecord]:
+    """Records of every kind."""
+    exits = st.integers(-64, 255)
+    ended = st.builds(CommandEnd, code=st.none() | exits, pipeline=st.none() | st.lists(exits).map(tuple))
+    known = st.none() | _COUNT
+    facts = st.builds(FileFact, st.sampled_from(get_args(PathEffect)), _TEXT, known, known)
+    return st.builds(
+        CallRecord,
+        id=_TEXT,
+        tool=_TEXT,
+        title=_TEXT,
+        status=st.sampled_from(get_args(CallStatus)),
+        turn=_COUNT,
+        changes=st.booleans(),
+        files=st.lists(facts, max_size=2).map(tuple),
+        commands=st.lists(_TEXT, max_size=2).map(tuple),
+        confined=st.sampled_from([None, "read-only", "workspace"]),
+        ended=st.none() | ended,
+        seconds=st.integers(0, 10**6).map(lambda number: number / 1000),
+    )
+
+
 def snapshots() -> st.SearchStrategy[Document]:
     """Snapshots of every kind."""
     tasks: st.SearchStrategy[Any] = st.fixed_dictionaries(
@@ -150,6 +182,7 @@ def snapshots() -> st.SearchStrategy[Document]:
         active_tasks=st.lists(tasks, max_size=3).map(tuple),
         pins=st.lists(_COUNT, max_size=4).map(tuple),
         system_state=st.dictionaries(_TEXT, _JSON, max_size=3),
+        calls=st.just(UNSET) | st.lists(call_records().map(call_entry), min_size=1, max_size=3).map(tuple),
         archive=st.none()
         | st.lists(st.fixed_dictionaries({"id": _TEXT, "turn": _COUNT, "message": st.builds(user, _TEXT)})).map(tuple),
     )

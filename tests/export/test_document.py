@@ -11,7 +11,9 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
+from codelet.call_record import CallRecord
 from codelet.errors import EXIT_USAGE, ExportError
+from codelet.export.call_entries import call_entry, record_of
 from codelet.export.decode import from_json
 from codelet.export.document import FILE_NAMES, Document, schema
 from codelet.export.encode import Encoder, to_json
@@ -65,6 +67,11 @@ def test_export_then_import_then_export_is_the_same_document(snapshot: Document)
     assert to_json(again, mask=None) == data
 
 
+@given(material.call_records())
+def test_a_record_of_a_call_comes_back_as_it_was(record: CallRecord) -> None:
+    assert record_of(json.loads(json.dumps(call_entry(record)))) == record
+
+
 @given(material.snapshots())
 @settings(max_examples=40, deadline=None)
 def test_what_is_written_follows_the_published_schema(snapshot: Document) -> None:
@@ -103,6 +110,7 @@ def newer(version: str = "1.1") -> dict[str, Any]:
     document["plan"]["title"] = "x"
     document["active_tasks"][0]["parent"] = None
     document["archive"][0]["reason"] = "old"
+    document["calls"][0]["cost"] = document["calls"][0]["files"][0]["mode"] = document["calls"][1]["ended"]["by"] = 1
     document["archive"][0]["message"]["sounds"] = []
     document["interruption"]["why"] = "ESC"
     for part in ("token_usage", "tool_stats", "last_known_environment"):
@@ -187,6 +195,8 @@ ROLE = "not a field"
         ("more", {"big": 10**30}, "more.big", "out of range"),
         ("messages.1.more", 10**30, "messages[1].more", "out of range"),
         ("interruption.messages.0.role", "x", "interruption.messages[0].role", "'x'"),
+        ("calls.0.status", "maybe", "calls[0].status", "'maybe'"),
+        ("calls.1.ended.code", "0", "calls[1].ended.code", "str"),
         ("archive.0.message.content", 1, "archive[0].message.content", "str"),
     ],
 )  # fmt: skip

@@ -73,6 +73,26 @@ def without_times(path: Path) -> dict[str, object]:
     return document
 
 
+async def test_the_records_of_calls_are_resumed_also_of_those_that_left_the_list(
+    provider: Provider, repo: Path, tmp_path: Path
+) -> None:
+    session = Session(provider, workspace=repo, bare=True)
+    export = await open_export(str(tmp_path / "a.json"), session)
+    for prompt in ("one", "two"):
+        await turn(session, export, prompt)
+    session.conversation.rewrite(list(session.conversation.body)[6:], "the first turn was compacted")
+    await export.close()
+    known = [record.replace(seconds=round(record.seconds, 3)) for record in session.conversation.calls]
+    assert [(record.turn, record.files[0].path) for record in known] == [(1, "app.py")] * 2 + [(2, "app.py")] * 2
+    resumed = await read_export(str(tmp_path / "a.json"))
+    again = Session(provider, workspace=repo, bare=True)
+    restore(again, resumed.snapshot)
+    assert list(again.conversation.calls) == known
+    again.rewind()
+    assert list(again.conversation.calls) == known[:2], "those of the turn that was taken back are gone"
+    await again.close()
+
+
 async def test_export_resume_export_is_the_same_document_but_for_time(
     provider: Provider, repo: Path, tmp_path: Path
 ) -> None:
