@@ -39,6 +39,9 @@ its first pieces are taken one by one.
 """
 
 
+PROXY_LOGIN = "give its user and password in the proxy variable: http://USER:PASSWORD@HOST:PORT"
+
+
 class ClosedEarly(Exception):
     """The peer closed the connection before it answered: normal for one that was kept."""
 
@@ -46,7 +49,8 @@ class ClosedEarly(Exception):
 class Connection:
     """An open connection and its protocol state. `used`: it has carried a request.
 
-    `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request.
+    `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request. `proxy` is its address
+    without a password: it may answer in the server's place.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,6 +59,7 @@ class Connection:
         self.used = False
         self._quick_reads = 0
         self.target_prefix = ""
+        self.proxy = ""
         self.extra_headers: dict[str, str] = {}
         self._opened = time.monotonic()
 
@@ -203,6 +208,7 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
     if url.scheme == "http":
         connection = await open_direct(proxy)
         connection.target_prefix = f"http://{target}"
+        connection.proxy = f"{proxy.scheme}://{_authority(proxy)}"
         connection.extra_headers = login
         return connection
     context = tls_context()
@@ -256,7 +262,8 @@ class _ProxyHead(asyncio.Protocol):
         answer, blank_line, behind = bytes(self._received).partition(b"\r\n\r\n")
         if not blank_line or answer.split(b" ", 2)[1:2] != [b"200"]:
             line = answer.split(b"\r\n", 1)[0][:200].decode("latin-1") if blank_line else "no answer"
-            raise ProviderError(f"the proxy {host} refused the connection: {line}")
+            login = f"; {PROXY_LOGIN}" if answer.split(b" ", 2)[1:2] == [b"407"] else ""
+            raise ProviderError(f"the proxy {host} refused the connection: {line}{login}")
         if behind:
             raise ProviderError(
                 f"the proxy {host} sent {len(behind)} bytes of its own into the connection that must be encrypted: "

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.connection import PROXY_LOGIN
 from codelet.system.text import valid_unicode
 from codelet.system.text.secret_shapes import SHORTEST_SECRET
 
@@ -142,6 +143,7 @@ def http_failure(
     key_name: str,
     key: str | None = None,
     other_base: str | None = None,
+    proxy: str = "",
 ) -> ProviderError:
     """The error for an answer with that status. `key_name` is the variable that holds the key, or should.
 
@@ -149,6 +151,10 @@ def http_failure(
     have been meant where nothing is found at this one.
     """
     detail = error_detail(without_key(body, key))
+    if proxy and not _is_of_server(status, headers, body):
+        if status == 404 and other_base:
+            detail = f"(is it {other_base}?) {detail}"
+        return _proxy_failure(status, headers, detail, place=place, proxy=proxy)
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
     delay = _delay_in(body)
@@ -167,6 +173,39 @@ def http_failure(
         overflow=overflow,
         window=window_said(body) if overflow else None,
         prompt_size=prompt_size_said(body) if overflow else None,
+    )
+
+
+def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
+    """Return whether an answer through a proxy is the server's own: an error as JSON, without a proxy's headers.
+
+    A 413 counts as the server's in any form: the prompt has to be shorter.
+    """
+    if status == 413:
+        return True
+    if status == 407 or any(name.startswith("proxy-") for name in headers):
+        return False
+    try:
+        found: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    found = found[0] if isinstance(found, list) and found else found
+    return isinstance(found, dict) and any(found.get(name) for name in ("error", "message", "detail"))
+
+
+def _proxy_failure(status: int, headers: dict[str, str], detail: str, *, place: str, proxy: str) -> ProviderError:
+    """The error for an answer that is the proxy's, or may be."""
+    if status == 407:
+        headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
+    elif any(name.startswith("proxy-") for name in headers):
+        headline = f"the proxy {proxy} answered with status {status}"
+    else:
+        headline = f"{place}, through the proxy {proxy}, answered with status {status}; check the proxy variables"
+    return ProviderError(
+        f"{headline}: {detail or 'no details'}",
+        status=status,
+        retryable=_asks_again(headers, is_passing(status)),
+        retry_after=retry_after(headers),
     )
 
 

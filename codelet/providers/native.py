@@ -236,9 +236,11 @@ class NativeProvider(ABC):
                     key_name=self._endpoint.key_name,
                     key=self._endpoint.key,
                     other_base=self._other_base,
+                    proxy=response.proxy,
                 )
             if "text/html" in response.headers.get("content-type", ""):
-                raise ProviderError(f"{self._http.place} answered with a web page; check --api-base")
+                way = f", through the proxy {response.proxy}," if response.proxy else ""
+                raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
                 async with aclosing(json_events(response.body())) as events:
                     async for chunk in self._chunks(events):

@@ -58,6 +58,7 @@ class Response:
 
     def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
         self.status = head.status_code
+        self.proxy = connection.proxy
         self.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         self._heard = False
         self._since: float | None = None

@@ -118,9 +118,50 @@ def test_a_proxy_that_wants_a_password(certificates: Certificates, tmp_path: Pat
         named = guarded.address.replace("://", "://me:open%25sesame@")
         let_in = ask(server, tmp_path, settings | {"HTTPS_PROXY": named})
     assert refused.exit == 3
-    assert "407" in refused.err
+    assert "407" in refused.err and "USER:PASSWORD@" in refused.err
     assert len(refused.complaints) == 1, refused.err
     assert (let_in.exit, let_in.out) == (0, "safe\n"), let_in.err
+
+
+def refusal(status: str, body: str, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", body]
+    return "\r\n".join(lines).encode()
+
+
+JSON_ERROR = '{"error": {"message": "invalid key"}}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (refusal("502 Bad Gateway", ""), True),
+        (refusal("403 Forbidden", "<html>blocked</html>", "Content-Type: text/html"), True),
+        (refusal("403 Forbidden", '{"blocked": true}', "Content-Type: application/json"), True),
+        (refusal("503 Unavailable", JSON_ERROR, "Proxy-Connection: close"), True),
+        (refusal("200 OK", "<html>log in</html>", "Content-Type: text/html"), True),
+        (refusal("401 Unauthorized", JSON_ERROR, "Via: 1.1 proxy"), False),
+    ],
+    ids=["empty", "page", "other-json", "header", "login-page", "server"],
+)
+def test_what_a_proxy_answers_is_not_the_servers_answer(
+    model_server: ModelServer, tmp_path: Path, answer: bytes, named: bool
+):
+    with Proxy(answers=answer) as proxy:
+        done = ask(
+            model_server, tmp_path, {"HTTP_PROXY": proxy.address.replace("//", "//me:open-sesame@")} | NO_EXCEPTIONS
+        )
+    assert done.exit == 3 and len(done.complaints) == 1, done.err
+    assert (proxy.address in done.err) is named, done.err
+    assert ("OPENAI_API_KEY" in done.err) is not named, "only the server's own answer is about the key"
+    assert "open-sesame" not in done.err
+    assert model_server.requests == []
+
+
+def test_a_proxy_of_plain_requests_that_wants_a_password(model_server: ModelServer, tmp_path: Path):
+    with Proxy(password="c2VjcmV0") as guarded:
+        refused = ask(model_server, tmp_path, {"HTTP_PROXY": guarded.address} | NO_EXCEPTIONS)
+    assert refused.exit == 3 and len(refused.complaints) == 1, refused.err
+    assert guarded.address in refused.err and "407" in refused.err and "USER:PASSWORD@" in refused.err
 
 
 @pytest.mark.parametrize(

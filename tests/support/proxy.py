@@ -17,7 +17,8 @@ class Proxy:
     With `password` set it answers 407 to whoever does not send it as Basic credentials (base64 text). `forged` are
     bytes that it sends in clear behind its consent to a tunnel, in the same write or, `apart`, in one of their own;
     then it tunnels as if nothing had been. With `tls` it is reached through TLS itself. With `to` (host:port) it brings
-    everything there, whatever was asked: a server on loopback under another name.
+    everything there, whatever was asked: a server on loopback under another name. With `answers` it sends these bytes
+    to each request, and asks no one.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Proxy:
         consent: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n",
         tls: ssl.SSLContext | None = None,
         to: str | None = None,
+        answers: bytes | None = None,
     ) -> None:
         self.targets: list[str] = []
         self.authorizations: list[str | None] = []
@@ -38,6 +40,7 @@ class Proxy:
         self._consent = consent
         self._tls = tls
         self._to = to
+        self._answers = answers
         self._writers: list[asyncio.StreamWriter] = []
 
     @property
@@ -84,6 +87,10 @@ class Proxy:
         if self._password and headers.get("proxy-authorization") != f"Basic {self._password}":
             writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n")
             writer.write(b"Proxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            return
+        if self._answers is not None:
+            writer.write(self._answers)
             await writer.drain()
             return
         host, _, port = (self._to or where).rpartition(":")
