@@ -18,7 +18,6 @@ from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import Chunk, FinishChunk, TextChunk, ToolCallChunk
 
 _EVENT_LIMIT = 16 << 20
-_SHORT_BODY = 65_536
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
@@ -76,7 +75,9 @@ async def json_events(pieces: AsyncIterator[bytes]) -> Events:
         for data in fields.flush():
             yield _event(data), True
     except _NoEventStream as other:
-        raise await _no_stream(other.first, other.rest, pieces) from None
+        whole = await _whole(other.first, other.rest, pieces)
+        for number, event in enumerate(whole, 1):
+            yield event, number == len(whole)
 
 
 def _events(fields: list[bytes]) -> tuple[list[dict[str, Any]], ProviderError | None]:
@@ -152,9 +153,13 @@ class _DataFields:
         self._data: list[bytes] = []
         self._data_size = 0
         self._begun = False
+        self._returned = False
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The data of the events that end with this piece. Raises _NoEventStream, and ProviderError."""
+        if self._returned or b"\r" in piece:  # a line may end in CR, LF, or both
+            piece, self._returned = piece.removeprefix(b"\n" if self._returned else b""), piece.endswith(b"\r")
+            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         first, *others = piece.split(b"\n")
         self._line.append(first)
         self._line_size += len(first)
@@ -164,14 +169,14 @@ class _DataFields:
             return []
         lines = [b"".join(self._line), *others[:-1]]
         self._line, self._line_size = [others[-1]], len(others[-1])
-        ended = [self._taken(line.removesuffix(b"\r"), lines[number:]) for number, line in enumerate(lines, 1)]
+        ended = [self._taken(line, lines[number:]) for number, line in enumerate(lines, 1)]
         return [data for data in ended if data is not None]
 
     def flush(self) -> list[bytes]:
         """The data of an event that nothing ended but the stream itself."""
         if self._line_size:
             line, self._line, self._line_size = b"".join(self._line), [], 0
-            self._taken(line.removesuffix(b"\r"), [])
+            self._taken(line, [])
         return [b"\n".join(self._data)] if self._data else []
 
     def _taken(self, line: bytes, rest: list[bytes]) -> bytes | None:
@@ -215,14 +220,17 @@ def _parsed(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "replace"))
 
 
-async def _no_stream(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> ProviderError:
-    """The error for an answer that is none: what the server says in it, where it is an error in JSON."""
+async def _whole(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, Any]]:
+    """The events of an answer that came whole, not as a stream. Raises ProviderError for what is none.
+
+    It says what the server says where that is an error in JSON.
+    """
     body = bytearray(first + b"\n" + rest)
     if first.startswith((b"{", b"[")):
         with suppress(ProviderError):  # one that is cut is judged by what came
             async for piece in pieces:
                 body += piece
-                if len(body) > _SHORT_BODY:
+                if len(body) > _EVENT_LIMIT:
                     break
     try:
         said = json.loads(body)
@@ -230,8 +238,13 @@ async def _no_stream(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) ->
         said = None
     said = said[0] if isinstance(said, list) and said else said
     if isinstance(said, dict) and said.get("error"):
-        return stream_failure(said["error"])
-    return ProviderError(f"the answer is no event stream, it begins with {_shown(first)}; check --api-base")
+        raise stream_failure(said["error"])
+    if isinstance(said, dict):
+        from codelet.providers.content.whole_answer import events_of
+
+        if (events := events_of(said)) is not None:
+            return events
+    raise ProviderError(f"the answer is no event stream, it begins with {_shown(first)}; check --api-base")
 
 
 def _shown(data: bytes) -> str:

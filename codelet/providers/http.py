@@ -126,6 +126,8 @@ class HttpClient:
                     from codelet.providers.failure import unreachable
 
                     message = f"{self.place} closed the connection without an answer"
+                    if not self._local or self._url.scheme == "https":
+                        message += _SILENT[self._url.scheme]
                     raise unreachable(message, local=self._local) from None
             except BaseException:
                 connection.close()
@@ -198,8 +200,8 @@ class HttpClient:
             late = f"{self._way(proxy)} did not accept a connection in time"
             return unreachable(late, local=self._local)
         if isinstance(error, ssl.SSLCertVerificationError):
-            reason = f"{error.verify_message}; is SSL_CERT_FILE needed?"
-            return ProviderError(f"TLS with {self.place} failed: {reason}")
+            check = _CERTIFICATE_CHECKS.get(error.verify_code, "is SSL_CERT_FILE needed?")
+            return ProviderError(f"TLS with {self.place} failed: {error.verify_message}; {check}")
         if isinstance(error, ssl.SSLError):
             reason = f"{error.reason or error}; does it speak https?"
             broken = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
@@ -212,6 +214,22 @@ class HttpClient:
 
     def _way(self, proxy: SplitResult | None) -> str:
         return f"the proxy {proxy.hostname}:{port_of(proxy)} on the way to {self.place}" if proxy else self.place
+
+
+_CERTIFICATE_CHECKS = {
+    9: "check the clock of this machine",
+    10: "its operator has to renew it, unless the clock of this machine is wrong",
+    62: "check --api-base",
+    64: "check --api-base",
+}
+"""What to do about a certificate, by OpenSSL's number for what is wrong with it; a missing authority for all others."""
+
+
+_SILENT = {
+    "http": "; if it speaks https, begin --api-base with https://",
+    "https": "; a server that wants a client certificate does so, and codelet has none",
+}
+"""What a server may want that closes a new connection, by the scheme it was asked in."""
 
 
 def _close_opened(opening: asyncio.Task[Connection]) -> None:

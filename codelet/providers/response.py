@@ -19,6 +19,7 @@ from codelet.providers.protocol import Deadlines
 _TURN = 0.005
 """Seconds of reading without a pause after which signals and other tasks have their turn."""
 _TRAILER_WAIT = 0.3
+_TLS_ALERT = b"\x15\x03"
 
 
 async def read_head(connection: Connection, first_until: float, deadlines: Deadlines) -> h11.Response:
@@ -76,8 +77,16 @@ class Response:
         self._heard, self._since, self._begun = False, None, True
         self._first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
 
-    async def body(self) -> AsyncIterator[bytes]:
+    def body(self) -> AsyncIterator[bytes]:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
+        encoding = self.headers.get("content-encoding", "identity")
+        if encoding == "identity":
+            return self._pieces()
+        from codelet.providers.content.whole_answer import unpacked  # nobody asks for it
+
+        return unpacked(self._pieces(), encoding)
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
         time = asyncio.get_running_loop().time
         turned = time()
         event: object = h11.NEED_DATA
@@ -142,6 +151,8 @@ async def _next_event(connection: Connection, until: float, late: str) -> object
             async with asyncio.timeout_at(until):
                 while (event := _taken_apart(connection)) is h11.NEED_DATA:
                     data = await connection.read()
+                    if data[:2] == _TLS_ALERT and state.their_state is h11.SEND_RESPONSE:
+                        raise ProviderError("the server speaks https: begin --api-base with https://")
                     if not data and state.their_state is h11.SEND_RESPONSE:
                         raise ClosedEarly
                     state.receive_data(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,8 +96,44 @@ async def test_without_it_the_error_names_the_variable(safe_server: ModelServer)
 async def test_a_certificate_for_another_name_is_refused(certificates: Certificates, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
     server = RawServer(saying(event_stream(b"")), tls=certificates.server_context(), host="127.0.0.2")
-    with server, pytest.raises(ProviderError, match=r"TLS with 127\.0\.0\.2.*IP address mismatch"):
+    with server, pytest.raises(ProviderError, match=r"TLS with 127\.0\.0\.2.*IP address mismatch") as caught:
         await answer(server.base)
+    assert "--api-base" in str(caught.value)
+    assert "SSL_CERT_FILE" not in str(caught.value), "no authority is missing"
+
+
+async def test_an_expired_certificate_is_no_question_of_authorities(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    server = RawServer(saying(event_stream(b"")), tls=certificates.expired(tmp_path).server_context())
+    with server, pytest.raises(ProviderError, match="expired") as caught:
+        await answer(server.base)
+    assert "renew" in str(caught.value)
+    assert "SSL_CERT_FILE" not in str(caught.value)
+
+
+async def test_a_server_that_may_want_a_client_certificate_is_named_so(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
+    context = certificates.server_context()
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificates.ca)
+    server = RawServer(saying(event_stream(b"")), tls=context)
+    with server, pytest.raises(ProviderError, match="client certificate"):
+        await answer(server.base)
+
+
+async def test_http_to_a_server_that_speaks_https(certificates: Certificates):
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"\x15\x03\x01\x00\x02\x02\x46")  # an alert of TLS, as OpenSSL answers it
+        await writer.drain()
+
+    with RawServer(handle) as server, pytest.raises(ProviderError, match="https://") as caught:
+        await answer(server.base)
+    assert not caught.value.retryable
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])

@@ -16,6 +16,7 @@ from codelet.providers.litellm_request import Requests
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import Chunk, NoteChunk, ProviderOptions, Request, Retries, TextChunk
 from codelet.providers.quirks import Quirks
+from tests.providers.chunks import collect, options
 from tests.support.official import complaints
 from tests.support.pictures import png
 from tests.support.script import HttpError, Reply
@@ -205,3 +206,19 @@ async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelS
     model_server.script = [REFUSAL] * 2
     with pytest.raises(ProviderError, match=r"; name another --model$"):  # in a pipe nobody has a prompt to type at
         await answer(model_server, LIST, unseen=True)
+
+
+@pytest.mark.parametrize(
+    ("says", "requests"),
+    [
+        ("image input is not supported - hint: you may need to provide the mmproj", 1),  # llama.cpp
+        ("failed to process image", 3),  # that may pass
+    ],
+)
+async def test_a_server_without_eyes_is_not_asked_again(says: str, requests: int, model_server: ModelServer):
+    model_server.script = [HttpError(500, says)] * 3
+    provider = open_provider("openai/house-1", options(model_server.openai, attempts=3))
+    with pytest.raises(ProviderError, match=says[:20]):
+        await collect(provider, Request("s", [user("look", [PICTURE])]))
+    await provider.close()
+    assert len(model_server.requests) == requests

@@ -24,6 +24,19 @@ class Certificates:
         context.load_cert_chain(self.certificate, self.key)
         return context
 
+    def expired(self, folder: Path) -> Certificates:
+        """The same with a server certificate whose last day was yesterday."""
+        old = folder / "expired.pem"
+        request, extensions = self.ca.parent / "server.csr", self.ca.parent / "extensions"
+        words = ["openssl", "x509", "-req", "-in", str(request), "-CA", str(self.ca), "-CAkey", str(self.ca_key)]
+        words += ["-CAcreateserial", "-out", str(old), "-days", "-1", "-extfile", str(extensions)]
+        subprocess.run(words, check=True, capture_output=True)
+        return Certificates(self.ca, old, self.key)
+
+    @property
+    def ca_key(self) -> Path:
+        return self.ca.with_name("ca.key")
+
     def hashed(self, folder: Path) -> Path:
         """The new folder with the authority in it, named as OpenSSL looks for it."""
         words = ["openssl", "x509", "-noout", "-subject_hash", "-in", str(self.ca)]

@@ -122,6 +122,7 @@ class RefusedPictures:
         if (asked and takes_none) or not others:
             way = _WAY_IN_A_PIPE if request.unseen else _WAY_AT_THE_PROMPT
             error.args = (f"{error}; {way}",)
+            error.retryable = error.retryable and not takes_none  # llama.cpp says it with status 500
             return "no"
         if takes_none:
             return "all"
