@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from codelet import prompt
-from codelet.context.compaction.archive import line_matcher
 from codelet.errors import ToolError
 from codelet.extensions.tasks.background import SHOWN, BackgroundTask, KnownTask
 from codelet.system.process.output import Stream
@@ -122,6 +121,8 @@ class _LineSearch:
 
     def __init__(self, pattern: str) -> None:
         """Raises ToolError for a pattern that cannot be read."""
+        from codelet.context.compaction.archive import line_matcher  # only for a wait that has a pattern
+
         self._matcher = line_matcher(pattern)
         self._begun = ""
         self._spent = 0.0
