@@ -7,10 +7,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "CallRecord",
     "CodeletError",
     "Command",
+    "CommandEnd",
     "ExportPart",
     "Extension",
+    "FileFact",
     "Guard",
     "GuardedCall",
     "Question",
@@ -36,6 +39,7 @@ TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from codelet import events
     from codelet.api import Result, open_session, run
+    from codelet.call_record import CallRecord, CommandEnd, FileFact
     from codelet.context.compaction import compact
     from codelet.context.reminders import Source
     from codelet.errors import CodeletError, ToolError, UsageError
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "api": "Result open_session run",
+    "call_record": "CallRecord CommandEnd FileFact",
     "context.compaction": "compact",
     "errors": "CodeletError ToolError UsageError",
     "context.reminders": "Source",

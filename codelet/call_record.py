@@ -79,6 +79,9 @@ class CallLog:
     def __iter__(self) -> Iterator[CallRecord]:
         return iter(tuple(self._records))
 
+    def __reversed__(self) -> Iterator[CallRecord]:
+        return reversed(tuple(self._records))
+
     def add(self, record: CallRecord) -> None:
         """Add a record at the end."""
         self._records.append(record)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from codelet import events
 from codelet.context import CacheWatch, Compactor, Entry, ReminderLedger
-from codelet.conversation import Messages
+from codelet.conversation import Conversation, Messages
 from codelet.messages import Message
 from codelet.providers.protocol import Provider, Request
 from codelet.safety import Policy
@@ -44,6 +44,10 @@ class SessionView(Protocol):
 
     @property
     def messages(self) -> Messages: ...
+    @property
+    def conversation(self) -> Conversation:
+        """The list, and in `calls` the records of its calls: to be read, not changed."""
+
     @property
     def extensions(self) -> Sequence[object]:
         """The extensions of the session, this one included."""

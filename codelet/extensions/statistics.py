@@ -82,7 +82,6 @@ class Statistics(Extension, Guard, Source):
         self._parts = (Metrics(self), ApprovalHistory(self))
         self._clock = clock
         self._session: SessionView
-        self._in_a_row: dict[str, int] = {}
         self.by_tool: dict[str, dict[str, float]] = {}
         self.approvals: deque[dict[str, Any]] = deque(maxlen=_MOST_APPROVALS)
         self.carried: dict[str, float] = {}
@@ -107,7 +106,6 @@ class Statistics(Extension, Guard, Source):
             if isinstance(seconds, int | float):
                 self._count(call.name, "seconds", seconds)
                 self._of(call.name)["longest"] = max(self._of(call.name)["longest"], seconds)
-            self._in_a_row[call.name] = self._in_a_row.get(call.name, 0) + 1 if failed else 0
         elif kind == "verdict" and facts.get("action") == "deny":
             self._denied(call, "denied", facts.get("reason"))
         elif kind == "approval":
@@ -117,15 +115,28 @@ class Statistics(Extension, Guard, Source):
             else:
                 self._denied(call, outcome, facts.get("reason"))
 
-    async def begin(self) -> None:
-        """A new prompt may change the way: what failed before it is not held against a tool."""
-        self._in_a_row.clear()
+    def _in_a_row(self) -> dict[str, int]:
+        """Return how often each tool failed or was refused last, without another end between, in the turn in hand.
+
+        A new prompt may change the way: what failed before it is not held against a tool.
+        """
+        conversation, counts = self._session.conversation, dict[str, int]()
+        ended_well: set[str] = set()
+        for record in reversed(conversation.calls):
+            if record.turn != conversation.turn:
+                break
+            if record.status not in ("failed", "refused"):
+                ended_well.add(record.tool)
+            elif record.tool not in ended_well:
+                counts[record.tool] = counts.get(record.tool, 0) + 1
+        return counts
 
     async def text(self) -> str | None:
         """The tools that fail again and again, for the model; None where none does."""
-        failing = [(name, count) for name, count in self._in_a_row.items() if count >= FAILURES_TOLD]
         lines = []
-        for name, count in failing:
+        for name, count in sorted(self._in_a_row().items()):
+            if count < FAILURES_TOLD:
+                continue
             figures = self._of(name)
             missed = int(figures["failures"] + figures["denials"])
             all_calls = int(figures["calls"] + figures["denials"])
@@ -165,7 +176,6 @@ class Statistics(Extension, Guard, Source):
 
     def _denied(self, call: GuardedCall, outcome: str, reason: object) -> None:
         self._count(call.name, "denials", 1)
-        self._in_a_row[call.name] = self._in_a_row.get(call.name, 0) + 1
         self._remember(call, outcome, reason)
 
     def _remember(self, call: GuardedCall, outcome: str, reason: object) -> None:
