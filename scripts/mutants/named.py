@@ -23,7 +23,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
         "context.prepare_command(command) if context.prepare_command else command",
         "command",
     ),
-    ("a command that timed out has not failed", "done.timed_out or done.exit_code != 0", "done.exit_code != 0"),
+    ("a command that timed out has an exit code", "None if done.timed_out else done.exit_code", "done.exit_code"),
     ("no lower bound for a command's time", "min(max(timeout, 0.1), _LONGEST)", "min(timeout, _LONGEST)"),
     (
         "what could not be saved is not told at the end",
