@@ -7,20 +7,50 @@ left, unless that one is long: a server that silently cuts what does not fit wou
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from codelet import events
 from codelet.errors import ProviderError
 
 if TYPE_CHECKING:
-    from codelet.loop.session import Session
+    from codelet.context import ContextLimits, ContextWindow
+    from codelet.loop.meter import Meter
     from codelet.providers.asking import ServerFacts
+    from codelet.providers.facts import ModelFacts
+    from codelet.providers.protocol import Provider
+
+
+class AskingSession(Protocol):
+    """What is used of the session whose server is asked."""
+
+    context_limits: ContextLimits
+
+    @property
+    def provider(self) -> Provider:
+        """The provider that answers now."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of its model."""
+
+    @property
+    def tools(self) -> Sequence[object]:
+        """The tools that the model has."""
+
+    @property
+    def meter(self) -> Meter:
+        """The meter, which gets what the server says."""
+
+    @property
+    def context_window(self) -> ContextWindow:
+        """The window, which is kept to that."""
 
 
 class AskedServer:
     """Asks the server of a session's model, and has the session keep to what it says."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AskingSession) -> None:
         self._session = session
         self._of: tuple[str, str] | None = None
         self._asking: asyncio.Task[ServerFacts | None] | None = None
