@@ -130,7 +130,8 @@ VENDORS = (
         "ZAI_API_KEY",
         base_names=("ZAI_API_BASE",),
         model="glm-5.3",
-        quirks=Quirks(effort_field="thinking"),
+        # Without `tool_stream` it holds a call's arguments back until they are whole, in silence.
+        quirks=Quirks(effort_field="thinking", keeps_thinking=True),
     ),
     # Over Chat Completions its models mix what they think into the text.
     _hosted(

@@ -65,7 +65,7 @@ class Quirks(Record):
     the `reasoning_effort` of requests with tools; "never" once a server has refused it. `effort_field`: where the
     effort goes that a user asks for; with "thinking" only that none is wanted goes there. `structured`: whether
     requests hold the schema of the final answer, or only those without tools. `cache_marks`: only what a request marks
-    with `cache_control` is cached.
+    with `cache_control` is cached. `keeps_thinking`: earlier reasoning is used only where a request says to keep it.
     """
 
     alternating: bool = False
@@ -80,6 +80,7 @@ class Quirks(Record):
     effort_field: EffortField = "reasoning_effort"
     structured: Structured = "alone"
     cache_marks: bool = False
+    keeps_thinking: bool = False
 
     def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
         """The fields that end the body of a Chat Completions request."""
@@ -88,6 +89,11 @@ class Quirks(Record):
             options["stream_options"] = {"include_usage": True}
         if max_output is not None:
             options[self.max_output_option] = max_output
+        if self.keeps_thinking:
+            options |= {
+                "thinking": {"type": "enabled", "clear_thinking": False},
+                **({"tool_stream": True} if tools else {}),
+            }
         if (effort := self.reasoning_effort(tools=tools)) is not None:
             options["reasoning_effort"] = effort
         return options

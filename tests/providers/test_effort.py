@@ -55,6 +55,8 @@ def nearest(name: str, level: str, word: str) -> list[str]:
 
 
 SUMMARY = {"summary": "auto"}
+KEPT = {"type": "enabled", "clear_thinking": False}
+"""What Z.ai is asked in each request, so that it does not clear the reasoning that goes back."""
 ON_THE_WIRE: list[tuple[str, Effort, dict[str, Any], list[str]]] = [
     ("openai/responses/gpt-5.6", "high", {"reasoning": {**SUMMARY, "effort": "high"}}, []),
     ("openai/responses/gpt-5.6", "none", {"reasoning": {**SUMMARY, "effort": "none"}}, []),
@@ -84,8 +86,9 @@ ON_THE_WIRE: list[tuple[str, Effort, dict[str, Any], list[str]]] = [
     ),
     ("dashscope/qwen3.8-max", "max", {"reasoning_effort": "xhigh"}, nearest("qwen3.8-max", "max", "xhigh")),
     ("dashscope/qwen3.8-max", "none", {"reasoning_effort": "none"}, []),
-    ("zai/glm-5.3", "none", {"reasoning_effort": "low"}, nearest("glm-5.3", "none", "low")),
-    ("zai/glm-5.3", "xhigh", {"reasoning_effort": "max"}, nearest("glm-5.3", "xhigh", "max")),
+    ("zai/glm-5.3", "none", {"reasoning_effort": "low", "thinking": KEPT}, nearest("glm-5.3", "none", "low")),
+    ("zai/glm-5.3", "xhigh", {"reasoning_effort": "max", "thinking": KEPT}, nearest("glm-5.3", "xhigh", "max")),
+    ("zai/glm-5.1", "none", {"thinking": {"type": "disabled"}}, []),
     ("openai/responses/gpt-4.1", "low", {}, ["gpt-4.1 takes no effort: 'low' is not sent"]),
     ("openai/gpt-5", "minimal", {"reasoning_effort": "minimal"}, []),
     ("openai/gpt-5", "none", {"reasoning_effort": "minimal"}, nearest("gpt-5", "none", "minimal")),
@@ -146,7 +149,11 @@ def test_of_two_that_are_as_near_the_higher_is_taken_and_no_thinking_stands_for_
 async def test_nothing_is_said_where_nobody_asked(model: str, model_server: ModelServer):
     """Neither does the effort change a byte of anything before it."""
     said, told = await asked(model_server, model, None)
-    assert (said, told) == ({"reasoning": SUMMARY} if model_facts(model).reasons and "responses" in model else {}, [])
+    kept = {"thinking": KEPT} if model.startswith("zai/") else {}
+    assert (said, told) == (
+        {"reasoning": SUMMARY} if model_facts(model).reasons and "responses" in model else kept,
+        [],
+    )
     plain = model_server.requests[0].json
     await asked(model_server, model, "high")
     with_effort = model_server.requests[2].json

@@ -365,3 +365,12 @@ async def test_a_usage_of_an_odd_shape_loses_no_answer(usage: Any, counted: Usag
     chunks = await chunks_of({**delta("stop", content="x"), "usage": usage})
     assert TextChunk("x") in chunks
     assert [chunk.usage for chunk in chunks if isinstance(chunk, UsageChunk)] == [counted]
+
+
+def test_zai_is_asked_to_keep_reasoning_and_to_send_calls_in_pieces():
+    wire = provider("zai/glm-5.3", "https://api.z.ai/api/paas/v4")
+    body = json.loads(wire.body(Request("s", [user("look")], tools=TOOLS)))
+    assert (body["thinking"], body["tool_stream"]) == ({"type": "enabled", "clear_thinking": False}, True)
+    assert "tool_stream" not in json.loads(wire.body(Request("s", [user("look")])))
+    others = json.loads(provider("groq/x/y", "https://api.groq.com/openai/v1").body(Request("s", [user("look")])))
+    assert not {"thinking", "tool_stream"} & others.keys()
