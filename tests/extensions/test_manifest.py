@@ -9,8 +9,9 @@ import pytest
 
 from codelet.extensions.base import Extension, Guard, OpenedWith, extension_of
 from codelet.extensions.machine_status import Machine
-from codelet.extensions.manifest import ROWS, Listed, ManifestRow, turned_on
+from codelet.extensions.manifest import OPTIONAL_TOOLS, ROWS, Listed, ManifestRow, turned_on
 from codelet.extensions.plans import Plans
+from codelet.extensions.profiles.profile import MEMORY_TOOLS
 from codelet.extensions.tasks import Tasks
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -48,6 +49,13 @@ def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) 
     assert [reminder(each) for each in place.reminders] == [reminder(each) for each in made.reminders]
     assert [part.key for part in place.parts] == [part.key for part in made.parts]
     assert [guard.beside for guard in place.guards] == [guard.beside for guard in made.guards]
+
+
+async def test_lists_of_their_tools_are_whole(open_session: Open) -> None:
+    given = OpenedWith(settings=Settings(), search=lambda words, most: [])
+    session, _ = open_session(*turned_on(given), tools=None)
+    found = {tool.name for each in session.extensions if isinstance(each, Listed) for tool in each.wake().tools}
+    assert found == OPTIONAL_TOOLS == MEMORY_TOOLS
 
 
 def commands(extension: Extension) -> list[tuple[str, str, str]]:
