@@ -12,10 +12,10 @@ def header_names(names: bytes) -> tuple[bytes, bytes]:
     """The two names of `diff --git`: unless the file moved, which other headers say, they are the same one."""
     if names.startswith(b'"'):
         end = _end_of_quote(names)
-        return without_prefix(unquoted(names[:end])), without_prefix(unquoted(names[end + 1 :]))
+        return _named(unquoted(names[:end]), unquoted(names[end + 1 :]))
     if names.endswith(b'"'):
         old, _, new = names.partition(b' "')
-        return without_prefix(old), without_prefix(unquoted(b'"' + new))
+        return _named(old, unquoted(b'"' + new))
     middle = len(names) // 2
     old, new = names[:middle], names[middle + 1 :]
     if len(names) % 2 and names[middle : middle + 1] == b" ":
@@ -24,6 +24,11 @@ def header_names(names: bytes) -> tuple[bytes, bytes]:
         if old[2:] == new[2:]:
             return old[2:], new[2:]
     return b"", b""
+
+
+def _named(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """The names without their prefixes; equal names have none (`diff.noprefix`)."""
+    return (old, new) if old == new else (without_prefix(old), without_prefix(new))
 
 
 def without_prefix(name: bytes) -> bytes:

@@ -20,6 +20,8 @@ ODD_NAMES = [
     "new\nline.txt",
     "tab\there.txt",
     "ümläut.txt",
+    "b/é.py",
+    'a/q"uote.py',
     "a b/c d.txt",
     "-dash",
     "b/x",
