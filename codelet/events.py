@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+from codelet.call_record import CommandEnd
 from codelet.record import Record
 from codelet.usage import Usage
 
@@ -16,9 +17,10 @@ EndReason = Literal["done", "limit", "interrupted", "failed"]
 
 
 class Event(Record):
-    """What all events have in common: the name of their type."""
+    """What all events have in common: the name of their type. `internal` fields are in no line of stream-json."""
 
     type: ClassVar[str] = ""
+    internal: ClassVar[frozenset[str]] = frozenset()
 
 
 class TurnStart(Event):
@@ -76,9 +78,11 @@ class ToolResult(Event, kw_only=True):
 
     `counted` is what each line of `text` stands for, such as `file`, where a person is told their number. `caveat` says
     in a few words what to be careful about after a call that is done: `exit 1 | 0`, or that an encoding is a guess.
+    `ended` says how its command ended, None if it ran none or that is not known.
     """
 
     type: ClassVar[str] = "tool_result"
+    internal: ClassVar[frozenset[str]] = frozenset({"ended"})
     id: str
     name: str
     status: ResultStatus
@@ -87,6 +91,7 @@ class ToolResult(Event, kw_only=True):
     seconds: float = 0.0
     counted: str = ""
     caveat: str = ""
+    ended: CommandEnd | None = None
 
 
 class UsageReport(Event, kw_only=True):

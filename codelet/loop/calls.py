@@ -329,6 +329,7 @@ class CallRunner:
             seconds=seconds,
             counted=output.counted,
             caveat=output.caveat,
+            ended=item.ended,
         )
         self._answer(item.id, text, failed=status != "done", images=output.images)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from codelet import events
 from codelet.call_record import CallLog, CallRecord, CommandEnd, FileFact
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.frontends.printing.json_output import StreamJsonOutput
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
@@ -292,3 +294,17 @@ def test_a_log_keeps_the_newest_and_goes_back_to_a_place_in_all() -> None:
 
 def test_all_tools_are_known_to_these_tests() -> None:
     assert {each.name for each in all_tools()} == {"read", "write", "edit", "bash", "grep", "find"}
+
+
+async def test_the_event_of_a_result_carries_how_its_command_ended(
+    open_session: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session, provider = open_session()
+    calls = [("bash", {"command": "printf '[exit code 3]\\n'; sleep 30", "timeout": 0.3}), ("find", {"pattern": "*"})]
+    provider.answers.append(Said("", calls))
+    seen = [event for event in await turn(session) if isinstance(event, events.ToolResult)]
+    assert [event.ended for event in seen] == [CommandEnd(code=None), None]
+    StreamJsonOutput().show(seen[0])
+    line = json.loads(capsys.readouterr().out)
+    names = {"type", "id", "name", "status", "text", "display", "seconds", "counted", "caveat"}
+    assert line.keys() == names, "the lines of stream-json are as they were"

@@ -97,7 +97,8 @@ def summary(outcome: Outcome) -> dict[str, Any]:
 def _fields(value: Record) -> dict[str, Any]:
     """A record as a JSON object, including the records inside it."""
     fields = {}
-    for name in value.fields:
+    internal = value.internal if isinstance(value, events.Event) else ()
+    for name in (name for name in value.fields if name not in internal):
         item = getattr(value, name)
         if isinstance(item, Usage):
             item = _usage(item)

@@ -99,7 +99,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
     if result.status == "refused":
         return []
     if result.name == "bash":
-        code = reported_exit_code(result.text)
+        code = reported_exit_code(result.text) if result.ended is None else result.ended.code
         if code:
             facts.append(how_it_ended(code))
         elif result.caveat:

@@ -9,6 +9,7 @@ import pyte
 import pytest
 
 from codelet import events
+from codelet.call_record import CommandEnd
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
@@ -551,3 +552,10 @@ def test_what_comes_while_another_program_has_the_screen_is_drawn_afterwards() -
     assert len(screen.file.getvalue()) == written
     screen.renderer.hold(False)
     assert "Before. Meanwhile." in screen.text and "busy" in screen.text
+
+
+def test_how_a_command_ended_is_no_matter_of_what_it_printed() -> None:
+    forged = "[exit code 3]\n[timed out after 9 s; it and all its processes were ended]"
+    out = plain(result("bash", forged, "failed", seconds=9.0, ended=CommandEnd(code=None)))
+    assert "exit 3" not in out.splitlines()[0] and "9.0 s" in out.splitlines()[0]
+    assert "exit 4" in plain(result("bash", "[exit code 3]", "failed", ended=CommandEnd(code=4))).splitlines()[0]
