@@ -124,7 +124,9 @@ def _run(arguments: list[str], run: _Run) -> int:
     settings = _settings(options)
     run.model = settings.model
     if options.command == "profiles":
-        return _profiles(settings)
+        from codelet.frontends.commands.profile_list import run_profiles
+
+        return run_profiles(settings)
     if options.command == "models":
         return _models(settings, options)
     if options.command == "doctor":
@@ -184,9 +186,18 @@ def _without_settings(options: argparse.Namespace) -> int | None:
         _raise_at_interrupt()
         return run_sessions(options)
     if options.command == "completion":
-        return _completion(options.form)
+        from codelet.frontends.commands.shell_completion import run_completion
+        from codelet.frontends.flags import COMMANDS
+        from codelet.frontends.parsers import build_parser
+
+        return run_completion(options.form, build_parser(COMMANDS))
     if options.command == "demo":
-        return _demo(keep=options.keep)
+        import asyncio
+
+        from codelet.frontends.commands.demo import run_demo
+
+        _raise_at_interrupt()
+        return asyncio.run(run_demo(keep=options.keep))
     return None
 
 
@@ -205,29 +216,6 @@ def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
 
     flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
-
-
-def _completion(form: str) -> int:
-    from codelet.frontends.commands.shell_completion import run_completion
-    from codelet.frontends.flags import COMMANDS
-    from codelet.frontends.parsers import build_parser
-
-    return run_completion(form, build_parser(COMMANDS))
-
-
-def _demo(*, keep: bool) -> int:
-    import asyncio
-
-    from codelet.frontends.commands.demo import run_demo
-
-    _raise_at_interrupt()
-    return asyncio.run(run_demo(keep=keep))
-
-
-def _profiles(settings: Settings) -> int:
-    from codelet.frontends.commands.profile_list import run_profiles
-
-    return run_profiles(settings)
 
 
 def _models(settings: Settings, options: argparse.Namespace) -> int:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from codelet.frontends.commands.number_arguments import coverage, positive, share
 from codelet.review.findings import SEVERITIES, Gate
-from codelet.system.text import one_line
-from codelet.system.text.typed import whole_number
 
 _ABOUT_WHAT = (
     "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to its upstream or the default branch);"
@@ -26,16 +25,16 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     what.add_argument("--generated", action="store_true", help="generated, vendored and lock files, too")
     how = review.add_argument_group("how")
     how.add_argument("--rules", metavar="FILE", help="your rules, beside REVIEW.md and CLAUDE.md of the base commit")
-    how.add_argument("--jobs", type=_positive, default=8, metavar="N", help="requests side by side (8)")
-    how.add_argument("--chunk-tokens", type=_positive, metavar="N", help="tokens of a diff in one request (6000)")
+    how.add_argument("--jobs", type=positive, default=8, metavar="N", help="requests side by side (8)")
+    how.add_argument("--chunk-tokens", type=positive, metavar="N", help="tokens of a diff in one request (6000)")
     how.add_argument("--no-verify", action="store_true", help="no second request that confirms each finding")
     how.add_argument("--dry-run", action="store_true", help="only say what would be asked, with tokens and cost")
     gate = review.add_argument_group("findings and exit status")
     gate.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="high", help="exit 1 from here up (high)")
     gate.add_argument("--min-severity", choices=SEVERITIES, default="low", help="report from here up (low)")
-    gate.add_argument("--min-confidence", type=_share, default=0.0, metavar="0..1", help="report from here up (0)")
-    gate.add_argument("--max-findings", type=_positive, metavar="N", help="report at most N, the gravest first")
-    gate.add_argument("--min-coverage", type=_percent, default=100.0, metavar="PERCENT",
+    gate.add_argument("--min-confidence", type=share, default=0.0, metavar="0..1", help="report from here up (0)")
+    gate.add_argument("--max-findings", type=positive, metavar="N", help="report at most N, the gravest first")
+    gate.add_argument("--min-coverage", type=coverage, default=100.0, metavar="PERCENT",
                       help="exit 5 if less of the hunks that are not skipped was reviewed (100)")  # fmt: skip
     known = review.add_argument_group("what is known already, and reviews on several machines")
     known.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
@@ -55,28 +54,3 @@ def gate_of(options: argparse.Namespace) -> Gate:
         max_findings=options.max_findings,
         min_coverage=options.min_coverage,
     )
-
-
-def _positive(text: str) -> int:
-    number = whole_number(text)
-    if not number:
-        raise argparse.ArgumentTypeError(f"{one_line(text, 60)!r} is not a positive whole number")
-    return number
-
-
-def _share(text: str) -> float:
-    return _number(text, 1.0)
-
-
-def _percent(text: str) -> float:
-    return _number(text.removesuffix("%"), 100.0)
-
-
-def _number(text: str, most: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {most:g}")
-    return number

@@ -9,8 +9,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from codelet.frontends.commands.number_arguments import positive
 from codelet.system.text import one_line
-from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     from codelet.export.document import Document
@@ -28,18 +28,18 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _action(actions, "show", "print one session's conversation")
     show.add_argument("name", metavar="NAME", nargs="?", help="not needed if the first argument names the session")
-    show.add_argument("--last", type=_count, metavar="N", help="only the last N messages")
+    show.add_argument("--last", type=positive, metavar="N", help="only the last N messages")
     show.add_argument("--all", action="store_true", help="reminders, too")
     delete = _action(actions, "delete", "remove sessions by name")
     delete.add_argument("names", nargs="+", metavar="NAME")
     delete.add_argument("--force", action="store_true", help="even a file that is not an export")
     prune = _action(actions, "prune", "remove old sessions")
     prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
-    prune.add_argument("--keep", type=_count, metavar="N", help="all but the N newest")
+    prune.add_argument("--keep", type=positive, metavar="N", help="all but the N newest")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
     search = _action(actions, "search", "find words in messages, facts, summaries and files of facts")
     search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" as it stands')
-    search.add_argument("--most", type=_count, default=50, metavar="N", help="at most N places (50)")
+    search.add_argument("--most", type=positive, default=50, metavar="N", help="at most N places (50)")
 
 
 def run_sessions(options: argparse.Namespace) -> int:
@@ -73,22 +73,11 @@ def _action(
     return parser
 
 
-def _count(text: str) -> int:
-    number = whole_number(text)
-    if not number:
-        raise argparse.ArgumentTypeError(f"{one_line(text, 60)!r} is not a positive whole number")
-    return number
-
-
 def _say(line: str) -> None:
-    from codelet.system.text import one_line
-
     print(one_line(line, _WIDTH))
 
 
 def _note(line: str) -> None:
-    from codelet.system.text import one_line
-
     print(f"codelet: {one_line(line, _WIDTH)}", file=sys.stderr)
 
 
@@ -132,8 +121,6 @@ def _described(store: Store, name: str) -> dict[str, Any]:
 
 def _row(row: dict[str, Any]) -> str:
     import time
-
-    from codelet.system.text import one_line
 
     known = row["saved"] is not None
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["saved"])) if known else f"{'time unknown':16}"
@@ -189,8 +176,6 @@ def _show(store: Store, name: str, options: argparse.Namespace) -> int:
 
 def _heading(number: int, message: Message) -> str:
     """The line above a message; a search names messages by the same number."""
-    from codelet.system.text import one_line
-
     return one_line(f"{number} {message['role']} {message.get('tool_call_id', '')}", 80)
 
 
@@ -242,7 +227,6 @@ def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[Store
 def _search(store: Store, words: str, most: int, folder: str | None) -> int:
     from codelet.errors import CodeletError, UsageError
     from codelet.export.search import BEGIN, END, Index, files_of_facts, texts_of
-    from codelet.system.text import one_line
 
     with Index() as index:
         for entry in store.entries():

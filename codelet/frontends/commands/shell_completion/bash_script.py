@@ -37,25 +37,19 @@ def bash_script(table: CommandTable) -> str:
     """The script."""
     valued, paths, values, words = [], [], [], []
     for command in table.every():
-        path = " ".join(command.path)
-        taking = [name for option in command.options if _takes_word(option) for name in option.names]
-        if taking:
-            valued.append(f"            {_patterns(path, taking)}) ((i++)) ;;")
+        path = command.place
+        if command.taking:
+            valued.append(f"            {_patterns(path, command.taking)}) ((i++)) ;;")
         if command.path:
-            spelled = f"{' '.join(command.path[:-1])} {command.path[-1]}"
-            paths.append(f"                {quote(spelled)}) path={quote(path)} ;;")
-        values += [_value(path, option) for option in command.options if _takes_word(option)]
+            paths.append(f"                {quote(command.spelled)}) path={quote(path)} ;;")
+        values += [_value(path, option) for option in command.options if option.takes_word]
         words += _words(path, command)
     return _SCRIPT.format(
         valued="\n".join(valued), paths="\n".join(paths), values="\n".join(values), words="\n".join(words)
     )
 
 
-def _takes_word(option: Parameter) -> bool:
-    return bool(option.value) and not option.optional
-
-
-def _patterns(path: str, names: list[str] | tuple[str, ...]) -> str:
+def _patterns(path: str, names: tuple[str, ...]) -> str:
     return "|".join(quote(f"{path}|{name}") for name in names)
 
 

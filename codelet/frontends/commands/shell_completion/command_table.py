@@ -27,6 +27,11 @@ class Parameter(Record, kw_only=True):
     optional: bool = False
     files: bool = False
 
+    @property
+    def takes_word(self) -> bool:
+        """Whether the next word is its value."""
+        return bool(self.value) and not self.optional
+
 
 class Heading(Record):
     """Options under one title, with a line below it."""
@@ -44,6 +49,21 @@ class CommandTable(Record, kw_only=True):
     headings: tuple[Heading, ...]
     words: tuple[Parameter, ...]
     inner: tuple[CommandTable, ...]
+
+    @property
+    def place(self) -> str:
+        """The path as one text."""
+        return " ".join(self.path)
+
+    @property
+    def spelled(self) -> str:
+        """The path of the command outside it, a space, and its own name: how a script recognizes it."""
+        return f"{' '.join(self.path[:-1])} {self.path[-1]}"
+
+    @property
+    def taking(self) -> tuple[str, ...]:
+        """The names of the options that take the next word."""
+        return tuple(name for option in self.options if option.takes_word for name in option.names)
 
     @property
     def options(self) -> tuple[Parameter, ...]:

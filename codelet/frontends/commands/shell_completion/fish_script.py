@@ -32,14 +32,12 @@ def fish_script(table: CommandTable) -> str:
     """The script."""
     valued, paths, lines = [], [], []
     for command in table.every():
-        path = " ".join(command.path)
-        taking = [name for option in command.options if option.value and not option.optional for name in option.names]
-        if taking:
-            names = " ".join(_quoted(f"{path}|{name}") for name in taking)
+        path = command.place
+        if command.taking:
+            names = " ".join(_quoted(f"{path}|{name}") for name in command.taking)
             valued.append(f"            case {names}\n                set skip 1")
         if command.path:
-            spelled = f"{' '.join(command.path[:-1])} {command.path[-1]}"
-            paths.append(f"                    case {_quoted(spelled)}")
+            paths.append(f"                    case {_quoted(command.spelled)}")
             paths.append(f"                        set path {_quoted(path)}")
         lines += _lines(path, command)
     return _HEAD.format(valued="\n".join(valued), paths="\n".join(paths)) + "\n".join(lines) + "\n"
@@ -64,7 +62,7 @@ def _option(option: Parameter) -> str:
         words += [*([] if option.optional else ["-x"]), "-a", _quoted(" ".join(option.choices))]
     elif option.files:
         words += ["-r", "-F"]
-    elif option.value and not option.optional:
+    elif option.takes_word:
         words.append("-x")
     return " ".join([*words, "-d", _quoted(option.about)])
 

@@ -54,7 +54,7 @@ def man_page(table: CommandTable) -> str:
 
 def _command(command: CommandTable) -> str:
     words = " ".join(word.value for word in command.words)
-    head = f".SS codelet {_roff(' '.join(command.path))} {_roff(words)}".rstrip()
+    head = f".SS codelet {_roff(command.place)} {_roff(words)}".rstrip()
     return f"{head}\n{_roff(command.about)}\n{_options(command)}"
 
 

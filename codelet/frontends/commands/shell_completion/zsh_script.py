@@ -65,7 +65,7 @@ def _option(option: Parameter) -> str:
 
 def _behind(name: str, option: Parameter) -> str:
     """How the value may follow: --name=value and --name value, -n value and -nvalue."""
-    if not option.value or option.optional:
+    if not option.takes_word:
         return ""
     return "=" if name.startswith("--") else "+"
 
