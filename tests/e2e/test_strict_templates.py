@@ -63,7 +63,12 @@ def test_what_no_joining_cures_is_an_error(codelet: Codelet):
 def test_a_stopped_turn_and_later_turns_stay_in_turn(codelet: Codelet, template):
     """Prompts after a stopped tool and after a cut answer, over one growing prefix."""
     script = iter(
-        [Reply("Let me.", calls=[WAIT]), Reply("half of it and", fault=Stop("stall", after=2)), Reply("Well."), Reply("ok")]
+        [
+            Reply("Let me.", calls=[WAIT]),
+            Reply("half of it and", fault=Stop("stall", after=2)),
+            Reply("Well."),
+            Reply("ok"),
+        ]
     )
     codelet.server.script = strict(lambda request: next(script), template)
     with codelet.terminal("--yes") as terminal:
