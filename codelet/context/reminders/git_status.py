@@ -15,7 +15,7 @@ _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
 _PATIENCE = 1.2
 """Seconds for the whole answer alone; in the rest of _TIMEOUT git is asked beside it for one without new files."""
-STEP_SECONDS = 0.5
+STEP_SECONDS = 0.15
 """How long a request in the middle of a turn waits for git; at the turn's start it is given its whole time."""
 
 

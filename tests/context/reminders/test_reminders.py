@@ -14,6 +14,7 @@ from codelet import events
 from codelet.context.reminders.git_status import GitStatus
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
+from codelet.prompt import AS_OF_CHANGED, TURN_START
 from codelet.safety import Policy
 from codelet.zones import Placement, Zones
 from tests.support import repo as repositories
@@ -139,6 +140,21 @@ async def test_a_git_that_hangs_is_waited_for_in_one_turn_and_asked_on_until_it_
         await status.begin()
         await asyncio.sleep(0.02)  # clock: between two turns that ask whether git has answered
     assert await status.text() == "Branch: main\nWorking tree: clean"
+    await status.stop()
+
+
+async def test_a_request_in_mid_turn_waits_briefly_for_git(repo: Path, watched_git: Git):
+    """Then the status says of when it is."""
+    status = GitStatus(repo)
+    await status.begin()
+    current = await status.text()
+    watched_git.hold()
+    status.changed()
+    with Neighbour() as clock:
+        late = await status.text()
+    assert clock.passed < 0.35, "0.15 s, and some work"
+    assert current is not None and late == AS_OF_CHANGED.format(when=TURN_START, text=current)
+    watched_git.release()
     await status.stop()
 
 
