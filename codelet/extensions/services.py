@@ -65,9 +65,9 @@ def facts_in(path: Path) -> list[str]:
 
 def search_by_meaning(model: Path | None) -> str | None:
     """Return what finds facts by meaning, the user's `model` or the one installed, or None. Raises CodeletError."""
-    from codelet.extensions.memory.meaning import checked
+    from codelet.extensions.memory.fact_search import search_module
 
-    return checked(model)
+    return search_module().checked(model)
 
 
 def export_keys() -> dict[str, Mapping[str, Any]]:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from codelet.extensions.memory.fact import Fact
 from codelet.extensions.memory.fact_file import FactFile, terms_of
-from codelet.extensions.memory.meaning import Nearest, model_files
+from codelet.semantic.meaning import Nearest, model_files
 
 BUDGET = 5.0
 MOST = 12

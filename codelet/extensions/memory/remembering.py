@@ -33,7 +33,7 @@ from codelet.tools.tool import Tool, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.extensions.memory.fact_file import FactFile, StoredFact
-    from codelet.extensions.memory.meaning import Nearest
+    from codelet.extensions.memory.fact_search import FactSearch
     from codelet.extensions.session_view import SessionView
 
 _FACTS_OF_USER = "The user noted:"
@@ -113,14 +113,13 @@ class Facts(Extension, Source):
         self._told: tuple[tuple[Fact, ...], str, tuple[Fact, ...]] | None = None
         self._found: list[StoredFact] = []
         self.file: FactFile | None = None
-        self.nearest: Nearest | None = None
+        self.nearest: FactSearch | None = None
         if file is not None:
             from codelet.extensions.memory.fact_file import FactFile
-            from codelet.extensions.memory.meaning import Nearest, model_files
+            from codelet.extensions.memory.fact_search import search_module
 
-            files = model_files(model)
             self.file = FactFile(file)
-            self.nearest = None if files is None else Nearest(self.file, files)
+            self.nearest = search_module().open_search(self.file, model)
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:

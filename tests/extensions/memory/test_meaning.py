@@ -8,16 +8,18 @@ import struct
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import run
 
 import pytest
 
 from codelet.errors import UsageError
 from codelet.extensions.memory.fact import Fact
 from codelet.extensions.memory.fact_file import FactFile
-from codelet.extensions.memory.meaning import MOST_BY_MEANING, Nearest, checked, model_files
+from codelet.semantic.meaning import MOST_BY_MEANING, Nearest, checked, model_files
 from codelet.settings import load_settings
 from tests.context.scripted import turn
 from tests.extensions.memory.conftest import Remembering, reminded
+from tests.support.program import ROOT
 
 with_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="wordllama is not installed")
 with_numpy = pytest.mark.skipif(
@@ -175,3 +177,19 @@ def test_a_project_cannot_name_the_model(tmp_path: Path):
     (tmp_path / ".codelet" / "config.toml").write_text('facts_model = "/x"')
     with pytest.raises(UsageError, match="facts_model"):
         load_settings({}, workspace=tmp_path, trust=True, environment={})
+
+
+def test_no_module_imports_the_search_by_name(path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import codelet.extensions.services, codelet.extensions.memory.remembering as memory\n"
+        "import codelet.frontends.commands.doctor.package_checks\n"
+        "loaded = lambda: any(name.startswith('codelet.semantic') for name in sys.modules)\n"
+        "before = loaded(), memory.Facts().nearest\n"
+        "facts = memory.Facts(Path(sys.argv[1]))\n"
+        "print(*before, loaded())\n"
+        "facts.close()\n"
+    )
+    done = run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False None True\n"

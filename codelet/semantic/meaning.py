@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelet.errors import CodeletError, UsageError
-from codelet.extensions.memory.fact import LONGEST_FACT
 from codelet.record import Record
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ LEAST_ALIKE = 0.22
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _LONGEST_ASKED = 2_000
+_LONGEST_FACT = 500
+"""Characters of a fact that are looked at: of a longer one in a file that others write, its beginning."""
 _LARGEST_FILE = 1 << 30
 
 
@@ -112,6 +113,14 @@ class Model:
         return table
 
 
+def open_search(file: FactFile, model: Path | None) -> Nearest | None:
+    """Return what finds the facts of a file, with the user's model or the one installed; None without. Raises
+    UsageError.
+    """
+    files = model_files(model)
+    return None if files is None else Nearest(file, files)
+
+
 class Nearest:
     """Finds the facts of a file that are nearest to a text, for any thread.
 
@@ -153,7 +162,7 @@ class Nearest:
         changed = self._file.version()
         if changed == self._version:
             return
-        texts = {number: text[:LONGEST_FACT] for number, text in self._file.statements()}
+        texts = {number: text[:_LONGEST_FACT] for number, text in self._file.statements()}
         places = {number: place for place, number in enumerate(self._numbers)}
         stay = [number for number, text in texts.items() if self._texts.get(number) == text]
         fresh = [number for number, text in texts.items() if self._texts.get(number) != text]
