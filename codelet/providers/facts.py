@@ -372,7 +372,7 @@ def _family_facts(model: str) -> ModelFacts:
 
     A family is what a name says besides its version: `gpt-7-sol` is of that of `gpt-6.1-sol`, else of that of `gpt-6`.
     The newest known model that is not newer gives window, output limit and abilities, but no prices: they change with
-    each version. Without a family the facts are those of no model.
+    each version. Without a family, or with one whose window is below the default, the facts are those of no model.
     """
     vendor, _, name = model.rpartition("/")
     maker = vendor.rpartition("/")[2] or _maker_of(name)
@@ -382,7 +382,9 @@ def _family_facts(model: str) -> ModelFacts:
         facts = entry_facts({**(_entry(places[like]) or {}), **prices})
         return facts if vendor in ("", maker) else facts.replace(tiers=())
     found = _newest(maker, name)
-    return ModelFacts() if found is None else found[1].replace(known=False, tiers=(), like=found[0])
+    if found is None or found[1].window < DEFAULT_WINDOW:  # an old entry says nothing of a newer model
+        return ModelFacts()
+    return found[1].replace(known=False, tiers=(), like=found[0])
 
 
 def _maker_of(name: str) -> str:

@@ -29,7 +29,7 @@ def test_a_flag_a_variable_and_a_file_reach_the_wire(codelet: Codelet):
     assert efforts(codelet) == [{}, HIGH, {"reasoning_effort": "low"}, {"reasoning_effort": "max"}]
     wrong = codelet("-p", "go", "--effort", "huge")
     assert (wrong.exit, len(codelet.server.requests)) == (2, 4)
-    assert "none, minimal, low, medium, high, max" in wrong.err.replace("'", "")
+    assert "none, minimal, low, medium, high, xhigh, max" in wrong.err.replace("'", "")
 
 
 def test_every_wire_says_it_in_its_own_way(codelet_on_each_wire: Codelet):

@@ -194,7 +194,7 @@ def processes_with(text: str) -> list[int]:
             command = (entry / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if text.encode() in command:
+        if text.encode() in command.replace(b"\0", b" "):
             found.append(int(entry.name))
     return found
 
