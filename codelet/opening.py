@@ -145,7 +145,7 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     """Raise UsageError for a rule that could never match.
 
     That is one with a path or a command for a tool that has neither, and one for a tool that no session has. With
-    `knows_all` all tools that may come later are known, besides those of servers (`SERVER__TOOL`).
+    `knows_all` no extension can bring a tool later that is not known now.
     """
     if not (settings.allow or settings.ask or settings.deny):
         return
@@ -158,7 +158,7 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     without = {tool.name for tool in session.tools if tool.touches in (None, in_memory)}
     for text in (*settings.allow, *settings.ask, *settings.deny):
         rule = parse_rule(text)
-        if knows_all and rule.tool not in known and "__" not in rule.tool:
+        if knows_all and rule.tool not in known:
             near = OTHER_TOOLS.get(rule.tool) or nearest(rule.tool, sorted(known))
             meant = f"did you mean {near!r}?" if near else f"the tools are {', '.join(sorted(known))}"
             raise UsageError(f"bad rule {text!r}: there is no tool {rule.tool!r}; {meant}")

@@ -33,10 +33,12 @@ class StatusRow:
         self._branch = ""
 
     async def read_branch(self) -> None:
-        """Ask git for the branch."""
+        """Ask git for the branch; of a repository that belongs to another user, say that git does not read it."""
         answer = await run_git(self._session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
         found = answer is not None and answer.exit_code == 0
         self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
+        if answer is not None and answer.foreign_owner:
+            self._branch = "git not read: another owner"
 
     async def follow(self, refresh: Callable[[], None]) -> None:
         """Show anew what extensions say of themselves: a background task may end while nobody types."""

@@ -675,3 +675,11 @@ def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
     terminal.wait_for("it holds 1 step")
     terminal.wait_for(STATUS)
     assert "› kept" in terminal.settle().rpartition("it holds 1 step")[2]
+
+
+@pytest.mark.needs("git")
+def test_a_repository_of_another_owner_is_named_before_the_first_prompt(start: Start) -> None:
+    terminal = start(env={"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1"}, columns=120)
+    terminal.wait_for("another owner")
+    terminal.key("ctrl-d")
+    assert terminal.wait_exit() == 0
