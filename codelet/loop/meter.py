@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from codelet import events
@@ -99,10 +98,9 @@ class Meter:
 
     `spent` and `spent_cost` leave out what the session had used before it was taken up here. Limits are about `held`
     and `charged`: the same tokens and dollars, with an estimate wherever a provider did not report what was used.
-    `allowed` is what the last request that was admitted may ask for. `timer` is the time limit of the turn that runs,
-    if any. `requests` were answered, in `waited` seconds altogether; `retries` were sent again. Servers left
-    `dropped` blocks of earlier reasoning out of requests. `taken` are seconds of the time limit that were used before
-    a turn could begin.
+    `allowed` is what the last request that was admitted may ask for. `requests` were answered, in `waited` seconds
+    altogether; `retries` were sent again. Servers left `dropped` blocks of earlier reasoning out of requests. `taken`
+    are seconds of the time limit that were used before a turn could begin.
     """
 
     def __init__(
@@ -114,7 +112,6 @@ class Meter:
         self.spent = Usage()
         self.held = Usage()
         self.charged = 0.0
-        self.timer: asyncio.Timeout | None = None
         self.requests = self.retries = self.dropped = 0
         self.waited = self.taken = 0.0
         self.allowed = Allowance(None)
@@ -139,11 +136,6 @@ class Meter:
     def time_left(self) -> float | None:
         """Seconds that a turn may take, None without a limit."""
         return None if self.limits.timeout is None else max(0.1, self.limits.timeout - self.taken)
-
-    @property
-    def is_out_of_time(self) -> bool:
-        """Whether the time limit has ended the turn."""
-        return self.timer is not None and self.timer.expired()
 
     @property
     def cost(self) -> float | None:

@@ -35,7 +35,7 @@ from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.manifest import every_session
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import BegunTurn, OpenTurn, Standby, end_of, run_turn
+from codelet.loop.turn import BegunTurn, OpenTurn, Standby, TurnState, run_steps
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.facts import ModelFacts, facts_of
@@ -376,46 +376,50 @@ class Session:
             self.conversation.drop_partial()
 
     async def _turn(self, begun: BegunTurn, begin: Callable[[], None]) -> _Events:
-        """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt."""
+        """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt.
+
+        What an early end left is in `conversation.interruption`; what ended it is raised behind the last event.
+        """
         if self._closed:
             raise UsageError("the session is closed")
         await self._turn_in_hand.runs(begun)
         try:
             begin()
             self.interruption = None
-            meter, shown = self.meter, MaskedPieces(self._toolbox.masker)
-            meter.timer = None
             self.standby.begin_turn()
-            turn = run_turn(self.conversation, self.standby, self._toolbox, self.upkeep, meter)
+            turn = TurnState(self.conversation, self.standby, self._toolbox, self.upkeep, self.meter)
+            shown = MaskedPieces(self._toolbox.masker)
             yield events.TurnStart(self.turns, self.provider.model)
-            seconds = meter.time_left
+            seconds = self.meter.time_left
             deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
-            async with aclosing(turn):
-                while True:
-                    try:
-                        if deadline is None:
-                            event = await anext(turn)
-                        else:
-                            async with asyncio.timeout_at(deadline) as meter.timer:
-                                event = await anext(turn)
-                    except StopAsyncIteration:
-                        break
-                    except TimeoutError:
-                        if not meter.is_out_of_time:
+            try:
+                async with aclosing(run_steps(turn)) as steps:
+                    while True:
+                        try:
+                            async with asyncio.timeout_at(deadline) as timer:
+                                event = await anext(steps, None)
+                        except TimeoutError:
+                            if timer.expired():
+                                raise LimitReached(self.meter.out_of_time) from None
                             raise
-                    if meter.is_out_of_time:  # what the turn says of its own cancellation is said of the limit instead
-                        event = await end_of(turn, meter.out_of_time)
+                        if event is None:
+                            break
+                        self.watch(event)
+                        for each in shown.take(event):
+                            yield each
+            except BaseException as error:
+                for event in turn.end_early(error):
                     self.watch(event)
                     for each in shown.take(event):
                         yield each
-                    if meter.is_out_of_time:
-                        raise LimitReached(meter.out_of_time)
+                raise
             for each in shown.flush():
                 yield each
         finally:
             try:
                 await self.upkeep.after_turn()
             finally:
+                self.standby.end_turn()
                 self._turn_in_hand.is_over()
 
     def mask(self, text: str) -> str:

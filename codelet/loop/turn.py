@@ -1,8 +1,8 @@
-"""The agent loop: one turn, as an async generator of events.
+"""The agent loop: the steps of one turn, as an async generator of events.
 
-A turn is steps: one model request each, then the tool calls that it asks for. The assistant message and a
-placeholder result for each of its calls are put into the list together, so there is no moment at which a
-cancel leaves a call without its result.
+A step is one model request, then the tool calls that it asks for. The assistant message and a placeholder result for
+each of its calls are put into the list together, so there is no moment at which a cancel leaves a call without its
+result. What a step came to is returned by one of two functions: `after_answer` or `after_failure`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,40 @@ from weakref import ref
 
 from codelet import events, prompt
 from codelet.conversation import Conversation
-from codelet.errors import LimitReached, ProviderError, UsageError
+from codelet.errors import LimitReached, NoAnswer, ProviderError, UsageError
 from codelet.loop.meter import Meter
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
-from codelet.messages import assistant
+from codelet.messages import assistant, tool_result, user
 from codelet.providers.protocol import NoteChunk, Provider, RetryChunk
-from codelet.system.text import is_blank
+from codelet.system.text import is_blank, one_line
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.loop.calls import CallRunner
     from codelet.loop.reply import Reply
     from codelet.loop.route import ModelChange, Route
+
+_UNUSABLE_STEPS = 5
+_LONGEST_REFUSAL = 1_000
+_LONGEST_NAME = 80
+_CALL_IN_TEXT = "the model wrote a call of {name} as text, so nothing was run"
+_CALLS_AS_TEXT = "name another --model, or have the server parse tool calls (vLLM: --enable-auto-tool-choice)"
+_PAUSED = "the provider paused the answer: it is not finished"
+_UNMET = "the answer does not meet the schema, also when asked again: {problem}"
+_REFUSED = "the model or the provider's content filter refused to answer"
+
+StepResult = Literal["more", "again", "shorter", "final"]
+"""What a step came to: another step follows, the same one is made again, again of a shorter list, or the turn ends."""
+
+_Next = tuple[StepResult, Sequence[events.Event]]
+"""What a step came to, and what the user sees of that."""
+
+
+class Attempts:
+    """How often the model was asked again, or failed, for each reason, since that last went well."""
+
+    too_long = empty = as_text = unmet = unusable = 0
 
 
 class TurnState:
@@ -44,14 +65,9 @@ class TurnState:
         self.meter = meter
         self.steps = 0
         self.usage = Usage()
+        self.attempts = Attempts()
         self.reply: Reply | None = None
         self.calls: CallRunner | None = None
-        self.unusable_steps = 0
-        self.overflow: Literal["no", "now", "handled"] = "no"
-        self.asked_again = False
-        self.objected = False
-        self.wrote_call = False
-        self.open = True
 
     @property
     def answer(self) -> Reply:
@@ -62,11 +78,15 @@ class TurnState:
             self.reply = Reply()
         return self.reply
 
-    def again(self) -> None:
-        """The request is sent once more. Raises LimitReached where what it has used until now passes a limit."""
+    def hands_over(self, retry: RetryChunk) -> bool:
+        """Count an attempt that failed; return whether another model makes the step instead.
+
+        Raises LimitReached if what was used until now passes a limit.
+        """
         self.meter.retries += 1
         self.spend_reported()
         self.meter.check()
+        return not retry.other_form and self.standby.opened().failed(retry.reason)
 
     def spend_reported(self) -> None:
         """Count what an answer that broke off has used until then: it was spent."""
@@ -80,26 +100,35 @@ class TurnState:
             self.usage += handoff.usage or Usage()
         return ended
 
-    def end(self, reason: events.EndReason, error: str | None = None) -> events.TurnEnd:
-        """The turn's last event."""
-        return events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)
+    def end(self, reason: events.EndReason, error: str | None = None) -> list[events.Event]:
+        """The turn's last events."""
+        return [*self.handoffs(), events.TurnEnd(reason, self.steps, self.usage, error, self.upkeep.cut)]
 
-    def settle(self, reason: str | None = None) -> events.Interrupted:
-        """Leave a valid list that says what happened: partial text kept, open calls answered.
+    def end_early(self, error: BaseException) -> list[events.Event]:
+        """Leave a valid list that says what happened: partial text kept, open calls answered. The turn's last events.
 
-        `reason` is the limit or the failure that ended the turn; without one the user did, or the time limit.
+        A cancel is the user's. A turn that its caller closed has no events: nobody follows it.
         """
-        if reason is None and self.meter.is_out_of_time:
-            reason = self.meter.out_of_time
-        note = prompt.INTERRUPTED_TEXT if reason is None else prompt.CUT_TEXT.format(reason=reason)
-        receipt = events.Interrupted(done=(), half_done=(), not_done=())
+        if isinstance(error, ProviderError):
+            error.args = (self.toolbox.masker.mask(str(error)),)
+        stopped = isinstance(error, asyncio.CancelledError | GeneratorExit)
+        reason = str(error)
         self.spend_reported()
         if self.reply is not None and not is_blank(self.reply.text):
+            note = prompt.INTERRUPTED_TEXT if stopped else prompt.CUT_TEXT.format(reason=reason)
             self.conversation.append(assistant(f"{self.reply.text}\n\n{note}"))
+        receipt = events.Interrupted(done=(), half_done=(), not_done=())
         if self.calls is not None:
-            receipt = self.calls.settle(prompt.BY_USER if reason is None else prompt.BECAUSE.format(reason=reason))
+            receipt = self.calls.settle(prompt.BY_USER if stopped else prompt.BECAUSE.format(reason=reason))
         self.conversation.interruption = receipt
-        return receipt
+        match error:
+            case asyncio.CancelledError():
+                return [receipt, *self.end("interrupted")]
+            case LimitReached():
+                return [*self.upkeep.said(), *self.end("limit", reason)]
+            case Exception():
+                return self.end("failed", reason)
+        return []
 
 
 class Standby:
@@ -150,6 +179,11 @@ class Standby:
         """A turn begins: the chosen model may be asked again by now."""
         if self.route is not None:
             self.route.begin_turn()
+
+    def end_turn(self) -> None:
+        """A turn is over."""
+        if self.route is not None:
+            self.route.end_turn()
 
     def opened(self) -> Route:
         """The route, made where there is none yet."""
@@ -233,61 +267,59 @@ class OpenTurn:
                 await turn.aclose()
 
 
-async def run_turn(
-    conversation: Conversation, standby: Standby, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
-) -> AsyncGenerator[events.Event, None]:
-    """Steps until the model stops calling tools, or something else ends the turn.
-
-    What an early end left is in `conversation.interruption`. Raises what ended it early, after the list is settled and
-    its TurnEnd is out: CancelledError, ProviderError or LimitReached.
-    """
-    turn = TurnState(conversation, standby, toolbox, upkeep, meter)
-    try:
-        await standby.provider.warm()
-        for event in standby.told():
+async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
+    """Steps until the model stops calling tools. Raises what ends the turn early, which `TurnState.end_early` takes."""
+    standby, upkeep = turn.standby, turn.upkeep
+    await standby.provider.warm()
+    for event in [*standby.told(), *await upkeep.before_turn()]:
+        yield event
+    came_to: StepResult | None = "more"
+    while came_to != "final":
+        async with aclosing(_before_step(turn, shorter=came_to == "shorter")) as preparation:
+            async for event in preparation:
+                yield event
+        request = upkeep.request(max_output=turn.meter.admit())
+        turn.steps += 1
+        yield events.StepStart(turn.steps)
+        told: Sequence[events.Event] = ()
+        came_to, begun, sent = None, False, time.monotonic()
+        try:
+            async with aclosing(standby.provider.stream(request)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk, RetryChunk):
+                        if turn.hands_over(chunk):
+                            came_to = "again"
+                            break
+                    elif not begun and not isinstance(chunk, NoteChunk):
+                        begun = True
+                        upkeep.answering()
+                    if (shown := turn.answer.add(chunk)) is not None:
+                        yield shown
+        except ProviderError as error:
+            came_to, told = after_failure(turn, error)
+        if came_to is None:
+            reply = turn.answer
+            for event in _taken_in(turn, reply, time.monotonic() - sent):
+                yield event
+            came_to, told = after_answer(turn, reply)
+        if came_to in ("again", "shorter"):
+            turn.steps -= 1
+            turn.reply = None
+        for event in [*told, *standby.told()]:
             yield event
-        for event in await upkeep.before_turn():
-            yield event
-        while turn.open:
-            async with aclosing(_run_step(turn)) as step:
-                async for event in step:
+        if turn.calls is not None:
+            async with aclosing(turn.calls.run()) as results:
+                async for event in results:
                     yield event
-        for event in [*await upkeep.learnt(), *await upkeep.between_turns()]:
-            yield event
-        for event in turn.handoffs():
-            yield event
-        yield turn.end("done")
-    except asyncio.CancelledError:
-        yield turn.settle()
-        for event in turn.handoffs():
-            yield event
-        yield turn.end("interrupted")
-        raise
-    except ProviderError as error:
-        error.args = (toolbox.masker.mask(str(error)),)
-        turn.settle(str(error))
-        for event in turn.handoffs():
-            yield event
-        yield turn.end("failed", str(error))
-        raise
-    except LimitReached as error:
-        turn.settle(str(error))
-        for event in [*upkeep.said(), *turn.handoffs()]:
-            yield event
-        yield turn.end("limit", str(error))
-        raise
-    except GeneratorExit:
-        turn.settle()
-        raise
-    finally:
-        if standby.route is not None:
-            standby.route.end_turn()
+            _after_calls(turn, turn.calls)
+    for event in [*await upkeep.learnt(), *await upkeep.between_turns(), *turn.end("done")]:
+        yield event
 
 
-async def _before_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
+async def _before_step(turn: TurnState, *, shorter: bool) -> AsyncGenerator[events.Event, None]:
     """What comes before a request: limits, what the user wrote meanwhile, who answers, a list that fits.
 
-    Raises LimitReached, and ProviderError where nobody may be asked.
+    Raises LimitReached, and ProviderError if no model may be asked.
     """
     turn.meter.check(turn.steps)
     if turn.steps:
@@ -297,63 +329,140 @@ async def _before_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
         turn.standby.route.ready()
         for event in turn.standby.told():
             yield event
-    async with aclosing(turn.upkeep.before_step(turn.overflow == "now")) as preparation:
+    async with aclosing(turn.upkeep.before_step(shorter)) as preparation:
         async for event in preparation:
             yield event
     for handoff in turn.handoffs():
         yield handoff
-    if turn.overflow == "now":
-        turn.overflow = "handled"
 
 
-async def _run_step(turn: TurnState) -> AsyncGenerator[events.Event, None]:
-    async with aclosing(_before_step(turn)) as preparation:
-        async for event in preparation:
-            yield event
-    room = turn.meter.admit()
-    turn.steps += 1
-    yield events.StepStart(turn.steps)
-    begun, replaced, sent = False, False, time.monotonic()
-    try:
-        async with aclosing(turn.standby.provider.stream(turn.upkeep.request(max_output=room))) as chunks:
-            async for chunk in chunks:
-                if isinstance(chunk, RetryChunk):
-                    turn.again()
-                    if not chunk.other_form and turn.standby.opened().failed(chunk.reason):
-                        replaced = True
-                        break
-                elif not begun and not isinstance(chunk, NoteChunk):
-                    begun = True
-                    turn.upkeep.answering()
-                shown = turn.answer.add(chunk)
-                if shown is not None:
-                    yield shown
-    except ProviderError as error:
-        from codelet.loop.step_result import once_more
+def after_failure(turn: TurnState, error: ProviderError) -> _Next:
+    """Return how a step is made again whose request failed: after one forced compaction, or by another model.
 
-        for event in once_more(turn, error):
-            yield event
-        replaced = True
-    if replaced:  # the step is made once more, of a shorter list or by another model
-        turn.steps -= 1
-        turn.reply = None
-        for event in turn.standby.told():
-            yield event
-        return
+    Raises the error if neither helps. What did not fit may have been the room for the answer alone: then a window that
+    the refusal names is enough.
+    """
+    turn.spend_reported()  # before another model, which has other prices
+    if not error.overflow:
+        begun = turn.reply is not None and turn.reply.has_begun and not turn.upkeep.unseen
+        if turn.standby.opened().gave_up(error, begun=begun):
+            return "again", ()
+        raise error
+    if turn.standby.route is not None:
+        turn.standby.route.worked()  # it took the request in: a probe is over
+    if turn.attempts.too_long:
+        raise error
+    too_long, told = turn.upkeep.overflowed(error)
+    if not too_long:
+        return "again", told
+    if not turn.upkeep.may_compact:
+        why = f"{error}; compaction is off (--compact auto)"
+        raise ProviderError(why, status=error.status, overflow=True) from error
+    turn.attempts.too_long += 1
+    return "shorter", told
+
+
+def _taken_in(turn: TurnState, reply: Reply, seconds: float) -> list[events.Event]:
+    """Put the reply into the list, together with a placeholder result for each call; report what it cost."""
     if turn.standby.route is not None:
         turn.standby.route.worked()
-    turn.meter.answered(time.monotonic() - sent)
-    turn.overflow = "no"
-    from codelet.loop.step_result import act_on  # behind the first request
+    turn.attempts.too_long = 0
+    turn.meter.answered(seconds)
+    turn.reply = None
+    answered = len(turn.conversation.messages)
+    calls = reply.calls(turn.conversation.call_ids)
+    if calls or not is_blank(reply.text):
+        message = reply.message(calls, turn.standby.provider.origin)
+        placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
+        answered = turn.conversation.append(message, *placeholders) + 1
+    if calls:
+        from codelet.loop.calls import CallRunner  # many answers ask for none
 
-    async with aclosing(act_on(turn, turn.answer)) as acting:
-        async for event in acting:
-            yield event
+        log, answer = turn.conversation.record, turn.conversation.answer
+        turn.calls = CallRunner(calls, turn.toolbox, answer, cut=reply.finish == "length", log=log)
+    written = reply.newly_written()
+    turn.meter.dropped += reply.dropped
+    if reply.usage is None:
+        turn.meter.count(None, written)
+        return []
+    turn.usage += reply.usage
+    return turn.meter.spend(reply.usage, answered, written)
 
 
-async def end_of(turn: AsyncGenerator[events.Event, None], reason: str) -> events.TurnEnd:
-    """The last event of a turn that the time limit ended."""
-    async for event in turn:
-        if isinstance(event, events.TurnEnd):
-            return event.replace(reason="limit", error=reason)
-    raise LimitReached(reason)
+def _after_calls(turn: TurnState, calls: CallRunner) -> None:
+    """Raise LimitReached after too many steps without a usable call."""
+    turn.calls = None
+    turn.attempts.as_text = 0
+    if calls.changed:
+        turn.upkeep.after_calls()
+    turn.attempts.unusable = turn.attempts.unusable + 1 if calls.all_unusable else 0
+    if turn.attempts.unusable >= _UNUSABLE_STEPS:
+        raise LimitReached(
+            f"the model made unusable tool calls in {_UNUSABLE_STEPS} steps in a row; try another --model"
+        )
+
+
+def after_answer(turn: TurnState, reply: Reply) -> _Next:
+    """Return how a turn goes on after an answer: with its calls, with its end, or with the same question once more.
+
+    Raises LimitReached and NoAnswer if the answer is not whole, or is none.
+    """
+    if reply.is_void:
+        return _after_nothing(turn, reply)
+    turn.attempts.empty = 0
+    if turn.calls is not None:
+        return "more", ()
+    refusal = "" if is_blank(reply.refusal) else f": {one_line(reply.refusal, _LONGEST_REFUSAL)}"
+    match reply.finish:
+        case "length":
+            raise LimitReached(turn.meter.allowed.why_cut)
+        case "refused":
+            raise NoAnswer(f"{_REFUSED}{refusal}")
+        case "paused":
+            raise NoAnswer(_PAUSED)
+    required, attempts = turn.upkeep.required, turn.attempts
+    problem = None if required is None else required.objection(reply.text)
+    name = _called_as_text(turn, reply.text) if required is None or problem is not None else None
+    if name is not None:
+        why = _CALL_IN_TEXT.format(name=one_line(name, _LONGEST_NAME))
+        if attempts.as_text:
+            raise NoAnswer(f"{why}, also when asked again; {_CALLS_AS_TEXT}")
+        says = prompt.CALL_IN_TEXT.format(name=name)
+    elif problem is not None:
+        if attempts.unmet:
+            raise NoAnswer(_UNMET.format(problem=problem))
+        why, says = f"the answer does not meet the schema: {problem}", prompt.NOT_AS_ASKED.format(problem=problem)
+    turn.meter.check()
+    if name is None and problem is None:
+        return "final", ()
+    attempts.as_text += name is not None
+    attempts.unmet += name is None
+    turn.conversation.append(user(says))
+    return "more", [events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)]
+
+
+def _called_as_text(turn: TurnState, text: str) -> str | None:
+    """Return the name of a tool whose call ends the text, if the model has that tool."""
+    from codelet.loop.call_in_text import called_in_text
+
+    name = called_in_text(text) if turn.toolbox.schemas else None
+    return None if name is None or turn.toolbox.tool_named(name) is None else name
+
+
+def _after_nothing(turn: TurnState, reply: Reply) -> _Next:
+    """Ask once more after an answer without text and calls, unless it says that the model refuses.
+
+    Raises NoAnswer if that is final, with a note of it in the answer's place: else the next prompt would follow right
+    on this one.
+    """
+    if not is_blank(reply.refusal):
+        why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
+    else:
+        why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
+        if not turn.attempts.empty:
+            turn.attempts.empty += 1
+            turn.meter.retries += 1
+            return "again", [events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)]
+        why = f"{why}, also when asked again"
+    turn.conversation.append(assistant(prompt.NO_TEXT.format(reason=why)))
+    raise NoAnswer(why)

@@ -135,6 +135,7 @@ class Upkeep:
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
         self._ask_before_long()
+        self._conversation.placement = self._placement()  # the step before may have shown that the model needs another
         for event in await self.learnt():
             yield event
         self._entry.fit()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from codelet.loop.meter import Limits
 from codelet.loop.required_answer import RequiredAnswer
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.messages import assistant, user
+from codelet.messages import assistant, reminder_type, user
 from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
@@ -35,7 +36,7 @@ from codelet.safety import Policy
 from codelet.safety.secrets import Masker
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 from codelet.usage import Usage
-from tests.context.scripted import ScriptedProvider, compactions, session_of, turn, turn_until_error
+from tests.context.scripted import Answer, ScriptedProvider, compactions, session_of, turn, turn_until_error
 
 Play = Sequence[Chunk | Exception]
 SPENT = UsageChunk(Usage(total_input=100, output=10))
@@ -98,6 +99,18 @@ async def test_an_answer_that_breaks_off_before_its_text_leaves_nothing(tmp_path
         seen, _ = await turn_until_error(session, "go")
         assert [message["content"] for message in session.messages] == ["go"]
         assert seen[-1] == events.TurnEnd("failed", 1, Usage(), "no", ())
+
+
+async def test_an_error_that_nobody_expected_leaves_a_valid_list_too(tmp_path: Path):
+    session = session_of(played([TextChunk("half an"), ValueError("a defect")]), tmp_path)
+    seen: list[events.Event] = []
+    with pytest.raises(ValueError, match="a defect"):
+        async with aclosing(session.send("go")) as stream:
+            async for event in stream:
+                seen.append(event)
+    assert seen[-1] == events.TurnEnd("failed", 1, Usage(), "a defect", ())
+    assert session.messages[-1] == assistant(f"half an\n\n{prompt.CUT_TEXT.format(reason='a defect')}")
+    assert session.interruption is not None
 
 
 async def test_a_turn_that_is_left_settles_its_text(tmp_path: Path):
@@ -317,6 +330,21 @@ async def test_a_reminder_hears_of_requests_of_what_changed_and_of_the_end(tmp_p
     await turn(session_of(provider, tmp_path, extensions=[extension]))
     heard = [word for word in source.heard if word != "text"]
     assert heard == ["begin", "sent", "changed", "sent", "sent", "stop"]
+
+
+async def test_a_model_that_turns_out_to_check_the_prefix_gets_appended_reminders_from_the_next_step(tmp_path: Path):
+    def script(request: Request) -> Answer:
+        provider.prefix_bound = True
+        return Answer("", [("look", {"lines": 40})] if len(provider.sent) < 3 else [])
+
+    provider = ScriptedProvider(script=script)
+    await turn(session_of(provider, tmp_path, bare=False))
+    first, *later = provider.sent
+    assert [reminder_type(message) for message in first.tail] == ["tokenStatus"]
+    for before, after in pairwise(later):
+        assert before.tail == after.tail == []
+        assert after.stable[: len(before.stable)] == before.stable
+    assert "tokenStatus" in map(reminder_type, later[0].stable)
 
 
 async def test_a_tool_that_an_extension_offers_later_stands_behind_the_others(tmp_path: Path):
