@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import msgspec
 
 from codelet.context.compaction.parsing import normalise
 from codelet.errors import ExportError
-from codelet.export.document import FILE_NAMES, VERSION, Document, check_free
+from codelet.export.document import FILE_NAMES, VERSION, Document, check_free, problem
 from codelet.export.migrate import migrated
 from codelet.messages import Message, unpaired, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
-from codelet.system.text import one_line
+from codelet.system.text import valid_unicode
 
 MOST_BYTES = 256 * 1024 * 1024
 """The largest document that is read or written."""
-_LONGEST_PROBLEM = 300
 _DEEPEST = 7
 """Levels from a field of the document to its deepest free value: archive, entry, message, calls, call, `extra`."""
 _FIELDS = {key: field for field, key in FILE_NAMES.items()}
@@ -47,7 +45,7 @@ def _document(raw: dict[str, Any]) -> Document:
         for part, depth in ((unknown, 0), (known, 1 - _DEEPEST)):
             check_free(part, depth)
     except ValueError as error:  # msgspec's own errors are of this type too
-        raise ExportError(_problem(str(error)) + _if_newer(raw)) from None
+        raise ExportError(problem(str(error)) + _if_newer(raw)) from None
     values: dict[str, Any] = {
         _FIELDS[key]: tuple(value) if isinstance(value, list) else value for key, value in known.items()
     }
@@ -60,16 +58,6 @@ def _document(raw: dict[str, Any]) -> Document:
     if (archive := values.get("archive")) is not None:
         values["archive"] = tuple({**entry, "message": _without_system((entry["message"],))[0]} for entry in archive)
     return Document(unknown=unknown, **values)
-
-
-def _problem(found: str) -> str:
-    """What the checks found, after the place where they found it."""
-    reason, _, path = found.partition(" - at `$")
-    if not path:  # one of `check_free`, which begins with the place
-        return one_line(found.removeprefix("."), _LONGEST_PROBLEM)
-    if reason.startswith("Expected `msgspec.UnsetType`"):
-        reason = "not a field of a message of this role"
-    return one_line(f"{path.rstrip('`').removeprefix('.')}: {reason}", _LONGEST_PROBLEM)
 
 
 def _if_newer(raw: dict[str, Any]) -> str:
@@ -160,26 +148,38 @@ def _parsed(data: bytes) -> object:
 
 
 def _strictly_parsed(data: bytes) -> object:
-    """The value of any JSON, as slowly as it takes to see each name; raises ExportError."""
+    """The value of any JSON, as slowly as it takes to see each name; raises ExportError.
+
+    A number out of range is left to the checks of the whole, which name its place.
+    """
     try:
-        value = json.loads(
-            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse_constant, parse_float=_finite
-        )
-        if b"\\ud" in data or b"\\uD" in data:
-            json.dumps(value, ensure_ascii=False).encode()  # fails on what is not a whole pair
-    except ExportError:
-        raise
+        value = json.loads(data.decode(), object_pairs_hook=_without_repeats)
     except UnicodeDecodeError as error:
         raise ExportError(f"is not UTF-8 (byte {error.start})") from None
-    except UnicodeEncodeError:
-        raise ExportError("holds half of a surrogate pair") from None
     except RecursionError:
         raise ExportError("is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise ExportError(f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError:
         raise ExportError("holds a number that is too long") from None
+    if (place := _half_of_a_pair(value)) is not None:
+        raise ExportError(f"{place.removeprefix('.') or 'it'}: holds half of a surrogate pair")
     return value
+
+
+def _half_of_a_pair(value: object) -> str | None:
+    """The place of a text that is no Unicode."""
+    if isinstance(value, str):
+        return None if valid_unicode(value) == value else ""
+    if isinstance(value, dict):
+        inner = [(f".{valid_unicode(name)[:64]}", [name, item]) for name, item in value.items()]
+    else:
+        inner = [(f"[{number}]", [item]) for number, item in enumerate(value if isinstance(value, list) else ())]
+    for step, parts in inner:
+        for part in parts:
+            if (place := _half_of_a_pair(part)) is not None:
+                return step + place
+    return None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -189,14 +189,3 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in given if given.count(name) > 1)
         raise ExportError(f"has the name {twice[:64]!r} twice in one object")
     return names
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ExportError(f"holds {name}, which is not a number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ExportError(f"holds {text[:32]}, which is out of range")
-    return number

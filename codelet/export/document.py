@@ -26,6 +26,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from codelet.call_record import CallStatus, PathEffect
 from codelet.providers.protocol import Effort
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from codelet.messages import Message
@@ -43,6 +44,7 @@ MOST_ITEMS = 100_000
 NAME_LENGTH = 512
 TASK_SECONDS = 24 * 3600.0
 
+_LONGEST_PROBLEM = 300
 _TEXT = 64 * 1024 * 1024
 
 CountForm = Annotated[int, Meta(ge=0, le=MOST_COUNTED)]
@@ -54,20 +56,10 @@ PlaceForm = Annotated[str, Meta(max_length=65_536)]
 NameForm = Annotated[str, Meta(max_length=NAME_LENGTH)]
 WordForm = Annotated[str, Meta(max_length=64)]
 FolderForm = Annotated[str, Meta(max_length=4096)]
-FoldersForm = Annotated[
-    Sequence[FolderForm], Meta(max_length=1000, description="Folders that were worked in, relative.")
-]
-KindsForm = Annotated[
-    Sequence[WordForm], Meta(max_length=100, description="Types of reminders that the user switched off.")
-]
-DroppedForm = Annotated[bool, Meta(description="A server refused reasoning after a changed prefix: it is left out.")]
-KindsOnForm = Annotated[
-    Sequence[WordForm], Meta(max_length=100, description="Types that are off at first, switched on.")
-]
+_Kinds = Annotated[Sequence[WordForm], Meta(max_length=100)]
+_KindsOff = Annotated[_Kinds, Meta(description="Types of reminders that the user switched off.")]
+_KindsOn = Annotated[_Kinds, Meta(description="Types that are off at first, switched on.")]
 IdsForm = Annotated[list[TextForm], Meta(max_length=MOST_ITEMS)]
-PinsForm = Annotated[
-    Sequence[CountForm], Meta(max_length=MOST_ITEMS, description="Indices of the messages that stay verbatim.")
-]
 OfAnotherRole = Annotated[UnsetType, Meta(extra_json_schema={"not": {}})]
 """What only messages of another role may have."""
 
@@ -410,7 +402,9 @@ class Document(Struct, kw_only=True, frozen=True):
     facts: Annotated[Sequence[TextForm], Meta(max_length=MOST_ITEMS)] = ()
     active_tasks: Annotated[Sequence[TaskState], Meta(max_length=10_000)] = ()
     plan: Plan | None = None
-    pins: PinsForm = ()
+    pins: Annotated[
+        Sequence[CountForm], Meta(max_length=MOST_ITEMS, description="Indices of the messages that stay verbatim.")
+    ] = ()
     anchors: Annotated[Sequence[Anchor], Meta(max_length=MOST_ITEMS)] = ()
     segments: Annotated[Sequence[Segment], Meta(max_length=MOST_ITEMS)] = ()
     interruption: Interruption | None = None
@@ -420,10 +414,15 @@ class Document(Struct, kw_only=True, frozen=True):
     system_state: Annotated[Mapping[str, Any], Meta(max_length=10_000)] = msgspec.field(default_factory=dict)
     timeline: Annotated[Sequence[Mark], Meta(max_length=MOST_ITEMS)] = ()
     recent_history: Annotated[Sequence[HistoryEntry], Meta(max_length=1000)] = ()
-    reminders_off: KindsForm | UnsetType = UNSET
-    reminders_on: KindsOnForm | UnsetType = UNSET
-    touched_folders: FoldersForm = ()
-    thinking_dropped: DroppedForm | UnsetType = UNSET
+    reminders_off: _KindsOff | UnsetType = UNSET
+    reminders_on: _KindsOn | UnsetType = UNSET
+    touched_folders: Annotated[
+        Sequence[FolderForm], Meta(max_length=1000, description="Folders that were worked in, relative.")
+    ] = ()
+    thinking_dropped: (
+        Annotated[bool, Meta(description="A server refused reasoning after a changed prefix: it is left out.")]
+        | UnsetType
+    ) = UNSET
     calls: Annotated[Sequence[CallEntry], Meta(max_length=MOST_ITEMS)] | UnsetType = UNSET
     archive: Annotated[Sequence[ArchiveEntry], Meta(max_length=MOST_ITEMS)] | None = None
     messages: MessagesForm
@@ -440,8 +439,8 @@ class Document(Struct, kw_only=True, frozen=True):
         return self.profile is None or self.reminders_off is not UNSET
 
 
-FIELDS = {field.name: field for field in msgspec.structs.fields(Document) if field.name != "unknown"}
-FILE_NAMES = {name: field.encode_name for name, field in FIELDS.items()}
+FORMS = {field.name: field.type for field in msgspec.structs.fields(Document)}
+FILE_NAMES = {f.name: f.encode_name for f in msgspec.structs.fields(Document) if f.name != "unknown"}
 """Each field's name in the file, in the file's order: what identifies it first, what is long last."""
 
 
@@ -463,6 +462,16 @@ def check_free(value: object, depth: int = 1) -> None:
         except ValueError as error:
             step = f".{name[:64]}" if isinstance(name, str) else f"[{name}]"
             raise ValueError(f"{step}{error}") from None
+
+
+def problem(found: str) -> str:
+    """Return what msgspec or `check_free` found, in one line after the place where they found it."""
+    reason, _, path = found.partition(" - at `$")
+    if not path:  # of `check_free`, which begins with the place
+        return one_line(found.removeprefix("."), _LONGEST_PROBLEM)
+    if reason.startswith("Expected `msgspec.UnsetType`"):
+        reason = "not a field of a message of this role"
+    return one_line(f"{path.rstrip('`').removeprefix('.')}: {reason}", _LONGEST_PROBLEM)
 
 
 def schema(more: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """From a document to bytes: each message is masked and encoded once, then its bytes are kept.
 
 A message is never changed once it is in a list, so its identity tells whether its bytes are still right. A save
-after a step costs the new messages and a walk over the list. What is written can be read back: values are bounded
-where they are recorded, and what a server sent in a form of its own is left out if no reader could take it.
+after a step costs the new messages and a walk over the list. What is written can be read back, and no value stops a
+save: in place of one that no reader could take the nearest is written, and the user is notified. What a server sent in
+a form of its own is left out if no reader could take it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import is_
 from typing import Any
 
@@ -15,14 +17,16 @@ import msgspec
 from msgspec import UNSET
 
 from codelet.errors import ExportError
-from codelet.export.document import FIELDS, FILE_NAMES, MOST_ITEMS, MOST_MESSAGES, Document, check_free
+from codelet.export.document import FILE_NAMES, FORMS, MOST_ITEMS, MOST_MESSAGES, VERSION, Document, check_free, problem
 from codelet.export.redaction import Mask, Pauses, redacted
 from codelet.record import Record
-from codelet.system.text import valid_unicode
 
 _BY_LINE = frozenset({"messages", "archive", "calls", "timeline", "recent_history", "segments"})
 _FROM_A_SERVER = ("reasoning_details", "thinking_blocks", "blocks", "extra")
 """Fields of a message and of a call that hold what a server sent, in any form."""
+_REQUIRED = {"version": b'"%s"' % VERSION.encode(), "timestamp": b"0", "token_count": b"0"}
+_FREE = {"unknown": 0, "system_state": -5}
+"""Fields without a form, and the depth at which reading begins to count in them."""
 _AT_ONCE = 128 * 1024
 """Bytes of new lines that are looked at together for secrets."""
 _UNTIL_A_PAUSE = 16 * 1024
@@ -40,11 +44,13 @@ class _Encoded(Record):
 class Encoder:
     """Encodes documents of one session again and again; `mask` takes the secrets out of every text, None leaves them.
 
-    Not for two threads at once.
+    `say` is given a sentence for the user about each value that is not written as it is. Not for two threads at once.
     """
 
-    def __init__(self, mask: Mask | None) -> None:
+    def __init__(self, mask: Mask | None, say: Callable[[str], None] = lambda _: None) -> None:
         self._mask = mask
+        self._say = say
+        self._said: set[str] = set()
         self._encoded: dict[str, _Encoded] = {}
         self._short: dict[str, tuple[Any, bytes]] = {}
 
@@ -52,24 +58,23 @@ class Encoder:
         """Return the document in pieces, to be written in order; one line a field and a message. What is None is left
         out.
 
-        Raises ExportError where the session is beyond what can be read back.
+        Raises ExportError if there are more messages than can be read back.
         """
         parts: list[bytes] = []
         for field, name in FILE_NAMES.items():
             value = getattr(document, field)
-            if value is None or value is UNSET:
+            if (value is None and field not in _REQUIRED) or value is UNSET:
                 continue
             if field == "messages" and document.unknown:  # they stay last
-                parts += [b",\n", self._short_line("unknown", document.unknown)[1:-1]]
-            parts.append(b'%s"%s":' % (b",\n" if parts else b"{", name.encode()))
+                line = self._short_line("unknown", document.unknown)[1:-1]
+                parts += [b",\n", line] if line else []
             if field in _BY_LINE:
-                lines = self._lines(field, value)
-                parts.append(b"[")
-                parts.extend(line[1:] for line in lines[:1])  # without the comma
-                parts.extend(lines[1:])
-                parts.append(b"]")
+                lines = list(filter(None, self._lines(field, value)))
+                content = [b"[", *(line[1:] for line in lines[:1]), *lines[1:], b"]"]  # the first without its comma
             else:
-                parts.append(self._short_line(field, value))
+                content = [self._short_line(field, value)]
+            if content[0]:
+                parts += [b'%s"%s":' % (b",\n" if parts else b"{", name.encode()), *content]
         parts.append(b"}\n")
         return parts
 
@@ -79,24 +84,57 @@ class Encoder:
         if known is not None and known[0] is value:
             return known[1]
         plain: Any = dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
-        if field == "interruption" and plain["messages"]:
-            plain["messages"] = list(map(_bounded, plain["messages"]))
-        if field != "unknown":
-            check_field(field, plain)
-        line = encoded(plain)
+        with suppress(AttributeError, KeyError, TypeError):
+            if field == "interruption" and plain["messages"]:
+                plain["messages"] = list(map(_bounded, plain["messages"]))
+        line = self._line(field, plain)
         if self._mask is not None and self._mask.suspects(line):
             cover = self._mask.cover
             # Of what is not known nothing is an id or signed, whatever its name is.
             within = field == "unknown"
-            line = encoded({k: redacted(v, cover) for k, v in plain.items()} if within else redacted(plain, cover))
+            plain = msgspec.json.decode(line)
+            line = self._line(
+                field, {k: redacted(v, cover) for k, v in plain.items()} if within else redacted(plain, cover)
+            )
         self._short[field] = (value, line)
         return line
 
+    def _line(self, field: str, value: Any) -> bytes:
+        """The value of a field as JSON, or the nearest that can be read back; nothing if there is none."""
+        form = FORMS[field]
+        try:
+            msgspec.convert(value, form)
+            if field in _FREE:
+                check_free(value, _FREE[field])
+            return msgspec.json.encode(value)
+        except (OverflowError, RecursionError, TypeError, ValueError) as error:
+            from codelet.export.fitting import value_that_fits
+
+            told = value_that_fits(value, form)
+            if not isinstance(error, UnicodeEncodeError):
+                self._tell(field, str(error))
+        try:
+            msgspec.convert(told, form)
+        except msgspec.ValidationError:
+            return _REQUIRED.get(field, b"")
+        return msgspec.json.encode(told)
+
+    def _tell(self, field: str, error: str) -> None:
+        place = error.replace("`$[0]", "`$[...]") if field in _BY_LINE else error
+        told = f"saved with changes: {FILE_NAMES.get(field, 'other keys')}: {problem(place)}"
+        if told not in self._said:
+            self._said.add(told)
+            self._say(told)
+
     def _lines(self, field: str, items: Sequence[Any]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""
-        if len(items) > (most := MOST_MESSAGES if field == "messages" else MOST_ITEMS):
-            told = f"{len(items):,} {FILE_NAMES[field]}, {most:,} can be saved"
-            raise ExportError(f"the session has {told}: /compact first")
+        if field == "messages" and len(items) > MOST_MESSAGES:
+            raise ExportError(
+                f"the session has {len(items):,} messages, {MOST_MESSAGES:,} can be saved: /compact first"
+            )
+        if field != "messages" and len(items) > MOST_ITEMS:
+            self._tell(field, f"only the newest {MOST_ITEMS:,} of {len(items):,}")
+            items = items[-MOST_ITEMS:]
         old = self._encoded.get(field, _Encoded((), []))
         same = list(map(is_, old.items, items))
         keep = same.index(False) if False in same else len(same)
@@ -108,7 +146,7 @@ class Encoder:
         for index, item in enumerate(items[keep:], keep):
             line = known.get(id(item))
             if line is None:
-                line = b",\n" + encoded(_readable(field, item))
+                line = self._item_line(field, item)
                 new.append(index)
                 size += len(line)
             lines.append(line)
@@ -116,30 +154,33 @@ class Encoder:
                 pauses.if_due()
                 paused_at = size
             if size > _AT_ONCE:
-                self._cover(field, items, lines, new, pauses)
+                self._cover(field, lines, new, pauses)
                 new, size, paused_at = [], 0, 0
-        self._cover(field, items, lines, new, pauses)
+        self._cover(field, lines, new, pauses)
         self._encoded[field] = _Encoded(items, lines)
         return lines
 
-    def _cover(self, field: str, items: Sequence[Any], lines: list[bytes], new: list[int], pauses: Pauses) -> None:
+    def _item_line(self, field: str, item: Any) -> bytes:
+        """One item's line with the comma before it; nothing if it cannot be saved. A message keeps its place."""
+        with suppress(AttributeError, KeyError, TypeError):  # one of another form, which is made right below
+            if field == "messages":
+                item = _bounded(item)
+            elif field == "archive":
+                item = {**item, "message": _bounded(item["message"])}
+        line = self._line(field, [item])[1:-1]
+        if not line and field == "messages":
+            line = b'{"role":"user","content":""}'
+        return line and b",\n" + line
+
+    def _cover(self, field: str, lines: list[bytes], new: list[int], pauses: Pauses) -> None:
         """Mask the new lines that may hold a secret, which is seldom one of many."""
         if self._mask is None or not new or not self._mask.suspects(b"".join([lines[index] for index in new])):
             return
         for index in new:
             if self._mask.suspects(lines[index]):
-                lines[index] = b",\n" + encoded(redacted(_readable(field, items[index]), self._mask.cover))
+                item = msgspec.json.decode(lines[index][2:])
+                lines[index] = self._item_line(field, redacted(item, self._mask.cover))
             pauses.if_due()
-
-
-def _readable(field: str, item: Any) -> Any:
-    """An item of a list without what no reader could take. Raises ExportError if it cannot be read at all."""
-    if field == "messages":
-        item = _bounded(item)
-    elif field == "archive":
-        item = {**item, "message": _bounded(item["message"])}
-    check_field(field, [item])
-    return item
 
 
 def _bounded(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,32 +204,6 @@ def _is_bounded(value: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def check_field(field: str, value: Any) -> None:
-    """Raise ExportError for a value of a field that could not be read back."""
-    try:
-        msgspec.convert(value, FIELDS[field].type)
-    except msgspec.ValidationError as error:
-        raise ExportError(f"the session's {FILE_NAMES[field]} cannot be saved: {error}") from None
-
-
-def encoded(value: Any) -> bytes:
-    """The value as UTF-8 JSON without blanks; lone surrogates become U+FFFD. Raises ExportError for what is no JSON."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_valid(value))
-    except (OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise ExportError(f"the session holds a value that JSON cannot: {error}") from None
-
-
-def _valid(value: Any) -> Any:
-    if isinstance(value, str):
-        return valid_unicode(value)
-    if isinstance(value, dict):
-        return {_valid(name): _valid(item) for name, item in value.items()}
-    return [_valid(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def to_json(document: Document, *, mask: Mask | None) -> bytes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from codelet.errors import ExportError
-from codelet.export.document import FILE_NAMES, Document, check_free
-from codelet.export.encode import check_field
+from codelet.export.document import FILE_NAMES, FORMS, Document, check_free, problem
 from codelet.extensions.base import UNSAID, ExportPart
 from codelet.loop.session import Session
 
@@ -60,15 +60,16 @@ class ExtensionKeys:
 
 
 def _saved(part: ExportPart) -> Any:
+    """What an extension keeps now, as plain JSON of its own, which nothing changes while it is written."""
     try:
-        value = part.save()
-        if value is not UNSAID:
-            check_free(value)
-            json.dumps(value)  # what is no JSON would fail where everything else is saved
-            if part.key in _FIELDS:
-                check_field(part.key, value)
+        if (value := part.save()) is UNSAID:
+            return UNSAID
+        check_free(value)
+        value = msgspec.json.decode(msgspec.json.encode(value))
+        if part.key in _FIELDS:
+            msgspec.convert(value, FORMS[part.key])
     except Exception as error:
-        raise ExportError(f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]) from error
+        raise ExportError(problem(str(error)) or type(error).__name__) from error
     return value
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -145,24 +146,28 @@ async def open_export(
     return live
 
 
-async def export_once(target: str, document: Document, *, raw: bool = False, force: bool = False) -> str:
+async def export_once(
+    target: str, document: Document, *, raw: bool = False, force: bool = False
+) -> tuple[str, Sequence[str]]:
     """One export now, as `/export FILE` makes it: the page where the name ends in .html, else the document.
 
-    Returns where it stands. An existing target is refused without `force`. Raises ExportError.
+    Returns where it is, and notices for the user. An existing target is refused without `force`. Raises ExportError.
     """
     opened = open_target(target)
-    await asyncio.to_thread(_write, opened, document, default_mask(raw=raw), force)
-    return opened.shown
+    notices: list[str] = []
+    mask = default_mask(raw=raw)
 
+    def write() -> None:
+        if opened.name.endswith(".html") and not is_url(opened.shown):
+            from codelet.export.page import page
 
-def _write(target: Target, document: Document, mask: Mask | None, force: bool) -> None:
-    if target.name.endswith(".html") and not is_url(target.shown):
-        from codelet.export.page import page
+            parts = [page(document, mask=mask).encode()]
+        else:
+            parts = Encoder(mask, notices.append).parts(document)
+        save_once(opened, parts, force=force)
 
-        parts = [page(document, mask=mask).encode()]
-    else:
-        parts = Encoder(mask).parts(document)
-    save_once(target, parts, force=force)
+    await asyncio.to_thread(write)
+    return opened.shown, notices
 
 
 def same_target(one: Target, other: Target) -> bool:

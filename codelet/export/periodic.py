@@ -29,7 +29,6 @@ class Periodic:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = FileStore(folder)
-        self._encoder = Encoder(mask)
         self._seconds = seconds
         self._keep = keep
         self._clock = clock
@@ -37,6 +36,7 @@ class Periodic:
         self._work: asyncio.Task[None] | None = None
         self._newest: Document | None = None
         self._notices: list[str] = []
+        self._encoder = Encoder(mask, self._notices.append)
 
     def save(self, snapshot: Document) -> None:
         """Save it if it is time and the last save is over; returns at once."""
@@ -48,7 +48,8 @@ class Periodic:
 
     def notices(self) -> list[str]:
         """Lines for the user; each is returned once."""
-        told, self._notices = self._notices, []
+        told = self._notices[:]
+        del self._notices[: len(told)]
         return told
 
     async def close(self) -> None:

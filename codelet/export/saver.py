@@ -27,11 +27,11 @@ class Saver:
         self.target = target
         self.saves = 0
         self._lease = lease
-        self._encoder = Encoder(mask)
         self._revision = revision
         self._waiting: Document | None = None
         self._problem: str | None = None
         self._notices: list[str] = []
+        self._encoder = Encoder(mask, self._notices.append)
         self._work: asyncio.Task[None] | None = None
         self._beat = asyncio.create_task(self._renew()) if lease.seconds is not None else None
 
@@ -51,7 +51,8 @@ class Saver:
 
     def notices(self) -> list[str]:
         """Lines for the user; each is returned once."""
-        told, self._notices = self._notices, []
+        told = self._notices[:]
+        del self._notices[: len(told)]
         return told
 
     def save(self, snapshot: Document) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from codelet import events
 from codelet.errors import ExportError
 from codelet.export.decode import from_json
-from codelet.export.document import Document
-from codelet.export.encode import to_json
+from codelet.export.document import FILE_NAMES, Document
+from codelet.export.encode import Encoder, to_json
 from codelet.export.live import open_export, read_export
 from codelet.export.recorder import Recorder, restore
 from codelet.export.redaction import Mask
@@ -170,11 +171,84 @@ def test_tool_statistics_are_bounded(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("token_count", -7), ("tool_stats", {"total_calls": -1, "by_tool": {}, "failures": 0})]
+    ("field", "value", "saved"),
+    [
+        ("token_count", -7, 0),
+        ("token_count", math.nan, 0),
+        ("timestamp", "now", 0),
+        ("model", b"bytes", None),
+        ("long_term_summary", 5, None),
+        ("facts", ["one", 5, "two"], ["one", "two"]),
+        ("facts", ["x"] * 100_001, ["x"] * 100_000),
+        ("pins", (1, -1, 10**30), [1, 0, 10**15]),
+        ("tool_stats", {"total_calls": -1, "by_tool": {"a": 1, "b": None}, "failures": 0},
+         {"total_calls": 0, "by_tool": {"a": 1}, "failures": 0}),
+        ("segments", ({"first": 1, "last": 10**30, "text": "é\ud800"},),
+         [{"first": 1, "last": 10**15, "text": "é\ufffd"}]),
+        ("system_state", {"fine": 1, "odd": {1, object()}}, {"fine": 1}),
+        ("unknown", {"fine": 1, "odd": math.inf}, None),
+    ],
+)  # fmt: skip
+def test_a_value_that_could_not_be_read_back_is_saved_as_the_nearest_one(field: str, value: Any, saved: Any):
+    notices: list[str] = []
+    document = material.whole().replace(**{field: value})
+    told = json.loads(b"".join(Encoder(None, notices.append).parts(document)))
+    name = FILE_NAMES.get(field, field)
+    assert told.get(name) == saved
+    assert len(notices) == 1, notices
+    assert ("odd" if field == "unknown" else name) in notices[0]
+    assert field != "unknown" or told["fine"] == 1
+    assert from_json(json.dumps(told).encode()).messages == from_json(to_json(material.whole(), mask=None)).messages
+
+
+ODD = st.one_of(
+    COUNTS,
+    st.text(st.characters(), max_size=8),
+    st.sampled_from([b"bytes", object(), {1: 2}, {"a": {3, 4}}, ("x", math.nan), "\ud800" * 70_000, [[["x"]]], {}]),
 )
-def test_what_could_not_be_read_back_is_not_written(field: str, value: Any):
-    with pytest.raises(ExportError, match="cannot be saved"):
-        to_json(material.whole().replace(**{field: value}), mask=None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_no_value_at_any_place_stops_a_save(data: st.DataObject):
+    """Whatever stands at any place of a session, the rest of it is saved and comes back."""
+    document = material.whole()
+    fields = {name: getattr(document, name) for name in FILE_NAMES}
+    fields = {name: json.loads(json.dumps(value)) if value is not UNSET else value for name, value in fields.items()}
+    holder: Any = fields
+    key = data.draw(st.sampled_from([name for name in fields if fields[name] not in (None, UNSET)]))
+    while isinstance(inner := holder[key], dict | list) and inner and data.draw(st.booleans()):
+        holder = inner
+        key = data.draw(st.sampled_from(sorted(inner) if isinstance(inner, dict) else range(len(inner))))
+    if holder is not fields or not isinstance(fields[key], list):  # a list is always one
+        holder[key] = data.draw(ODD)
+    notices: list[str] = []
+    again = from_json(b"".join(Encoder(None, notices.append).parts(Document(**fields))))
+    assert unpaired(again.messages) == []
+    if holder is fields:
+        expected = from_json(to_json(document, mask=None))
+        assert [message["content"] for message in again.messages] == [m["content"] for m in expected.messages]
+    assert len(notices) <= 3
+
+
+async def test_a_session_with_odd_values_is_saved_and_says_so(repo: Path, tmp_path: Path):
+    """The live export: the fields of an extension, of the policy and of the loop are what they are, and it is saved."""
+    session = idle_session(repo)
+    target = tmp_path / "odd.json"
+    export = await open_export(str(target), session)
+    session.conversation.append(user("go\ud800"), {**assistant("done"), "origin": 5})  # type: ignore[typeddict-item]
+    session.turns = 10**30
+    session.meter.cost = math.nan
+    session.provider.effort = "extreme"  # type: ignore[assignment]
+    await export.close()
+    resumed = (await read_export(str(target))).snapshot
+    assert [message["content"] for message in resumed.messages] == ["go\ufffd", "done"]
+    assert resumed.token_usage["turns"] == 10**15
+    assert (resumed.token_usage["cost"], resumed.effort) == (None, None)
+    told = export.notices()
+    assert len(told) == 3, told
+    assert all(any(name in notice for notice in told) for name in ("token_usage", "effort", "origin"))
+    assert export.notices() == []
 
 
 def test_a_list_beyond_what_can_be_read_is_refused_not_cut():

@@ -32,10 +32,12 @@ async def export_session(repl: ReplControls, argument: str) -> None:
         return
     name = name or time.strftime("codelet-%Y%m%d-%H%M%S.json")
     try:
-        where = await export_once(name, await snapshot_of(repl), raw=repl.log.raw, force=_FORCE in words)
+        where, notices = await export_once(name, await snapshot_of(repl), raw=repl.log.raw, force=_FORCE in words)
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
+    for notice in notices:
+        repl.screen.note(notice)
     page = where.endswith(".html")
     repl.screen.note(
         f"the page is in {where}"
