@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, answer_parts, has_reasoning
+from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.prefix import Returned, hides_thinking, names_binding
+from codelet.providers.prefix import Returned, names_binding
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class AnthropicProvider(NativeProvider):
         self._last_mark = -1
         self._takes_binding = own
         self._own = own
-        self._shows = hides_thinking(model) if own else "never"
+        self._hides = own and holds("hides", model)
+        self._hides_if_asked = own and holds("hides_if_asked", model)
         self._max_output = _DEFAULT_MAX_OUTPUT
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, messages_way  # only for who asks
@@ -91,9 +93,9 @@ class AnthropicProvider(NativeProvider):
 
     def _show_thinking(self, options: dict[str, Any]) -> None:
         """Ask for summaries of what the model thinks where the API would leave its text out."""
-        if self._shows == "always":
+        if self._hides:
             options.setdefault("thinking", {"type": "adaptive"})  # what it does anyway
-        if self._shows != "never" and options.get("thinking", {}).get("type") == "adaptive":
+        if (self._hides or self._hides_if_asked) and options.get("thinking", {}).get("type") == "adaptive":
             options["thinking"] = {**options["thinking"], "display": "summarized"}
 
     @property

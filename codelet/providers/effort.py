@@ -1,8 +1,8 @@
 """How hard a model is to think: the level that a user asked for, and what a request to that model says for it.
 
 Sources: the vendors' references for reasoning and thinking, and what their servers refuse. Which words a model takes is
-in litellm's map for most, here for the others; where neither knows, the level goes out as it is, and what the server
-refuses is learnt. Nothing of this is imported unless somebody asked for an effort.
+in litellm's map for most, in `vendors.toml` for the others; where neither knows, the level goes out as it is, and what
+the server refuses is learnt. Nothing of this is imported unless somebody asked for an effort.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from typing import Any, Literal
 
 from codelet.errors import ProviderError
-from codelet.providers.catalog import vendor_of
-from codelet.providers.facts import ModelFacts, model_facts, real_name
+from codelet.providers.catalog import real_name, table, vendor_of
+from codelet.providers.facts import ModelFacts, model_facts
 from codelet.providers.protocol import EFFORTS, Effort
 from codelet.providers.quirks import EffortField
 
@@ -20,37 +20,6 @@ Form = EffortField | Literal["adaptive", "budget"]
 """Where a request says it: a field of Chat Completions or Responses, or one of the two ways of Anthropic's Messages."""
 
 _ORDER = ("none", "minimal", "low", "default", "medium", "high", "xhigh", "max")
-_GRADED = ("none", "low", "medium", "high")
-
-# The words of vendors of which the map says too little, or what holds for their own API only: the first match counts.
-# None is not known. "default" is what a model does that can be told nothing but not to think.
-_WORDS: tuple[tuple[str, str, tuple[str, ...] | None], ...] = (
-    ("gemini", r"gemini-2\.5-flash", _GRADED),
-    ("gemini", r"gemini-3-pro", ("low", "high")),
-    ("gemini", r"gemini-(?:2\.5|[3-9])", ("low", "medium", "high")),
-    ("deepseek", r"", ("none", "high", "max")),
-    ("xai", r"grok-4\.3\b", _GRADED),
-    ("xai", r"grok-4\.5\b", ("low", "medium", "high")),
-    ("xai", r"grok-(?:4\.[6-9]\b|[5-9])", ("low", "medium", "high", "xhigh")),
-    ("xai", r"grok-4\.20-multi-agent", ("low", "medium", "high", "xhigh")),
-    ("xai", r"grok-3-mini", ("low", "high")),
-    ("xai", r"", None),
-    ("groq", r"gpt-oss", ("low", "medium", "high")),
-    ("groq", r"qwen", ("none", "default")),
-    ("groq", r"", None),
-    ("moonshot", r"kimi-k[3-9]", ("low", "high", "max")),
-    ("moonshot", r"kimi-k2\.[56]\b", ("none", "default")),
-    ("moonshot", r"", ()),
-    ("zai", r"glm-5\.2\b", None),
-    ("zai", r"glm-(?:5\.[3-9]|[6-9])", ("low", "high", "max")),
-    ("zai", r"", ("none", "default")),
-    ("dashscope", r"qwen3\.[89]|qwen[4-9]", ("none", "low", "medium", "high", "xhigh")),
-    ("openrouter", r"", EFFORTS),
-    ("ollama", r"", _GRADED),
-    ("lm_studio", r"", None),
-    ("llamafile", r"", _GRADED),
-    ("hosted_vllm", r"", _GRADED),
-)
 
 # How much of the output limit an older model of Anthropic's may think.
 _BUDGETS = {"minimal": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "xhigh": 0.625, "max": 0.75}
@@ -168,10 +137,9 @@ def chat_words(model: str, vendor: str) -> tuple[str, ...] | None:
 
 def _chat_words(model: str, vendor: str, facts: ModelFacts) -> tuple[str, ...] | None:
     name = real_name(model).partition("/")[2] or model
-    vendor = "gemini" if vendor == "vertex_ai" else vendor
-    for prefix, pattern, words in _WORDS:
-        if prefix == vendor and re.search(pattern, name.lower()):
-            return words
+    for pattern, words in table(f"{vendor}.efforts").items():
+        if re.search(pattern, name.lower()):
+            return None if words == "unknown" else tuple(words)
     return _words_of(facts)
 
 

@@ -5,15 +5,26 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from codelet.errors import UsageError
-from codelet.providers.catalog import CUSTOM, Vendor, Wire, is_vendor, vendor_of
-from codelet.providers.facts import asked_wire, on_this_machine, real_name
+from codelet.providers.catalog import (
+    CUSTOM,
+    Vendor,
+    Wire,
+    asked_wire,
+    holds,
+    is_vendor,
+    real_name,
+    table,
+    vendor_of,
+    vendors,
+)
+from codelet.providers.facts import model_facts, on_this_machine
+from codelet.providers.quirks import Quirks
 from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 
-_AT_OPENAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.openai\.com(?=[:/]|$)"
-_AT_XAI = r"https?://(?:[^/@]*@)?(?:[^/@:]+\.)?api\.x\.ai(?=[:/]|$)"
 OWN_KEY = "CODELET_API_KEY"
 """The variable whose key is sent to whichever server is asked."""
 
@@ -54,17 +65,11 @@ class Endpoint(Record, kw_only=True):
         return on_this_machine(self.base)
 
     def model_name(self, model: str) -> str:
-        """The model's name as the server knows it: without the vendor's prefix, but for OpenRouter's own models, with
-        the place where Fireworks keeps those that it serves to everybody, and with the maker at Vertex AI.
-        """
+        """The model's name as the server knows it: without the vendor's prefix."""
         prefix, _, rest = real_name(model).partition("/")
-        if prefix == "openrouter" and "/" not in rest:
+        if not rest or not (prefix == self.vendor.prefix or is_vendor(prefix)):
             return model
-        if prefix == "fireworks_ai" and "/" not in rest:
-            return f"accounts/fireworks/models/{rest}"
-        if prefix == "vertex_ai" and "/" not in rest:
-            return f"google/{rest}"
-        return rest if rest and (prefix == self.vendor.prefix or is_vendor(prefix)) else model
+        return rest if "/" in rest else self.vendor.plain_name.format(rest)
 
     def origin(self, model: str) -> str:
         """What marks the fields that only this server can read: its address, and the maker where it serves several."""
@@ -117,20 +122,63 @@ def _in_cloud(
 
 
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
-    """Whether it is asked over OpenAI's Responses: where its name says so, at OpenAI and xAI, and OpenAI's in a cloud.
-
-    xAI calls Chat Completions deprecated: there is no place for what its models thought.
-    """
-    asked, prefix = asked_wire(model), endpoint.vendor.prefix
-    if asked is None and prefix == "xai":
-        return re.match(_AT_XAI, endpoint.base.lower()) is not None
-    if asked is not None or (prefix not in ("openai", "") and not endpoint.vendor.cloud):
+    """Whether it is asked over OpenAI's Responses: where its name says so, at vendors' own addresses, in a cloud."""
+    asked, vendor = asked_wire(model), endpoint.vendor
+    if asked is not None:
         return asked == "responses"
-    if endpoint.vendor.cloud:
+    if vendor.cloud:
         from codelet.providers.addresses.clouds import has_responses
 
-        return has_responses(prefix, real_name(model).partition("/")[2])
-    return "openai" in (base := endpoint.base.lower()) and re.match(_AT_OPENAI, base) is not None
+        return has_responses(vendor.prefix, real_name(model).partition("/")[2])
+    host = _host_of(endpoint.base)
+    own = (urlsplit(each.base).hostname for each in ((vendor,) if vendor.prefix else vendors()) if each.responses)
+    return any(host == each or host.endswith(f".{each}") for each in own if each)
+
+
+def _host_of(base: str) -> str:
+    try:
+        return urlsplit(base).hostname or ""
+    except ValueError:
+        return ""  # the wire says what is wrong with the address
+
+
+def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:
+    """What is known of a model before anything is sent: its vendor's quirks, and those that its name implies.
+
+    A model's quirks follow its name, at whatever address; a vendor's follow the prefix. Which of OpenAI's models reason
+    unless they are told not to, litellm's bundled map says.
+    """
+    vendor, facts = vendor_of(model, own) or CUSTOM, model_facts(model)
+    name = real_name(model)
+    quirks = vendor.quirks
+    service = not (vendor.local and vendor.prefix)  # a local server's template takes what it is given
+    chats = vendor.silent_tools and asked_wire(model) != "responses"
+    own_server = not vendor.cloud and on_this_machine(api_base or "") and not facts.known
+    marked = vendor.marked and re.match(vendor.marked, name.lower().partition("/")[2]) is not None
+    marked = quirks.cache_marks or bool(marked)
+    return quirks.replace(
+        alternating=_alternates(model, api_base, own) and (quirks.alternating or not marked),
+        max_output_option="max_tokens" if own_server else quirks.max_output_option,  # every server knows that one
+        effort="none" if chats and facts.tools_without_reasoning else quirks.effort,
+        reasoning=quirks.reasoning or (service and not quirks.strict and holds("thinks", name.rpartition("/")[2])),
+        signatures=quirks.signatures or (vendor.signs and holds("signed", name)),
+        cache_marks=marked,
+    )
+
+
+def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool:
+    """Whether user and assistant have to take turns in what is sent to the model, over whichever wire.
+
+    Local and unknown servers apply the model's own chat template, and nobody can see from here how strict it is.
+    """
+    vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
+    if vendor is None:
+        return bool(table(f"{model.partition('/')[0]}.quirks").get("alternating"))
+    if vendor.quirks.alternating or vendor.cloud or vendor.wire != "openai":
+        return vendor.quirks.alternating
+    host = _host_of(api_base or vendor.base)
+    hosted = (each for each in (*vendors(), *own) if not (each.local or each.cloud))
+    return bool(host) and all(urlsplit(each.base).hostname != host for each in hosted)
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

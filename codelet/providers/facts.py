@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from codelet.providers.catalog import holds, is_vendor, real_name, table, vendor_of, vendors
 from codelet.record import Record
 from codelet.usage import ChargedUsage, Usage
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 DEFAULT_WINDOW = 128_000
 _WIRES = ("chat", "responses")
-_OF_OPENAI = ("openai", "azure")
-_TWO_WIRES = (*_OF_OPENAI, "xai")
 
 _PRICES = {
     "input_cost_per_token": "input",
@@ -66,9 +65,6 @@ class Prices(Record, kw_only=True):
         )
 
 
-_MAKERS = ("anthropic", "openai", "gemini", "deepseek", "xai", "mistral", "moonshot")
-
-
 class ModelFacts(Record):
     """Sizes in tokens, and `tiers`: prices by the input tokens above which they hold, the lowest first.
 
@@ -80,7 +76,8 @@ class ModelFacts(Record):
     request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
     thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
     pictures, None where nobody says. `told`: the server itself named the window. `like`: the model of its family whose
-    facts are taken for one that is not `known`.
+    facts are taken for one that is not `known`. `prefix_bound`: its reasoning is valid only after the very prefix that
+    it was made with.
     """
 
     window: int = DEFAULT_WINDOW
@@ -99,6 +96,7 @@ class ModelFacts(Record):
     known: bool = False
     told: bool = False
     like: str = ""
+    prefix_bound: bool = False
 
     @property
     def prices(self) -> Prices | None:
@@ -144,6 +142,10 @@ def model_facts(model: str) -> ModelFacts:
     Of a model of the same name at another vendor the sizes are taken, not the prices.
     """
     model = real_name(model)
+    return _facts_by_name(model).replace(prefix_bound=holds("bound", model))
+
+
+def _facts_by_name(model: str) -> ModelFacts:
     vendor = model.partition("/")[0]
     names = dict.fromkeys((model, model.partition("/")[2], model.rpartition("/")[2]))
     places = _places([name for name in names if name])
@@ -154,19 +156,6 @@ def model_facts(model: str) -> ModelFacts:
             own = name == model or entry.get("litellm_provider") == vendor
             return facts if own else facts.replace(tiers=())
     return _family_facts(model)
-
-
-def real_name(model: str) -> str:
-    """The model's litellm name, also if `openai/chat/NAME` or `xai/responses/NAME` asks for one of OpenAI's APIs."""
-    wire = asked_wire(model)
-    return model if wire is None else model.replace(f"/{wire}/", "/", 1)
-
-
-def asked_wire(model: str) -> str | None:
-    """Which of OpenAI's APIs a name asks for, "chat" or "responses", if its vendor has both; None if it does not."""
-    vendor, _, rest = model.partition("/")
-    wire, slash, _ = rest.partition("/")
-    return wire if vendor in _TWO_WIRES and slash and wire in _WIRES else None
 
 
 def is_listed(text: str) -> bool:
@@ -298,7 +287,7 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
 def _images(entry: dict[str, Any]) -> bool | None:
     """Whether the map says that it takes pictures. Of a maker's own models those that do not say it take none."""
     told = entry.get("supports_vision")
-    return bool(told) if told is not None or entry.get("litellm_provider") in _MAKERS else None
+    return bool(told) if told is not None or table(str(entry.get("litellm_provider"))).get("pictures") else None
 
 
 def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
@@ -331,8 +320,8 @@ def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
 
 def _reasons_unless_told(entry: dict[str, Any]) -> bool:
     """Whether the map says of one of OpenAI's models that it can be told not to reason, and not that it starts so."""
-    own = entry.get("litellm_provider") in _OF_OPENAI and entry.get("mode") == "chat"
-    return own and bool(entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
+    own = table(str(entry.get("litellm_provider"))).get("silent_tools") and entry.get("mode") == "chat"
+    return bool(own and entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
 
 
 def _positive_int(value: object) -> int | None:
@@ -340,31 +329,6 @@ def _positive_int(value: object) -> int | None:
 
 
 _VERSIONED = r"([a-z][a-z0-9-]*?[a-z-]?)(\d{1,2})(?:[.-](\d{1,2}))?((?:-[a-z][a-z0-9]*)*)"
-_HOSTED = {"moonshotai": "moonshot", "x-ai": "xai", "z-ai": "zai", "google": "gemini", "qwen": "dashscope"}
-"""Makers as OpenRouter and others call them, and as the map calls their own service."""
-_BARE = ("openai", "anthropic")
-_NEWER: dict[str, tuple[str, dict[str, float]]] = {
-    "openai/gpt-6.2-sol": ("gpt-6.1-sol", {}),  # developers.openai.com, "GPT-6.2 Sol"
-    "anthropic/claude-fable-5-2": (
-        "claude-fable-5-1",
-        {
-            "input_cost_per_token": 8e-06,
-            "output_cost_per_token": 4e-05,
-            "cache_read_input_token_cost": 2e-07,
-            "cache_creation_input_token_cost": 1e-05,
-            "cache_creation_input_token_cost_above_1hr": 1.6e-05,
-        },
-    ),
-    "moonshot/kimi-k3.1-pro": (
-        "moonshot/kimi-k3",
-        {"input_cost_per_token": 2e-06, "output_cost_per_token": 1e-05, "cache_read_input_token_cost": 2e-07},
-    ),
-    "gemini/gemini-4-hydrogen": (
-        "gemini/gemini-4-argon",
-        {"input_cost_per_token": 1.5e-06, "output_cost_per_token": 7.5e-06, "cache_read_input_token_cost": 7.5e-08},
-    ),
-}
-"""Models that are newer than the map: the entry that their vendors' pages agree with, and the prices that differ."""
 
 
 def _family_facts(model: str) -> ModelFacts:
@@ -375,20 +339,19 @@ def _family_facts(model: str) -> ModelFacts:
     each version. Without a family, or with one whose window is below the default, the facts are those of no model.
     """
     vendor, _, name = model.rpartition("/")
-    maker = vendor.rpartition("/")[2] or _maker_of(name)
-    maker = _HOSTED.get(maker, maker)
-    like, prices = _NEWER.get(f"{maker}/{name}", ("", {}))
+    bare = vendor_of(name)
+    maker = vendor.rpartition("/")[2] or (bare.prefix if bare else "")
+    if not is_vendor(maker):
+        maker = next((each.prefix for each in vendors() if maker in table(each.prefix).get("called", ())), maker)
+    newer = table(f'{maker}.newer."{name}"')
+    like = newer.get("like", "")
     if like in (places := _places([like] if like else [])):
-        facts = entry_facts({**(_entry(places[like]) or {}), **prices})
+        facts = entry_facts({**(_entry(places[like]) or {}), **newer})
         return facts if vendor in ("", maker) else facts.replace(tiers=())
     found = _newest(maker, name)
     if found is None or found[1].window < DEFAULT_WINDOW:  # an old entry says nothing of a newer model
         return ModelFacts()
     return found[1].replace(known=False, tiers=(), like=found[0])
-
-
-def _maker_of(name: str) -> str:
-    return next((maker for start, maker in (("gpt-", "openai"), ("claude", "anthropic")) if name.startswith(start)), "")
 
 
 def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
@@ -400,7 +363,7 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
     best: tuple[tuple[bool, tuple[int, int], bool], str, ModelFacts] | None = None
     from re import escape
 
-    prefix = b"" if maker in _BARE else escape(f"{maker}/").encode()
+    prefix = b"" if maker in table("bare").values() else escape(f"{maker}/").encode()
     for full, entry in entries_like(prefix + escape(stem).encode() + rb'[0-9][^"/]*'):
         known = _parts(full.rpartition("/")[2].lower())
         if known is None or known[0] != stem or known[1] > version:

@@ -18,9 +18,9 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.providers.addresses.clouds import credentials
-from codelet.providers.catalog import quirks_of, vendor_of
-from codelet.providers.endpoint import base_of, key_variable
-from codelet.providers.facts import asked_wire, on_this_machine, real_name
+from codelet.providers.catalog import asked_wire, real_name, vendor_of
+from codelet.providers.endpoint import base_of, key_variable, quirks_of
+from codelet.providers.facts import on_this_machine
 from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated

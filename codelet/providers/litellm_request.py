@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall, answer_parts
 from codelet.providers.facts import model_facts
-from codelet.providers.prefix import PrefixCache, binds_reasoning
+from codelet.providers.prefix import PrefixCache
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, prompt_last, returned
 
@@ -46,7 +46,7 @@ class Requests:
         self.format: AnswerFormat | None = None
         self.sees = model_facts(model).images is not False
         self.refused: RefusedPictures | None = None
-        self.prefix_bound = binds_reasoning(model)
+        self.prefix_bound = model_facts(model).prefix_bound
         self.drops_thinking = False
         self.digest: Callable[[], str] = str
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
-from codelet.providers.catalog import quirks_of
-from codelet.providers.endpoint import Endpoint
+from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
-from codelet.providers.prefix import DROPPED, PrefixCache, Returned, binds_reasoning, names_binding
+from codelet.providers.prefix import DROPPED, PrefixCache, Returned, names_binding
 from codelet.providers.protocol import (
     LONGEST_ORIGIN,
     Chunk,
@@ -73,7 +72,7 @@ class NativeProvider(ABC):
         self._endpoint = endpoint
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
-        self.prefix_bound = binds_reasoning(model)
+        self.prefix_bound = model_facts(model).prefix_bound
         self.drops_thinking = False
         self._encode_anew()
         self._other_base: str | None = None

@@ -140,4 +140,4 @@ class OpenAIChatProvider(OpenAIWire):
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.openai_chat_decode import decoded_chunks
 
-        return decoded_chunks(events, charged=self._endpoint.vendor.prefix == "openrouter")
+        return decoded_chunks(events, charged=self._endpoint.vendor.charges)

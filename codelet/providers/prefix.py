@@ -9,7 +9,6 @@ it is bound to a prefix that held it, so it is left out as well; answers to late
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Literal
@@ -20,40 +19,6 @@ from codelet.messages import Message, has_reasoning, without_reasoning
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 Returned = Literal["all", "valid", "none"]
 """Which reasoning goes back: all of it, what is valid after this prefix, or none."""
-
-_CLAUDE = r"claude-([a-z]+)-(?:(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)|latest\b)"
-_GPT = r"(?:^|[/.])gpt-(\d+)"
-_FIRST_BOUND = {"fable": (5, 1), "mythos": (5, 1)}
-_FIRST_OF_OTHERS = (5, 5)
-_FIRST_BOUND_GPT = 6
-
-
-def binds_reasoning(model: str) -> bool:
-    """Return whether a model, by its name, accepts its reasoning only after an unchanged prefix.
-
-    Claude 5.5, Fable and Mythos 5.1, GPT-6, and every later version: a name that is not known yet is taken for one.
-    Sources: Anthropic, "Preserved thinking"; OpenAI, "Keep the prefix unchanged" (there it is dropped, not refused).
-    """
-    name = model.lower()
-    if "claude" in name and (claude := re.search(_CLAUDE, name)) is not None:
-        family, major, minor = claude.groups()
-        return major is None or (int(major), int(minor or 0)) >= _FIRST_BOUND.get(family, _FIRST_OF_OTHERS)
-    gpt = re.search(_GPT, name) if "gpt-" in name else None
-    return gpt is not None and int(gpt[1]) >= _FIRST_BOUND_GPT
-
-
-def hides_thinking(model: str) -> Literal["always", "asked", "never"]:
-    """Return when Anthropic's API leaves the text of thinking out unless a request asks for it.
-
-    "always" since Claude 5, which thinks unless it is told not to; "asked" for Claude 4.7 and 4.8, which think only if
-    a request says so; "never" for older ones. Source: Anthropic, "Thinking" (`display`).
-    """
-    claude = re.search(_CLAUDE, model.lower())
-    if claude is None or claude[2] is None:
-        return "never" if claude is None else "always"
-    version = (int(claude[2]), int(claude[3] or 0))
-    return "always" if version >= (5, 0) else "asked" if version >= (4, 7) else "never"
-
 
 _BINDING = ("bound to a different conversation", "block_binding", "prefix_mismatch_behavior")
 """How a server says that the prefix of a thinking block has changed, or that it does not know the option for it."""

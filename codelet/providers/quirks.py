@@ -13,7 +13,6 @@ from typing import Any, Literal
 from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, kind_of, user
-from codelet.providers.facts import real_name
 from codelet.record import Record
 
 NO_REASONING = " "
@@ -153,8 +152,8 @@ class Quirks(Record):
         """What the user, who asked for this effort, should know of the requests, in a sentence."""
         if self.effort != "none":
             return None
-        vendor = "azure" if model.startswith("azure/") else "openai"
-        way = f"{vendor}/responses/{real_name(model).removeprefix(f'{vendor}/')}"
+        vendor, slash, name = model.partition("/")
+        way = f"{vendor}/responses/{name.removeprefix('chat/')}" if slash else f"openai/responses/{model}"
         silent = f"{model} has tools over Chat Completions only without reasoning: it is asked not to reason"
         unsent = "" if effort in (None, "none") else f"the effort {effort!r} is not sent: "
         return f"{unsent}{silent}; over {way} it may"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.prefix import binds_reasoning
+from codelet.providers.catalog import holds
 from codelet.providers.protocol import (
     Chunk,
     Effort,
@@ -96,7 +96,7 @@ class ReplayProvider:
         self.origin = f"replay:{recording.source}"
         self.local = False
         self.effort: Effort | None = None  # a recording answers as it once did
-        self.prefix_bound = binds_reasoning(recording.model)
+        self.prefix_bound = holds("bound", recording.model)
         self.drops_thinking = False
         self._recording = recording
         self._pace = pace

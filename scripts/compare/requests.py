@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from codelet.providers.catalog import VENDORS
+from codelet.providers.catalog import vendors
 from tests.support import repo
 from tests.support.program import run
 from tests.support.script import Call, Reply, Step, Stop, Tokens
@@ -59,7 +59,7 @@ def ways(base: str) -> list[Way]:
             keys,
         ),
     ]
-    for vendor in VENDORS:
+    for vendor in vendors():
         model = vendor.default_model or f"{vendor.prefix}/scripted"
         address = vendor.base.replace("https://", "http://")
         proxy = {"HTTP_PROXY": base, "NO_PROXY": None} | dict.fromkeys(vendor.key_names, "test-key")

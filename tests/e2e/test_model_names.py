@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from codelet.providers.catalog import VENDORS
+from codelet.providers.catalog import vendors
 from tests.e2e.conftest import Codelet
 from tests.support.program import Finished, run
 from tests.support.script import Reply
@@ -27,7 +27,7 @@ def unnamed(codelet: Codelet) -> Codelet:
 
 def started(codelet: Codelet, *arguments: str, model: str | None) -> Finished:
     """The program without its flags: its server is the one that a variable names."""
-    own = {"OLLAMA_API_BASE": codelet.server.openai} | {name: None for each in VENDORS for name in each.key_names}
+    own = {"OLLAMA_API_BASE": codelet.server.openai} | {name: None for each in vendors() for name in each.key_names}
     return run(*arguments, cwd=codelet.cwd, home=codelet.home, env=own | {"CODELET_MODEL": model})
 
 

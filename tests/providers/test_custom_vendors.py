@@ -2,20 +2,65 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from codelet.providers.addresses.custom_vendors import vendors_from
-from codelet.providers.catalog import Vendor, quirks_of, vendor_of
-from codelet.providers.endpoint import endpoint_for
+from codelet.providers import catalog
+from codelet.providers.addresses.custom_vendors import checked_quirks, vendors_from
+from codelet.providers.catalog import Vendor, table, vendor_of, vendors
+from codelet.providers.endpoint import endpoint_for, quirks_of
 from codelet.providers.quirks import Quirks
 from tests.support import repo as repositories
 from tests.support.program import Finished, run
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 
+FILE = tomllib.loads(Path(catalog.__file__).with_name("vendors.toml").read_text(encoding="utf-8"))
+WITHOUT_A_VENDOR = {"named", "bare", "also", "codestral"}
+BELOW = {"quirks", "short", "efforts", "newer"}
 HOUSE = {"base": "https://models.inhouse.example/v1/", "key": "INHOUSE_API_KEY"}
+
+
+def _tables(tree: Mapping[str, Any], place: str = "") -> dict[str, dict[str, Any]]:
+    """Every table below a place, by the name that stands in its brackets."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            name = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) and not place.endswith(".newer") else f'"{key}"'
+            whole = f"{place}.{name}" if place else name
+            found |= {whole: {key: each for key, each in value.items() if not isinstance(each, dict)}}
+            found |= _tables(value, whole)
+    return found
+
+
+def test_the_file_of_vendors_is_read_as_a_toml_parser_reads_it():
+    tables = {name: fields for name, fields in _tables(FILE).items() if fields}
+    assert len(tables) > 60
+    assert {name: dict(table(name)) for name in tables} == tables
+    assert [vendor.prefix for vendor in vendors()] == [name for name in FILE if name not in WITHOUT_A_VENDOR]
+
+
+@pytest.mark.parametrize("prefix", [name for name in FILE if name not in WITHOUT_A_VENDOR])
+def test_a_known_vendors_table_stands_up_to_the_checks_of_a_users(prefix: str):
+    fields = FILE[prefix]
+    kinds = {name: type(getattr(Vendor, name)) for name in Vendor.fields if hasattr(Vendor, name)}
+    for name in fields.keys() - BELOW - {"name", "base", "model", "pictures", "called"}:
+        value = fields[name]
+        assert type(tuple(value) if isinstance(value, list) else value) is kinds[name], name
+    assert checked_quirks(fields.get("quirks", {}), prefix) == fields.get("quirks", {})
+    given = {"key": key} if (key := next(iter(fields.get("key_names", ())), None)) else {}
+    model = {"model": fields["model"]} if "model" in fields else {}
+    base = fields["base"] or "https://cloud.example"
+    (made,) = vendors_from({"x": {"base": base, "name": fields["name"], **given, **model}})
+    known = vendor_of(f"{prefix}/m")
+    assert known is not None and (made.name, made.local) == (known.name, known.local)
+    for pattern, words in fields.get("efforts", {}).items():
+        assert re.compile(pattern) and (words == "unknown" or isinstance(words, list))
 
 
 def test_a_table_becomes_a_row_of_the_catalogue():

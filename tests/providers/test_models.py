@@ -12,9 +12,9 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.providers import open_provider
-from codelet.providers.catalog import VENDORS, vendor_of
+from codelet.providers.catalog import vendor_of, vendors
 from codelet.providers.choice.choose import choose_model, local_servers
-from codelet.providers.choice.names import SHORT_NAMES
+from codelet.providers.choice.names import short_names
 from codelet.providers.endpoint import base_of, endpoint_for
 from codelet.providers.facts import DEFAULT_WINDOW, ModelFacts, is_listed, model_facts
 from codelet.providers.protocol import ProviderOptions
@@ -23,8 +23,8 @@ from tests.support.raw import RawServer, read_request
 from tests.support.server import ModelServer, closed_port
 from tests.support.waiting import Neighbour
 
-KEYS = {name: f"key of {name}" for vendor in VENDORS for name in vendor.key_names}
-BY_PREFIX = {vendor.prefix: vendor for vendor in VENDORS}
+KEYS = {name: f"key of {name}" for vendor in vendors() for name in vendor.key_names}
+BY_PREFIX = {vendor.prefix: vendor for vendor in vendors()}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_other_names_are_not_native_but_with_an_address(model: str):
 
 
 @pytest.mark.parametrize(
-    "vendor", [vendor for vendor in VENDORS if not (vendor.local or vendor.cloud)], ids=lambda v: v.prefix
+    "vendor", [vendor for vendor in vendors() if not (vendor.local or vendor.cloud)], ids=lambda v: v.prefix
 )
 def test_without_a_key_the_variable_is_named(vendor: Any):
     with pytest.raises(UsageError, match=f"no key for {vendor.name}: set {vendor.key_names[0]}"):
@@ -123,7 +123,7 @@ def test_a_moved_address_that_is_none_is_a_wrong_setting(monkeypatch: pytest.Mon
         open_provider("ollama/x", ProviderOptions())
 
 
-NOWHERE = {name: "http://127.0.0.1:1" for vendor in VENDORS if vendor.local for name in vendor.base_names[:1]}
+NOWHERE = {name: "http://127.0.0.1:1" for vendor in vendors() if vendor.local for name in vendor.base_names[:1]}
 
 
 async def test_the_first_vendor_with_a_key():
@@ -266,7 +266,7 @@ def test_the_variable_that_the_key_came_from_is_named(
 
 
 @pytest.mark.parametrize(
-    "vendor", [vendor for vendor in VENDORS if vendor.default_model], ids=lambda vendor: vendor.prefix
+    "vendor", [vendor for vendor in vendors() if vendor.default_model], ids=lambda vendor: vendor.prefix
 )
 def test_the_default_models_are_known(vendor: Any):
     assert vendor_of(vendor.default_model) is vendor
@@ -287,7 +287,7 @@ def test_facts_are_those_of_the_map_for_every_model_in_it():
     path = Path(spec.submodule_search_locations[0]) / "model_prices_and_context_window_backup.json"
     entries = json.loads(path.read_bytes())
     assert len(entries) > 1_000
-    for name in [*list(entries)[::41], *SHORT_NAMES.values()]:
+    for name in [*list(entries)[::41], *short_names().values()]:
         name = name if name in entries else name.partition("/")[2]
         if name not in entries:
             continue  # newer than the map: tests/providers/test_family.py

@@ -22,7 +22,7 @@ from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
 from codelet.loop.session import Session
 from codelet.providers import open_provider
-from codelet.providers.prefix import binds_reasoning
+from codelet.providers.facts import model_facts
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from tests.providers.chunks import options
@@ -118,7 +118,7 @@ def sent(request: Recorded) -> bytes:
     ],
 )
 def test_which_models_bind_their_reasoning(model: str, bound: bool):
-    assert binds_reasoning(model) is bound
+    assert model_facts(model).prefix_bound is bound
 
 
 @pytest.mark.parametrize("dialect", [CLAUDE, EARLIER, replace(CLAUDE, model="anthropic/claude-opus-5-5")])

@@ -10,7 +10,7 @@ import pytest
 from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.catalog import quirks_of
+from codelet.providers.endpoint import quirks_of
 from codelet.providers.facts import model_facts
 from codelet.providers.protocol import NoteChunk, RetryChunk
 from codelet.providers.quirks import NO_REASONING

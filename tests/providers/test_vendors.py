@@ -21,7 +21,7 @@ from codelet.export.encode import to_json
 from codelet.loop.session import Session
 from codelet.messages import unpaired
 from codelet.providers import open_provider
-from codelet.providers.catalog import VENDORS
+from codelet.providers.catalog import vendors
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from tests.providers.chunks import options
@@ -72,8 +72,8 @@ def refused(server: ModelServer, seen: list[events.Event]) -> list[str]:
 
 
 def test_each_vendor_of_the_catalogue_has_a_server():
-    assert {name.partition(",")[0] for name in DIALECTS} - {RESPONSES} == {vendor.prefix for vendor in VENDORS}
-    for vendor in VENDORS:
+    assert {name.partition(",")[0] for name in DIALECTS} - {RESPONSES} == {vendor.prefix for vendor in vendors()}
+    for vendor in vendors():
         default = vendor.default_model
         assert default in (None, DIALECTS[vendor.prefix].model, "openrouter/auto")
 

@@ -15,7 +15,7 @@ from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.terminal.show.numbers import tokens
 from codelet.providers.choice.choose import local_servers
 from codelet.providers.choice.known import KnownModel, known_models, served_models
-from codelet.providers.choice.names import SHORT_NAMES
+from codelet.providers.choice.names import short_names
 from codelet.settings import Settings
 from codelet.system.text import one_line
 
@@ -43,7 +43,7 @@ async def run_models(settings: Settings, options: argparse.Namespace) -> int:
         raise UsageError(
             f"no known model has {' and '.join(options.words)} in its name; codelet models --all lists all"
         )
-    short = {**SHORT_NAMES, **dict(settings.aliases)}
+    short = {**short_names(), **dict(settings.aliases)}
     if options.json:
         print(json.dumps({"models": [_as_json(model) for model in found], "aliases": short}))
         return EXIT_DONE

@@ -1,4 +1,4 @@
-"""Vendors that the user's own settings file adds: tables `[vendors.NAME]`, read into rows as the catalogue has them.
+"""Vendors that the user's own settings file adds: tables `[vendors.NAME]`, as `vendors.toml` has them.
 
     [vendors.inhouse]
     base = "https://models.inhouse.example/v1"      # the address, without /chat/completions
@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
-from codelet.providers.catalog import Vendor, Wire, vendor_of
+from codelet.providers.catalog import Vendor, Wire, vendor_from, vendor_of
 from codelet.providers.connection import http_address
 from codelet.providers.facts import on_this_machine
 from codelet.providers.quirks import Quirks
@@ -43,16 +43,15 @@ def _vendor(prefix: str, value: object) -> Vendor:
     if http_address(base) is None:
         raise ValueError(f"{place}.base must be an http or https address, not {base!r}")
     model = _text(given["model"], f"{place}.model").removeprefix(f"{prefix}/") if "model" in given else None
-    return Vendor(
-        prefix=prefix,
-        name=_text(given.get("name", prefix), f"{place}.name"),
-        base=base.rstrip("/"),
-        key_names=_key_names(given, place, local=on_this_machine(base)),
-        wire=_one_of(given.get("wire", "openai"), get_args(Wire), f"{place}.wire"),
-        default_model=f"{prefix}/{model}" if model else None,
-        local=on_this_machine(base),
-        quirks=_quirks(given.get("quirks", {}), f"{place}.quirks"),
-    )
+    fields = {
+        "name": _text(given.get("name", prefix), f"{place}.name"),
+        "base": base.rstrip("/"),
+        "key_names": _key_names(given, place, local=on_this_machine(base)),
+        "wire": _one_of(given.get("wire", "openai"), get_args(Wire), f"{place}.wire"),
+        "local": on_this_machine(base),
+        **({"model": model} if model else {}),
+    }
+    return vendor_from(prefix, fields, checked_quirks(given.get("quirks", {}), f"{place}.quirks"))
 
 
 def _key_names(given: Mapping[str, Any], place: str, *, local: bool) -> tuple[str, ...]:
@@ -66,10 +65,11 @@ def _key_names(given: Mapping[str, Any], place: str, *, local: bool) -> tuple[st
     return (name,)
 
 
-def _quirks(value: object, place: str) -> Quirks:
+def checked_quirks(value: object, place: str) -> dict[str, Any]:
+    """Return the quirks in a table; raises ValueError for one that is unknown or of another kind."""
     hints = get_type_hints(Quirks)
     given = _known(_table(value, place), Quirks.fields, place)
-    return Quirks(**{name: _KINDS[hints[name]](setting, f"{place}.{name}") for name, setting in given.items()})
+    return {name: _KINDS[hints[name]](setting, f"{place}.{name}") for name, setting in given.items()}
 
 
 def _known(given: Mapping[str, Any], known: Iterable[str], place: str) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
-from codelet.providers.catalog import VENDORS, Vendor, vendor_of
+from codelet.providers.catalog import Vendor, vendor_of, vendors
 from codelet.providers.endpoint import OWN_KEY, base_of, endpoint_for, key_variable
 from codelet.providers.failure import http_failure
 from codelet.record import Record
@@ -71,13 +71,13 @@ async def choose_model(
     """
     if api_base is not None:
         return (await listed_models(api_base, api_key, environment))[0]
-    for vendor in (*VENDORS, *own):
+    for vendor in (*vendors(), *own):
         if vendor.default_model and any(environment.get(name) for name in vendor.key_names):
             return vendor.default_model
     for vendor, models in await local_servers(environment):
         if models:
             return f"{vendor.prefix}/{models[0]}"
-    for vendor in (*VENDORS, *own):
+    for vendor in (*vendors(), *own):
         if (found := key_variable(vendor, None, environment)) is not None:
             raise UsageError(
                 f"no model: {found} is set, so name one of {vendor.name}'s with --model {vendor.prefix}/NAME"
@@ -112,7 +112,7 @@ async def listed_models(
 
 async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:
     """The local servers that answer, each with the names of its models; the variables that move them count."""
-    local = [vendor for vendor in VENDORS if vendor.local]
+    local = [vendor for vendor in vendors() if vendor.local]
     bases = [base_of(vendor, environment) for vendor in local]
     answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT) for base in bases))
     found = [(vendor, answer.names) for vendor, answer in zip(local, answers, strict=True) if answer is not None]

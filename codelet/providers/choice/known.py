@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from codelet.providers.catalog import CUSTOM, VENDORS, Vendor, vendor_of
+from codelet.providers.catalog import CUSTOM, Vendor, real_name, vendor_of, vendors
 from codelet.providers.choice.choose import listed_models, local_servers
-from codelet.providers.choice.names import SHORT_NAMES
+from codelet.providers.choice.names import short_names
 from codelet.providers.effort import known_words
 from codelet.providers.endpoint import base_of, key_variable
 from codelet.providers.facts import (
@@ -22,7 +22,6 @@ from codelet.providers.facts import (
     map_text,
     model_facts,
     on_this_machine,
-    real_name,
 )
 from codelet.providers.protocol import ProviderOptions
 from codelet.record import Record
@@ -82,10 +81,10 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
     In the order of the vendors; each one's default comes first, then those that have a short name.
     """
     entries, today = _entries(), datetime.now(UTC).date().isoformat()
-    short = frozenset(SHORT_NAMES.values())
+    short = frozenset(short_names().values())
     found: list[KnownModel] = []
-    for vendor in (*VENDORS, *own):
-        if vendor.local and vendor in VENDORS:
+    for vendor in (*vendors(), *own):
+        if vendor.local and vendor in vendors():
             continue
         key = key_variable(vendor, None, environment)
         if vendor.cloud and key is None:
@@ -157,11 +156,11 @@ def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = (
     name = real_name(name)
     prefix, slash, _ = name.partition("/")
     if not slash:
-        names = [*aliases, *SHORT_NAMES, *(each.rpartition("/")[2] for each in _names(None))]
+        names = [*aliases, *short_names(), *(each.rpartition("/")[2] for each in _names(None))]
         return nearest(name, names)
     vendor = vendor_of(name, own)
     if vendor is None:
-        near = nearest(prefix, [each.prefix for each in (*VENDORS, *own)])
+        near = nearest(prefix, [each.prefix for each in (*vendors(), *own)])
         return None if near is None else f"{near}/{name.partition('/')[2]}"
     return nearest(f"{vendor.prefix}/{name.partition('/')[2]}", _names(vendor))
 
@@ -196,13 +195,13 @@ def _names(vendor: Vendor | None) -> list[str]:
     """The names of a vendor's known models, or of all vendors'."""
     entries = _entries()
     prefixes = entries if vendor is None else (vendor.prefix,)
-    defaults = [each.default_model for each in VENDORS if each.default_model and vendor in (None, each)]
+    defaults = [each.default_model for each in vendors() if each.default_model and vendor in (None, each)]
     return [*defaults, *(name for prefix in prefixes for name, _ in entries.get(prefix, ()))]
 
 
 def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """The entries of the map that may be chosen, by vendor, with the names that codelet gives them."""
-    hosted = {vendor.prefix for vendor in VENDORS if not vendor.local}
+    hosted = {vendor.prefix for vendor in vendors() if not vendor.local}
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for name, entry in _whole_map():
         vendor = entry.get("litellm_provider")

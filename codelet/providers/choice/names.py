@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
+from functools import cache
 
-SHORT_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "sonnet": "anthropic/claude-sonnet-5-5",
-        "opus": "anthropic/claude-opus-5-5",
-        "haiku": "anthropic/claude-haiku-5-5",
-        "gpt": "openai/gpt-6.2-sol",
-        "codex": "openai/gpt-6.2-sol",
-        "flash": "gemini/gemini-3.8-flash",
-        "gemini-pro": "gemini/gemini-4-argon",
-        "deepseek": "deepseek/deepseek-v4-pro",
-        "grok": "xai/grok-4.7",
-        "devstral": "mistral/devstral-latest",
-        "kimi": "moonshot/kimi-k3.1-pro",
-    }
-)
-"""Each short name with the model that it stands for."""
+from codelet.providers.catalog import table, vendors
+
+
+@cache
+def short_names() -> Mapping[str, str]:
+    """Return each short name with the model that it stands for."""
+    known = ((each.prefix, table(f"{each.prefix}.short")) for each in vendors())
+    return {short: f"{prefix}/{name}" for prefix, names in known for short, name in names.items()}
+
 
 _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")
 
@@ -32,7 +25,7 @@ def full_name(name: str, own: Mapping[str, str], api_base: str | None = None) ->
     With an `api_base` codelet's own short names count for nothing: a server's models may have any name.
     """
     meant = own.get(name, name)
-    return meant if api_base is not None else SHORT_NAMES.get(meant, meant)
+    return meant if api_base is not None or "/" in meant else short_names().get(meant, meant)
 
 
 def aliases_from(table: object) -> dict[str, str]:

@@ -12,7 +12,7 @@ from codelet.api import settings_from
 from codelet.errors import UsageError
 from codelet.frontends.arguments import parse_command_line
 from codelet.frontends.commands.model_list import run_models
-from codelet.providers.catalog import VENDORS
+from codelet.providers.catalog import vendors
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
 from tests.support.server import ModelServer
@@ -20,7 +20,7 @@ from tests.support.server import ModelServer
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for vendor in VENDORS:
+    for vendor in vendors():
         for name in (*vendor.key_names, *vendor.base_names):
             monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
@@ -36,7 +36,7 @@ async def test_without_a_key_each_vendors_default_is_shown(capsys: pytest.Captur
     assert all(len(line) <= 80 for line in shown.splitlines())
     assert "Anthropic: no key; set ANTHROPIC_API_KEY" in shown
     names = [line.split()[0] for line in shown.splitlines() if line.startswith("  ") and "/" in line.split()[0]]
-    assert names == [vendor.default_model for vendor in VENDORS if vendor.default_model]
+    assert names == [vendor.default_model for vendor in vendors() if vendor.default_model]
     assert "sonnet = anthropic/claude-sonnet-5-5" in shown
     assert "  openrouter/auto                ~128k  ?" in shown, "what is guessed and what is not known"
 

@@ -12,19 +12,19 @@ from codelet.errors import UsageError
 from codelet.opening import provider_named
 from codelet.providers import open_provider
 from codelet.providers.choice.known import doubts, near_model
-from codelet.providers.choice.names import SHORT_NAMES
+from codelet.providers.choice.names import short_names
 from codelet.providers.facts import model_facts
 from codelet.providers.protocol import ProviderOptions
 from codelet.settings import load_settings
 
 
-@pytest.mark.parametrize("short", SHORT_NAMES)
+@pytest.mark.parametrize("short", short_names())
 def test_each_short_name_stands_for_a_model_that_is_known_with_its_price(short: str):
-    facts = model_facts(SHORT_NAMES[short])
+    facts = model_facts(short_names()[short])
     assert facts.known
     assert facts.prices is not None
     assert facts.tools
-    assert settings_from({"model": short}).model == SHORT_NAMES[short]
+    assert settings_from({"model": short}).model == short_names()[short]
 
 
 def test_a_users_short_names_come_first_and_may_stand_for_short_ones(tmp_path: Path):

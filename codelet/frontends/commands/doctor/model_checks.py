@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from codelet.errors import CodeletError, UsageError
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.opening import provider_named
-from codelet.providers.catalog import VENDORS, Vendor
+from codelet.providers.catalog import Vendor, vendors
 from codelet.providers.choice.choose import choose_model, local_servers
 from codelet.providers.choice.known import doubts
 from codelet.providers.connection import tls_context
@@ -51,7 +51,7 @@ def _reason(settings: Settings, name: str) -> str:
         if os.environ.get("CODELET_MODEL") == settings.model:
             return "named by CODELET_MODEL"
         return "named by a flag or a settings file"
-    for vendor in (*VENDORS, *settings.vendors):
+    for vendor in (*vendors(), *settings.vendors):
         if vendor.default_model == name:
             found = next((key for key in vendor.key_names if os.environ.get(key)), None)
             if found:
@@ -75,7 +75,7 @@ async def servers() -> CheckResult:
     """The servers for models on this machine."""
     found = await local_servers()
     if not found:
-        names = ", ".join(vendor.name for vendor in VENDORS if vendor.local)
+        names = ", ".join(vendor.name for vendor in vendors() if vendor.local)
         return CheckResult("local servers", "ok", f"none (looked for {names})")
     return CheckResult("local servers", "ok", ", ".join(_server(vendor, models) for vendor, models in found))
 
