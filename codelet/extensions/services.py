@@ -11,6 +11,7 @@ from codelet.extensions.base import ExportPart, extension_of
 if TYPE_CHECKING:
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
     from codelet.extensions.file_history.place_state import PlaceState
+    from codelet.extensions.memory.fact_file import FactFile, StoredFact
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
     from codelet.extensions.session_view import ExtensionSettings, SessionView
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangeLog",
+    "FactFile",
     "FileBack",
     "PlaceState",
     "Profile",
     "RanCommand",
+    "StoredFact",
     "background_tasks",
     "export_keys",
     "facts_in",

@@ -19,7 +19,7 @@ from codelet.errors import CodeletError, UsageError
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.extensions.memory.fact_file import FactFile, StoredFact
+    from codelet.extensions.services import FactFile, StoredFact
 
 MOST_BY_MEANING = 4
 """Facts that are added to those found by words."""
