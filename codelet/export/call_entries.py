@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 from codelet.call_record import CallRecord, CommandEnd, FileFact
-from codelet.export.document import CallEntry, FileEntry
+from codelet.export.document import CallEntry
+from codelet.record import Record
+
+_IF_SAID = frozenset({"files", "commands", "confined", "ended", "lines", "bytes"})
+"""What an entry leaves out if its record does not say it."""
 
 
 class CallEntries:
@@ -22,56 +27,27 @@ class CallEntries:
 
 
 def call_entry(record: CallRecord) -> CallEntry:
-    """Return a record as plain JSON; what it does not say is left out."""
-    entry: CallEntry = {
-        "id": record.id,
-        "turn": record.turn,
-        "tool": record.tool,
-        "title": record.title,
-        "status": record.status,
-        "changes": record.changes,
-        "seconds": round(record.seconds, 3),
-    }
-    if record.files:
-        entry["files"] = list(map(_file_entry, record.files))
-    if record.commands:
-        entry["commands"] = list(record.commands)
-    if record.confined is not None:
-        entry["confined"] = record.confined
-    if (ended := record.ended) is not None:
-        entry["ended"] = {
-            "code": ended.code,
-            "pipeline": None if ended.pipeline is None else list(ended.pipeline),
-        }
-    return entry
+    """Return a record as plain JSON."""
+    return cast("CallEntry", _plain(record.replace(seconds=round(record.seconds, 3))))
 
 
-def _file_entry(fact: FileFact) -> FileEntry:
-    entry: FileEntry = {"effect": fact.effect, "path": fact.path}
-    if fact.lines is not None:
-        entry["lines"] = fact.lines
-    if fact.bytes is not None:
-        entry["bytes"] = fact.bytes
-    return entry
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    if not isinstance(value, Record):
+        return value
+    said = ((name, getattr(value, name)) for name in value.fields)
+    return {name: _plain(item) for name, item in said if name not in _IF_SAID or item not in (None, ())}
 
 
 def record_of(entry: CallEntry) -> CallRecord:
     """Return the record that an entry holds."""
-    ended = entry.get("ended")
-    pipeline = None if ended is None or ended["pipeline"] is None else tuple(ended["pipeline"])
-    return CallRecord(
-        id=entry["id"],
-        turn=entry["turn"],
-        tool=entry["tool"],
-        title=entry["title"],
-        status=entry["status"],
-        changes=entry["changes"],
-        files=tuple(
-            FileFact(file["effect"], file["path"], file.get("lines"), file.get("bytes"))
-            for file in entry.get("files", ())
-        ),
-        commands=tuple(entry.get("commands", ())),
-        confined=entry.get("confined"),
-        ended=None if ended is None else CommandEnd(code=ended["code"], pipeline=pipeline),
-        seconds=entry["seconds"],
+    known: dict[str, Any] = {name: value for name, value in entry.items() if name in CallRecord.fields}
+    known["files"] = tuple(
+        FileFact(file["effect"], file["path"], file.get("lines"), file.get("bytes")) for file in entry.get("files", ())
     )
+    known["commands"] = tuple(entry.get("commands", ()))
+    if (ended := entry.get("ended")) is not None:
+        pipeline = ended["pipeline"]
+        known["ended"] = CommandEnd(code=ended["code"], pipeline=None if pipeline is None else tuple(pipeline))
+    return CallRecord(**known)

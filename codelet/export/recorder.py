@@ -48,6 +48,8 @@ HISTORY_ENTRIES = 50
 HISTORY_CHARACTERS = 2_000
 TIMELINE_MARKS = 5_000
 _MOST_TOOLS = 10_000
+_COUNTS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
+_OUTCOMES = ("done", "failed", "half_done", "not_done", "refused")
 _MOST_KINDS, _MOST_FOLDERS = 100, 1_000
 
 
@@ -143,29 +145,16 @@ class Recorder:
         return self._summarized if self._summarized["segments"] or self._carried.segments else {}
 
     def _step(self, event: events.UsageReport) -> StepMark:
-        usage = event.usage
-        return {
-            "kind": "step",
-            "timestamp": round(self._clock(), 3),
-            "turn": self._turn,
-            "total_input": as_count(usage.total_input, MOST_COUNTED),
-            "cache_read": as_count(usage.cache_read, MOST_COUNTED),
-            "cache_write": as_count(usage.cache_write, MOST_COUNTED),
-            "output": as_count(usage.output, MOST_COUNTED),
-            "context": as_count(event.context, MOST_COUNTED),
-            "window": as_count(event.window, MOST_COUNTED),
-            "budget": as_count(event.budget, MOST_COUNTED),
-        }
+        counts = {name: getattr(event.usage, name) for name in _COUNTS[:4]}
+        counts |= {"context": event.context, "window": event.window, "budget": event.budget}
+        return cast("StepMark", self._stamped("step") | _as_counts(counts))
 
     def _compaction(self, event: events.Compaction) -> CompactionMark:
-        return {
-            "kind": "compaction",
-            "timestamp": round(self._clock(), 3),
-            "turn": self._turn,
-            "before": as_count(event.before, MOST_COUNTED),
-            "after": as_count(event.after, MOST_COUNTED),
-            "reason": event.reason[:4096],
-        }
+        sizes = _as_counts({"before": event.before, "after": event.after})
+        return cast("CompactionMark", self._stamped("compaction") | sizes | {"reason": event.reason[:4096]})
+
+    def _stamped(self, kind: str) -> dict[str, Any]:
+        return {"kind": kind, "timestamp": round(self._clock(), 3), "turn": self._turn}
 
     def _mark(self, mark: StepMark | CompactionMark) -> None:
         self._timeline.append(mark)
@@ -202,13 +191,7 @@ def restore(session: Session, document: Document) -> None:
     for entry in document.archive or ():
         session.compactor.archive.restore(entry["id"], entry["turn"], entry["message"])
     restore_keys(session, document)
-    session.meter.usage = Usage(
-        total_input=usage["total_input"] or 0,
-        cache_read=usage["cache_read"] or 0,
-        cache_write=usage["cache_write"] or 0,
-        output=usage["output"] or 0,
-        reasoning=usage["reasoning"] or 0,
-    )
+    session.meter.usage = Usage(**{name: cast("dict[str, Any]", usage)[name] or 0 for name in _COUNTS})
     session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
     session.interruption = _receipt(stopped) if stopped is not None else None
@@ -226,24 +209,13 @@ def _interruption(session: Session, carried: Interruption | None, *, unchanged: 
         return None
     if unchanged and carried is not None and _receipt(carried) == stopped:
         return carried
-    return {
-        "done": list(stopped.done),
-        "failed": list(stopped.failed),
-        "half_done": list(stopped.half_done),
-        "not_done": list(stopped.not_done),
-        "refused": list(stopped.refused),
-        "messages": before.parts.sent() if before is not None else None,
-    }
+    lists: Any = {name: list(getattr(stopped, name)) for name in _OUTCOMES}
+    return cast("Interruption", lists | {"messages": before.parts.sent() if before is not None else None})
 
 
 def _receipt(stored: Interruption) -> events.Interrupted:
-    return events.Interrupted(
-        done=tuple(stored["done"]),
-        failed=tuple(stored.get("failed", ())),
-        half_done=tuple(stored["half_done"]),
-        not_done=tuple(stored["not_done"]),
-        refused=tuple(stored.get("refused", ())),
-    )
+    lists = cast("dict[str, Any]", stored)
+    return events.Interrupted(**{name: tuple(lists.get(name, ())) for name in _OUTCOMES})
 
 
 def _entry(kept: Archived, known: dict[str, ArchiveEntry]) -> ArchiveEntry:
@@ -315,19 +287,13 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
 
 def _token_usage(session: Session) -> TokenUsage:
     """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
-    used = session.usage
-    counts = (used.total_input, used.cache_read, used.cache_write, used.output, used.reasoning)
-    total_input, cache_read, cache_write, output, reasoning = (as_count(count, MOST_COUNTED) for count in counts)
+    counts: dict[str, Any] = _as_counts({name: getattr(session.usage, name) for name in _COUNTS})
+    if session.turns and not any(counts.values()):
+        counts = dict.fromkeys(counts)
     cost = session.cost
-    known = total_input or output or cache_read or cache_write or reasoning or not session.turns
-    return {
-        "total_input": total_input if known else None,
-        "cache_read": cache_read if known else None,
-        "cache_write": cache_write if known else None,
-        "output": output if known else None,
-        "reasoning": reasoning if known else None,
-        "turns": session.turns,
-        "cost": cost
-        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COUNTED
-        else None,
-    }
+    right = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COUNTED
+    return cast("TokenUsage", counts | {"turns": session.turns, "cost": cost if right else None})
+
+
+def _as_counts(values: dict[str, Any]) -> dict[str, int]:
+    return {name: as_count(value, MOST_COUNTED) for name, value in values.items()}

@@ -29,7 +29,8 @@ class Saver:
         self._lease = lease
         self._revision = revision
         self._waiting: Document | None = None
-        self._problem: str | None = None
+        self.problem: str | None = None
+        """Why the newest snapshot is not saved, in one line."""
         self._notices: list[str] = []
         self._encoder = Encoder(mask, self._notices.append)
         self._work: asyncio.Task[None] | None = None
@@ -43,11 +44,6 @@ class Saver:
         """
         lease, revision = await asyncio.to_thread(_taken, target, resumed, force)
         return cls(target, lease, mask, revision)
-
-    @property
-    def problem(self) -> str | None:
-        """Why the newest snapshot is not saved, in one line, or None."""
-        return self._problem
 
     def notices(self) -> list[str]:
         """Lines for the user; each is returned once."""
@@ -70,41 +66,38 @@ class Saver:
         """Finish, try a failed save once more, give up the lock. Raises ExportError if something is not saved."""
         try:
             await self.settle()
-            if self._problem is not None and self._waiting is not None:
+            if self.problem is not None and self._waiting is not None:
                 await self._save_waiting()
         finally:
             if self._beat is not None:
                 self._beat.cancel()
             with suppress(ExportError):
                 await asyncio.shield(asyncio.to_thread(self._lease.release))
-        if self._problem is not None:
-            raise ExportError(self._problem)
+        if self.problem is not None:
+            raise ExportError(self.problem)
 
     async def _save_waiting(self) -> None:
         while (snapshot := self._waiting) is not None:
+            # A store that does not answer holds nothing else up.
+            slow = asyncio.get_running_loop().call_later(
+                _SLOW_SECONDS,
+                self._notices.append,
+                f"{self.target.shown}: it does not answer; the session is saved once it does",
+            )
             try:
-                await self._written(snapshot)
+                await asyncio.to_thread(self._write, snapshot)
             except ExportError as error:
-                if str(error) != self._problem:
+                if str(error) != self.problem:
                     self._notices.append(f"{error}; it is tried again after the next step")
-                self._problem = str(error)
+                self.problem = str(error)
                 if self._waiting is snapshot:
                     return
             else:
-                self._problem = None
+                self.problem = None
                 if self._waiting is snapshot:
                     self._waiting = None
-
-    async def _written(self, snapshot: Document) -> None:
-        """Write it in a thread. A store that does not answer holds nothing else up, and the user is told."""
-        slow = asyncio.get_running_loop().call_later(_SLOW_SECONDS, self._tell_slow)
-        try:
-            await asyncio.to_thread(self._write, snapshot)
-        finally:
-            slow.cancel()
-
-    def _tell_slow(self) -> None:
-        self._notices.append(f"{self.target.shown}: it does not answer; the session is saved once it does")
+            finally:
+                slow.cancel()
 
     def _write(self, snapshot: Document) -> None:
         parts = self._encoder.parts(snapshot)
@@ -114,15 +107,11 @@ class Saver:
         except SaveConflict as conflict:
             sibling = Target(target.store, target.store.save_beside(target.name, parts))
             self._notices.append(f"{conflict}; this session goes on in {sibling.shown}")
-            self._move(sibling)
+            lease = sibling.store.lock(sibling.name)
+            self._lease.release()
+            self.target, self._lease = sibling, lease
+            self._revision = sibling.store.revision(sibling.name)
         self.saves += 1
-
-    def _move(self, sibling: Target) -> None:
-        """Go on under another name."""
-        lease = sibling.store.lock(sibling.name)
-        self._lease.release()
-        self.target, self._lease = sibling, lease
-        self._revision = sibling.store.revision(sibling.name)
 
     async def _renew(self) -> None:
         """Renew a lease that expires; the user is told once if somebody else took it."""

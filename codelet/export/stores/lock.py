@@ -6,23 +6,19 @@ process leaves is a small file beside the export, which says who held it and sto
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codelet.errors import ExportError, SessionHeld
 from codelet.export.stores.store import this_process, write_problem
 
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
 _MOST = 4096
 _PATIENCE = 0.2
+"""Seconds to wait for a lock: someone may only be looking at it."""
 
 
 class FileLease:
@@ -30,24 +26,25 @@ class FileLease:
 
     seconds = None
 
-    def __init__(self, lock: BaseFileLock, target: Path) -> None:
-        self._lock = lock
+    def __init__(self, descriptor: int, target: Path) -> None:
+        self._descriptor = descriptor
         self.target = target
 
     @property
     def held(self) -> bool:
         """Whether it was not released yet."""
-        return self._lock.is_locked
+        return self._descriptor >= 0
 
     def renew(self) -> bool:
         """It does not expire."""
         return self.held
 
     def release(self) -> None:
-        """Give it up and remove the lock's file; whoever opened that file meanwhile sees so and opens a new one."""
-        if self.held:
+        """Give it up and remove the lock's file; a process that opened that file in the meantime opens a new one."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
             lock_path(self.target).unlink(missing_ok=True)
-            self._lock.release(force=True)
+            os.close(descriptor)
 
 
 def lock_path(target: Path) -> Path:
@@ -57,60 +54,51 @@ def lock_path(target: Path) -> Path:
 
 def take(target: Path) -> FileLease:
     """The right to write `target`. Raises SessionHeld or ExportError."""
-    with _no_temporary_files():
-        from filelock import FileLock, Timeout
-
     path = lock_path(target)
-    if not target.parent.is_dir():  # the library would make it
+    if not target.parent.is_dir():
         raise ExportError(f"{target}: there is no folder {target.parent}")
-    # Taken in one thread and given up in another. It waits a moment, for someone may only be looking at it.
-    lock = FileLock(path, timeout=_PATIENCE, mode=0o600, thread_local=False, poll_interval=0.02)
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(path, descriptor):
+                    with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
+                        os.ftruncate(descriptor, 0)
+                        note = {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+                        os.write(descriptor, json.dumps(note).encode())
+                    return FileLease(descriptor, target)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)  # it was removed between opening and locking
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise SessionHeld(str(target), _holder(path)) from None
+            time.sleep(0.02)
+        except OSError as error:
+            raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
     try:
-        lock.acquire()
-    except Timeout:
-        raise SessionHeld(str(target), _holder(path)) from None
-    except OSError as error:
-        raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
-    with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
-        _write_holder(path)
-    return FileLease(lock, target)
-
-
-@contextmanager
-def _no_temporary_files() -> Iterator[None]:
-    """Keep the library from trying, when it is imported, whether links work in the temporary folder: nobody named that.
-
-    It takes the failure for a no, which matters to kinds of locks that are not used here.
-    """
-    before, tempfile.tempdir = tempfile.tempdir, "\0"  # no folder has such a name: it fails before anything is asked
-    try:
-        yield
-    finally:
-        tempfile.tempdir = before
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def holder(target: Path) -> str | None:
     """Who holds the lock of `target`, or None if nobody does. Looking does not disturb a holder."""
-    path = lock_path(target)
-    if not path.exists():
+    if not lock_path(target).exists():
         return None
     try:
-        lease = take(target)
+        take(target).release()
     except SessionHeld as held:
         return held.holder
     except ExportError:
-        return None
-    lease.release()
+        pass
     return None
-
-
-def _write_holder(path: Path) -> None:
-    note = json.dumps({"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")})
-    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, note.encode())
-    finally:
-        os.close(descriptor)
 
 
 def _holder(path: Path) -> str:
