@@ -152,7 +152,7 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     from codelet.safety.rules import parse_rule
     from codelet.system.text.spelling import nearest
     from codelet.tools import all_tools
-    from codelet.tools.call_forms import OTHER_TOOLS
+    from codelet.tools.other_agents import OTHER_TOOLS
 
     known = {tool.name for tool in (*session.tools, *all_tools())} | OPTIONAL_TOOLS
     without = {tool.name for tool in session.tools if tool.touches in (None, in_memory)}

@@ -26,7 +26,7 @@ from codelet.extensions.base import (
 )
 from codelet.record import Record
 from codelet.safety.verdict import Verdict
-from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, in_memory
+from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, described, in_memory
 
 if TYPE_CHECKING:
     from codelet.context.window import NarrativeWriter
@@ -45,10 +45,10 @@ Offers = Literal["always", "when needed", "never"]
 
 
 class ToolRow(Record, kw_only=True):
-    """A tool as a request describes it; it works in memory only."""
+    """A tool as a request describes it; it works in memory only. `text` has the form of a tool's docstring."""
 
     name: str
-    description: str
+    text: str
     arguments: Mapping[str, str]
 
 
@@ -84,7 +84,7 @@ ROWS = (
     ManifestRow(
         made="plans:Plans",
         place="first",
-        tools=(ToolRow(name="plan", description="Keep a plan: goal, then `[ ]` steps.", arguments={"plan": "string"}),),
+        tools=(ToolRow(name="plan", text=prompt.PLAN_TOOL, arguments={"plan": "string"}),),
         commands={"plan": ("the plan, or a change of it: " + prompt.PLAN_CHANGES, "[CHANGE]")},
         reminder="plan",
         keys=("plan",),
@@ -110,8 +110,7 @@ ROWS = (
         tools=(
             ToolRow(
                 name="recall",
-                description="Read what was cut or compacted out: an `entry` (r17), its `lines` 201-600 or `byte_range`,"
-                " what matches a regex, a `turn`.",
+                text=prompt.RECALL_TOOL,
                 arguments=dict.fromkeys(("entry", "lines", "byte_range", "pattern"), "string") | {"turn": "integer"},
             ),
         ),
@@ -355,9 +354,10 @@ def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
         checked = own().check
         return arguments if checked is None else checked(arguments)
 
-    properties = {name: {"type": kind} for name, kind in row.arguments.items()}
+    description, meanings = described(row.text, tuple(row.arguments))
+    properties = {name: {"type": kind} | meanings[name] for name, kind in row.arguments.items()}
     parameters = {"type": "object", "properties": properties}
-    return Tool(row.name, row.description, parameters, run, in_memory, title, preview, check)
+    return Tool(row.name, description, parameters, run, in_memory, title, preview, check)
 
 
 class _ListedSource(Source):

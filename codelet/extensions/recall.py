@@ -15,6 +15,7 @@ from codelet.context.compactor import Compactor
 from codelet.context.entry import Entry
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
+from codelet.prompt import RECALL_TOOL
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
@@ -73,9 +74,6 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
         pattern: str = "",
         turn: int = 0,
     ) -> ToolOutput:
-        """Read what was cut or compacted out: an `entry` (r17), its `lines` 201-600 or `byte_range`, what matches
-        a regex, a `turn`.
-        """
         if entry or pattern:
             text, ranges = _answered(archive(), entry, lines, byte_range, pattern, own.piece_room())
             own.told(ranges, text)
@@ -84,6 +82,7 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
             return ToolOutput(archive().by_turn(turn))
         raise ToolError("recall: give an entry, a pattern or a turn")
 
+    recall.__doc__ = RECALL_TOOL
     return tool(recall)
 
 

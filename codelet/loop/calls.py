@@ -27,7 +27,7 @@ from codelet.loop.toolbox import Toolbox
 from codelet.messages import Picture, ToolCall
 from codelet.safety.paths import relative_name
 from codelet.safety.verdict import SandboxKind, Touch
-from codelet.tools.call_forms import arguments_in
+from codelet.tools.call_forms import arguments_in, instead_of_tool
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, copied
 
 Status = Literal["done", "failed", "refused"]
@@ -191,17 +191,18 @@ class CallRunner:
         if item.prepared:
             return
         item.prepared = True
-        tool = self._toolbox.tool_named(item.name)
         written = item.asked["function"]["arguments"]
         arguments = arguments_in(written)
+        tool = self._toolbox.tool_named(item.name, arguments)
         name = item.name if tool is None else tool.name  # rules and guards know it by this one
         sent = arguments if isinstance(arguments, dict) else {}
         item.unread = None if isinstance(arguments, dict) else written
         item.call = item.call.replace(name=name, tool=tool)
         item.call = item.call.with_arguments(sent if tool is None else tool.understood(sent))
         if tool is None:
+            instead = prompt.INSTEAD.format(instead=told) if (told := instead_of_tool(item.name)) else ""
             names = ", ".join(self._toolbox.tools)
-            item.problem = prompt.UNKNOWN_TOOL.format(name=item.name, names=names)
+            item.problem = prompt.UNKNOWN_TOOL.format(name=item.name, names=names) + instead
         elif not isinstance(arguments, dict):
             problem = str(arguments)[:200]
             bad = prompt.BAD_ARGUMENTS.format(name=item.name, problem=problem)

@@ -77,14 +77,13 @@ class Toolbox:
 
         return Approvals(self.policy, self.masker, self.guards, lambda: self.ask, self._ask_timeout)
 
-    def tool_named(self, name: str) -> Tool | None:
+    def tool_named(self, name: str, arguments: object = None) -> Tool | None:
         """The tool of this name, or what a model means that learnt on other tools: `Bash`, `str_replace`."""
         if name in self.tools:
             return self.tools[name]
-        from codelet.tools.call_forms import OTHER_TOOLS, plain_name
+        from codelet.tools.call_forms import meant_tool, plain_name
 
-        plain = plain_name(name)
-        return self.tools.get(plain) or self.tools.get(OTHER_TOOLS.get(plain.lower(), plain.lower()))
+        return self.tools.get(plain_name(name)) or self.tools.get(meant_tool(name, arguments))
 
     async def confines(self, touches: Sequence[Touch]) -> bool:
         """Return whether a sandbox works for the commands of a call that touches these.

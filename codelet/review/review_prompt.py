@@ -66,8 +66,19 @@ Answer with one JSON object and nothing else: {{"holds": true or false, "why": "
 
 AGAIN = "That was not the JSON object that was asked for: {problem}. Answer with that object alone."
 
-READ = "Read a text file as numbered lines, `limit` from `offset` on, or list a folder, {where}."
-GREP = "Search the files like `path` (all without it) for a regular expression (POSIX extended), {where}."
+READ = """\
+Read a text file as numbered lines, or list a folder, {where}. If the file goes on, the last line \
+says with which offset.
+
+path: The file or folder, relative to the top of the repository. Example: src/app.py
+offset: The first line to show, counted from 1.
+limit: The number of lines to show, at most 400. Default: 200."""
+GREP = """\
+Search the files for a regular expression, {where}. Each match is a line `path:number: text`.
+
+pattern: A POSIX extended regular expression, matched within one line.
+path: Only this file or folder, or the files that match this glob. Examples: src, src/**/*.py. Default: all files.
+ignore_case: true ignores upper and lower case."""
 AT_HEAD = "as of the commit under review"
 BEFORE = "as it was before the change"
 

@@ -86,23 +86,46 @@ async def bash(
     background: bool = False,
     unconfined: bool = False,
 ) -> ToolOutput:
-    """Run a command in a fresh shell in the workspace, `timeout` in seconds (most 600). No stdin.
-    `unconfined` asks the user.
-    """
-    from codelet.system.process import StartError, run_child
-    from codelet.system.process.shell_start import PREFIX, PipelineReport, has_pipe, is_bash, start_variables
+    """Run a shell command in the workspace: build, test, run programs, use git.
 
+    The answer is what it prints on stdout and stderr, then `[exit code N]`; long output is cut in the middle, and
+    recall reads the rest. To read, search or change files, use the other tools. Each call is a new shell in the
+    workspace: `cd` and variables do not last, so write `cd web && npm test`. There is no terminal and no input: pass
+    options such as --yes or -m, and start no editor, pager or watch mode. What still runs when the command ends is
+    ended; start servers with `background`.
+
+    command: The command line. Example: pytest -q tests/test_cart.py
+    timeout: The time limit in seconds, at most 600. Default: 120.
+    background: true lets the command run on; the answer gives its number, such as %1. Then the command `jobs %1`
+        shows its output, `wait %1` waits for its end, `wait %1 for REGEX` or `wait %1 for port 8000` until it is
+        ready, and `kill %1` ends it.
+    unconfined: true asks the user to run it outside the sandbox. Use it only if the sandbox made the command fail.
+    """
     seconds = min(max(timeout, 0.1), _LONGEST)
-    began = time.time_ns()
     if not command.strip():
         raise ToolError("the command is empty")
     if (tasks := context.tasks) is None and (background or is_control(command)):
         raise ToolError("nothing runs in the background here")
     if tasks is not None and is_control(command):  # it was judged as such: no shell may ever see it
         return await tasks().control(command, seconds, progress)
-    argv, own, shell = _prepared(context, command, lasting=background)
     if tasks is not None and background:
+        from codelet.system.process.shell_start import start_variables
+
+        argv, own, shell = _prepared(context, command, lasting=True)
         return await tasks().start(command, argv, context, {**own, **start_variables(context.resources, shell, None)})
+    return await _run_to_its_end(context, progress, command, seconds)
+
+
+TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)
+"""In the order in which the model sees them."""
+
+
+async def _run_to_its_end(context: ToolContext, progress: Progress, command: str, seconds: float) -> ToolOutput:
+    from codelet.system.process import StartError, run_child
+    from codelet.system.process.shell_start import PREFIX, PipelineReport, has_pipe, is_bash, start_variables
+
+    began = time.time_ns()
+    argv, own, shell = _prepared(context, command)
     with PipelineReport(is_bash(shell) and has_pipe(command)) as report, _ScreenWatch(progress) as watch:
         try:
             done = await run_child(
@@ -127,10 +150,6 @@ async def bash(
     context.outputs.append((began, f"{command}\n{text}"))
     shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
     return ToolOutput(shown, failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
-
-
-TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)
-"""In the order in which the model sees them."""
 
 
 def _prepared(

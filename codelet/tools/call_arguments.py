@@ -10,21 +10,41 @@ _LONGEST_PROBLEM = 300
 
 
 def check_own(name: str, parameters: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as a tool made of a function takes them; raises ToolError that tells the model what is wrong.
+    """The arguments as a tool made of a function takes them; raises ToolError that tells the model what to send.
 
     An explicit null for an optional argument counts as left out: several models send it. `parameters` are of the form
     that `tools.tool` makes.
     """
     known = parameters["properties"]
     required = parameters.get("required", ())
-    unknown = [key for key in arguments if key not in known]
-    if unknown:
-        raise ToolError(f"{name}: unknown argument {unknown[0]!r}; it takes {', '.join(known)}")
-    present = {key: value for key, value in arguments.items() if value is not None or key in required}
-    missing = [key for key in required if key not in present]
-    if missing:
-        raise ToolError(f"{name}: the argument {missing[0]!r} is missing")
-    return {key: _checked(name, key, value, known[key]) for key, value in present.items()}
+    try:
+        if unknown := [key for key in arguments if key not in known]:
+            raise ToolError(f"{name}: unknown argument {unknown[0]!r}{_instead(name, unknown[0])}")
+        present = {key: value for key, value in arguments.items() if value is not None or key in required}
+        if missing := [key for key in required if key not in present]:
+            raise ToolError(f"{name}: the argument {missing[0]!r} is missing")
+        return {key: _checked(name, key, value, known[key]) for key, value in present.items()}
+    except ToolError as error:
+        raise ToolError(f"{error}. Send {_form(parameters)}") from None
+
+
+def _instead(tool_name: str, argument: str) -> str:
+    """What to send in place of an argument that other agents' tools have, as a clause; or ""."""
+    from codelet.tools.other_agents import INSTEAD
+
+    told = INSTEAD.get(tool_name, {}).get(argument.rpartition(".")[2], "")
+    return f": {told}" if told else ""
+
+
+def _form(schema: dict[str, Any]) -> str:
+    """The form of a value, in words: `{"path": string, "limit"?: integer}`."""
+    if schema["type"] == "array":
+        return f"[{_form(schema['items'])}, …]"
+    if schema["type"] != "object":
+        return " or ".join(map(repr, schema["enum"])) if "enum" in schema else str(schema["type"])
+    required = schema.get("required", ())
+    parts = (f'"{name}"{"" if name in required else "?"}: {_form(part)}' for name, part in schema["properties"].items())
+    return f"{{{', '.join(parts)}}}"
 
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
@@ -52,7 +72,7 @@ def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> 
         if missing:
             raise ToolError(f"{tool_name}: {where} lacks {missing[0]!r}")
         if unknown := [name for name in value if name not in parts]:
-            raise ToolError(f"{tool_name}: {where}: unknown argument {unknown[0]!r}; it takes {', '.join(parts)}")
+            raise ToolError(f"{tool_name}: {where}: unknown argument {unknown[0]!r}{_instead(tool_name, unknown[0])}")
         return {
             name: _checked(tool_name, f"{where}.{name}", value[name], part)
             for name, part in parts.items()

@@ -12,83 +12,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, NoReturn
 
-OTHER_TOOLS = {
-    "shell": "bash",
-    "run_shell_command": "bash",
-    "run_command": "bash",
-    "execute_command": "bash",
-    "read_file": "read",
-    "view": "read",
-    "cat": "read",
-    "ls": "read",
-    "list_directory": "read",
-    "write_file": "write",
-    "create_file": "write",
-    "str_replace": "edit",
-    "edit_file": "edit",
-    "replace": "edit",
-    "multiedit": "edit",
-    "search": "grep",
-    "search_files": "grep",
-    "grep_search": "grep",
-    "glob": "find",
-    "find_files": "find",
-}
-"""What tools are called elsewhere, in small letters; nothing here where the meaning of the arguments differs."""
-
-_OTHER_NAMES = {
-    "file_path": "path",
-    "filePath": "path",
-    "filepath": "path",
-    "absolute_path": "path",
-    "target_file": "path",
-    "cmd": "command",
-    "script": "command",
-    "run_in_background": "background",
-    "is_background": "background",
-    "contents": "content",
-    "regex": "pattern",
-    "include": "glob",
-    "-i": "ignore_case",
-    "-C": "around",
-    "head_limit": "limit",
-}
-_OTHER_PARTS = {
-    "old_string": "old",
-    "new_string": "new",
-    "oldString": "old",
-    "newString": "new",
-    "old_str": "old",
-    "new_str": "new",
-    "old_text": "old",
-    "new_text": "new",
-    "oldText": "old",
-    "newText": "new",
-    "replace_all": "all",
-    "replaceAll": "all",
-}
-
-_ANY_VALUE = None
-_COMMENTS: dict[str, tuple[Any, ...] | None] = {"description": _ANY_VALUE, "explanation": _ANY_VALUE}
-_HARMLESS: dict[str, dict[str, tuple[Any, ...] | None]] = {
-    "bash": {**_COMMENTS, "justification": _ANY_VALUE, "restart": (False,)},
-    "read": {**_COMMENTS, "pages": _ANY_VALUE},
-    "write": {**_COMMENTS, "overwrite": (True,)},
-    "edit": {**_COMMENTS, "instruction": _ANY_VALUE, "expected_replacements": (1,)},
-    "grep": {
-        **_COMMENTS,
-        "-n": _ANY_VALUE,
-        "output_mode": ("content", "files_with_matches"),
-        "multiline": (False,),
-        "recursive": (True,),
-    },
-    "find": _COMMENTS,
-    "recall": _COMMENTS,
-}
-"""By tool: arguments that it does not have and that change nothing, with the values for which that holds.
-
-What could change what a call does (`cwd`, `env`, `dry_run`) is not listed, so the call is refused.
-"""
+from codelet.tools import other_agents
 
 _NAMESPACE = re.compile(r"(?:to=)?(?:functions|default_api|tools?)[.:/]")
 _NUMBER = re.compile(r":\d+$")
@@ -97,6 +21,24 @@ _MILLISECONDS_FROM = 10_000
 _LONGEST_TIMEOUT = 600_000
 _BOOLEANS = {"true": True, "false": False}
 _MOST_LAYERS = 3
+_SIMPLE = re.compile(r"(?:&&|\|(?!\|)|[^;&|\n])+")
+"""A command in front of which `cd FOLDER &&` can stand: words, pipes and `&&`."""
+_CONTROL = re.compile(r"\s*(?:jobs|wait|kill)\b")
+_BLOCK = re.compile(r"<{5,} SEARCH\n(.*?)\n?={5,}\n(.*?)\n?>{5,} REPLACE", re.DOTALL)
+_REGEX_SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$]")
+_SIGNATURES = {
+    "bash": ("command", "unconfined"),
+    "read": ("path", "offset", "limit"),
+    "write": ("path", "content"),
+    "edit": ("path", "edits"),
+    "grep": ("pattern", "path", "ignore_case"),
+    "find": ("pattern", "path"),
+    "plan": ("plan",),
+    "recall": ("entry", "turn"),
+}
+"""Arguments by which codelet's own tool is known, rather than another of the same name."""
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
+_STEP_MARKS = {"completed": "x", "done": "x", "in_progress": ">", "failed": "!"}
 
 
 def plain_name(name: str) -> str:
@@ -137,6 +79,20 @@ def arguments_in(text: str) -> object:
     return text if isinstance(value, str) else value
 
 
+def meant_tool(name: str, arguments: object = None) -> str:
+    """Return the name of the tool that a model means by another agent's name; the name as it is if none is known."""
+    plain = plain_name(name)
+    low = plain.lower()
+    if low in other_agents.EDITORS and isinstance(arguments, dict):
+        return other_agents.EDITOR_COMMANDS.get(str(arguments.get("command")), low)
+    return other_agents.OTHER_TOOLS.get(low, low)
+
+
+def instead_of_tool(name: str) -> str:
+    """Return what to do in place of a tool that is not there, or ""."""
+    return other_agents.NO_SUCH_TOOL.get(plain_name(name).lower(), "")
+
+
 def understood(name: str, parameters: Mapping[str, Any], arguments: dict[str, Any], *, own: bool) -> dict[str, Any]:
     """Return the arguments as the tool has them. Given its own result, it returns the same.
 
@@ -146,7 +102,7 @@ def understood(name: str, parameters: Mapping[str, Any], arguments: dict[str, An
     if not isinstance(known, Mapping):
         return arguments
     if own:
-        arguments = _with_known_names(_in_seconds(arguments) if name == "bash" else arguments, known)
+        arguments = _with_known_names(name, arguments, known)
         arguments = {
             key: value for key, value in arguments.items() if key in known or not _says_nothing(name, key, value)
         }
@@ -154,34 +110,144 @@ def understood(name: str, parameters: Mapping[str, Any], arguments: dict[str, An
 
 
 def _says_nothing(tool_name: str, key: str, value: Any) -> bool:
-    harmless = _HARMLESS.get(tool_name, {})
+    harmless = other_agents.HARMLESS.get(tool_name, {})
     if key not in harmless:
         return False
     values = harmless[key]
-    return values is None or _as_meant(value, {"type": "boolean"}, key) in values
+    return values is None or value is None or _as_meant(value, {"type": "boolean"}, key) in values
 
 
-def _with_known_names(arguments: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    others = {other: name for other, name in _OTHER_NAMES.items() if other not in known and name in known}
+def _with_known_names(tool_name: str, arguments: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    is_ours = all(name in known for name in _SIGNATURES.get(tool_name, ("",)))
+    names = other_agents.NAMES.get(tool_name, {}) if is_ours else {}
+    others = {
+        other: name
+        for other, name in {**other_agents.NAMES[""], **names}.items()
+        if other not in known and (name in known or other in names)
+    }
     renamed = {others.get(name, name): value for name, value in arguments.items()}
     if len(renamed) != len(arguments):
         return arguments  # both names were given: one too many
-    if "edits" not in known:
-        return renamed
-    if "edits" not in renamed and not renamed.keys().isdisjoint((*_OTHER_PARTS, "old")):
-        parts = {name: renamed.pop(name) for name in (*_OTHER_PARTS, "old", "new", "all") if name in renamed}
-        renamed["edits"] = [parts]
-    edits = _as_meant(renamed.get("edits"), known["edits"], "edits")
+    return _READERS[tool_name](renamed) if is_ours and tool_name in _READERS else renamed
+
+
+def _bash_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A command that is a list of words, and its folder, as one command line; its time limit in seconds."""
+    from shlex import join, quote
+
+    arguments = _in_seconds(arguments)
+    command, folder = arguments.get("command"), arguments.get("workdir")
+    if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        shell = len(command) == 3 and command[0].rpartition("/")[2] in ("bash", "sh") and command[1] in ("-c", "-lc")
+        command = command[2] if shell else join(command)
+        arguments = {**arguments, "command": command}
+    if arguments.get("sandbox_permissions") == "require_escalated" and "unconfined" not in arguments:
+        arguments = {key: value for key, value in arguments.items() if key != "sandbox_permissions"}
+        arguments["unconfined"] = True
+    if "workdir" not in arguments or not isinstance(command, str) or not isinstance(folder, str | None):
+        return arguments
+    arguments = {key: value for key, value in arguments.items() if key != "workdir"}
+    if folder and folder not in (".", "./") and not _CONTROL.match(command):
+        then = " && " if _SIMPLE.fullmatch(command) else " || exit\n"
+        arguments["command"] = f"cd {quote(folder)}{then}{command}"
+    return arguments
+
+
+def _read_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The first and the last line as the first line and the number of lines."""
+    arguments = dict(arguments)
+    paths = arguments.get("paths")
+    if isinstance(paths, list) and len(paths) == 1 and "path" not in arguments:
+        arguments["path"] = arguments.pop("paths")[0]
+    lines = _as_meant(arguments.get("view_range"), {"type": "array", "items": {"type": "integer"}}, "")
+    if isinstance(lines, list) and len(lines) == 2 and arguments.keys().isdisjoint(("offset", "limit", "end")):
+        del arguments["view_range"]
+        arguments["offset"], arguments["end"] = lines
+    first, last = (_as_meant(arguments.get(name), {"type": "integer"}, name) for name in ("offset", "end"))
+    if "end" in arguments and "limit" not in arguments and isinstance(last, int | None):
+        if last in (None, -1):
+            del arguments["end"]
+        elif isinstance(first, int | None) and last >= max(first or 1, 1):
+            del arguments["end"]
+            arguments["limit"] = last - max(first or 1, 1) + 1
+    return arguments
+
+
+def _edit_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """One edit given without a list, and blocks of SEARCH and REPLACE, as the list of edits."""
+    arguments = dict(arguments)
+    content = arguments.get("content")
+    if "edits" not in arguments and isinstance(content, str) and (blocks := _BLOCK.findall(content)):
+        del arguments["content"]
+        arguments["edits"] = [{"old": old, "new": new} for old, new in blocks]
+    parts = ("old", "new", "all", *other_agents.EDIT_PARTS)
+    given = {name: arguments.pop(name) for name in parts if name in arguments} if "edits" not in arguments else {}
+    if given:
+        arguments["edits"] = [given]
+    edits = _as_meant(arguments.get("edits"), _OBJECTS, "edits")
     if isinstance(edits, list):
-        renamed["edits"] = [_edit_parts(edit) if isinstance(edit, dict) else edit for edit in edits]
-    return renamed
+        arguments["edits"] = [_edit_parts(edit) if isinstance(edit, dict) else edit for edit in edits]
+    return arguments
 
 
 def _edit_parts(edit: dict[str, Any]) -> dict[str, Any]:
-    named = {_OTHER_PARTS.get(name, name): value for name, value in edit.items()}
+    named = {other_agents.EDIT_PARTS.get(name, name): value for name, value in edit.items()}
     if len(named) != len(edit):
         return edit
     return {key: value for key, value in named.items() if not _says_nothing("edit", key, value)}
+
+
+def _grep_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Options of grep and ripgrep as codelet's own. Lines on one side count for both: that shows no less."""
+    arguments = dict(arguments)
+    around = [
+        number
+        for name in ("around", "after", "before")
+        if isinstance(number := _as_meant(arguments.get(name), {"type": "integer"}, name), int)
+    ]
+    if around and not arguments.keys().isdisjoint(("after", "before")):
+        arguments = {key: value for key, value in arguments.items() if key not in ("after", "before")}
+        arguments["around"] = max(around)
+    exact = _as_meant(arguments.get("case_sensitive"), {"type": "boolean"}, "")
+    if isinstance(exact, bool) and "ignore_case" not in arguments:
+        del arguments["case_sensitive"]
+        arguments["ignore_case"] = not exact
+    literal = _as_meant(arguments.get("literal"), {"type": "boolean"}, "")
+    if isinstance(literal, bool) and isinstance(pattern := arguments.get("pattern"), str):
+        del arguments["literal"]
+        arguments["pattern"] = _REGEX_SIGNS.sub(r"\\\g<0>", pattern) if literal else pattern
+    kind, exclude = arguments.get("type"), arguments.get("exclude")
+    if "glob" not in arguments and isinstance(kind, str) and kind in other_agents.FILE_TYPES and exclude is None:
+        arguments["glob"] = other_agents.FILE_TYPES[arguments.pop("type")]
+    elif "glob" not in arguments and kind is None and isinstance(exclude, str) and exclude:
+        arguments["glob"] = f"!{arguments.pop('exclude')}"
+    if arguments.get("limit") in (0, "0"):  # elsewhere it stands for no limit
+        arguments["limit"] = 1000
+    return arguments
+
+
+def _plan_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A list of steps with their status as the lines of a plan."""
+    steps = _as_meant(arguments.get("plan"), {"type": "array"}, "")
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        return arguments
+    lines = []
+    for step in steps:
+        text = next((step[name] for name in ("step", "content", "description", "title", "task") if name in step), None)
+        if not isinstance(text, str):
+            return arguments
+        if step.get("status") != "cancelled":
+            lines.append(f"[{_STEP_MARKS.get(str(step.get('status')), ' ')}] {text}")
+    return {**arguments, "plan": "\n".join(lines)}
+
+
+_READERS = {
+    "bash": _bash_arguments,
+    "read": _read_arguments,
+    "edit": _edit_arguments,
+    "grep": _grep_arguments,
+    "plan": _plan_arguments,
+}
 
 
 def _in_seconds(arguments: dict[str, Any]) -> dict[str, Any]:

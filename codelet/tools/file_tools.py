@@ -9,7 +9,13 @@ from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOu
 
 
 class Replacement(TypedDict):
-    """One of an edit's replacements: `old` must occur exactly once unless `all` is set."""
+    """One of an edit's replacements.
+
+    old: The exact text to replace, with its indentation, without line numbers. It must occur only once in the file: add
+        lines around the change until it does.
+    new: The text to put in its place; empty deletes it.
+    all: true replaces every occurrence.
+    """
 
     old: str
     new: str
@@ -36,7 +42,15 @@ def read_title(arguments: Arguments) -> str:
 async def read(
     context: ToolContext, progress: Progress, *, path: str, offset: int = 1, limit: int = 2000
 ) -> ToolOutput:
-    """Read a text file as numbered lines, `limit` from `offset` on, or list a folder."""
+    """Read a text file, a picture or a Jupyter notebook, or list a folder.
+
+    Each line of a text file comes after its number and a tab, which are not part of the file. If the file goes on, the
+    last line gives the offset to go on with. A folder comes as one name per line, with a slash after names of folders.
+
+    path: The file or folder, absolute or relative to the workspace. Example: src/app.py
+    offset: The first line to show, counted from 1.
+    limit: The number of lines to show, at most 2000. Default: 2000.
+    """
     from codelet.tools.pages import read_path
 
     return await read_path(context, path, offset, limit)
@@ -60,7 +74,14 @@ def write_preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def write(context: ToolContext, progress: Progress, *, path: str, content: str) -> ToolOutput:
-    """Create a file, or replace one that you read every line of. Makes missing folders."""
+    """Create a file, or replace all of an existing file. Missing folders are created.
+
+    To change parts of a file, use edit. An existing file is replaced only if you have seen all its lines and it has not
+    changed since. Otherwise the call is refused: read the file, then repeat the call.
+
+    path: The file's path.
+    content: The file's whole new text, without line numbers.
+    """
     from codelet.tools.planning import known_content, make_change, plan_write
 
     change = context.change or known_content(plan_write(context, path, content))
@@ -77,9 +98,14 @@ def edit_preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def edit(context: ToolContext, progress: Progress, *, path: str, edits: list[Replacement]) -> ToolOutput:
-    """Replace exact text in a file unchanged since it was shown.
+    """Change parts of a text file by replacing exact text. Make all changes of one file in one call.
 
-    Each `old` must occur once, unless `all`. In order, all or none.
+    Read the file first; it must not have changed since. The replacements are made in order, each on the result of those
+    before. If one fails, the file stays as it is, and the answer says which one and why: correct `old`, or read the
+    file again.
+
+    path: The file's path.
+    edits: The replacements. Example: [{"old": "timeout = 5", "new": "timeout = 30"}]
     """
     from codelet.tools.planning import make_change, plan_edit
 

@@ -27,9 +27,17 @@ async def grep(
     around: int = 0,
     limit: int = 100,
 ) -> ToolOutput:
-    """Search files, or those like `glob` *.{ts,tsx}, for a regex, with `around` context lines.
+    r"""Search in files for a regular expression. Use it instead of grep or rg in bash.
 
-    Skips what git ignores, and files with secrets.
+    Each match is a line `path:number:text`; the path is given only at a file's first match. Files that git ignores or
+    whose names mean secrets, such as .env, are skipped. To search ignored files, give their folder as path.
+
+    pattern: The regular expression, matched within one line. Example: def \w+_total\(
+    path: The file or folder to search. Default: the workspace.
+    glob: Only files whose name or path below `path` matches. Examples: *.py, src/**/*.{ts,tsx}, !*.min.js
+    ignore_case: true ignores upper and lower case.
+    around: Lines to show before and after each match, at most 20.
+    limit: Matches to show, at most 1000. Default: 100.
     """
     from codelet.tools.file_search import Query, check_pattern, glob_below, root_of, search, why_no_file
     from codelet.tools.files import shown
@@ -79,7 +87,14 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
-    """Find files by glob, e.g. **/test_*. Skips what git ignores."""
+    """Find files by name. Use it instead of find or ls in bash.
+
+    The answer has at most 200 paths, one per line. To find files that git ignores, give their folder as path.
+
+    pattern: A glob for the file's name in any folder, such as *.sql, or for its path below `path`, such as
+        src/**/test_*.py
+    path: The folder to search. Default: the workspace.
+    """
     from codelet.tools.file_search import Query, glob_below, root_of, search, why_no_file
     from codelet.tools.files import shown
     from codelet.tools.results import MOST_FILES_SHOWN, files_found

@@ -280,22 +280,20 @@ def tool(
     """Make a Tool of an async function that gives a text or a ToolOutput; a decorator, with arguments or without.
 
     The function's parameters are the model's; one that begins with `context, progress` is given these as `Tool.run`
-    is. The description is the docstring's text. An argument is described by a `name: text` line at the end of the
-    docstring. Without `touches` the tool is taken to work in memory only and runs unasked; `touches=None` says that
-    nobody knows, and every call is asked about. Raises TypeError for a function that no tool can be made of.
+    is. The description is the docstring's text, the arguments' are at its end, as `described` reads them. Without
+    `touches` the tool is taken to work in memory only and runs unasked; `touches=None` says that nobody knows, and
+    every call is asked about. Raises TypeError for a function that no tool can be made of.
     """
     if function is None:
         return partial(tool, touches=touches, title=title, preview=preview)
     taken, run = _taken(function)
     name, hints = function.__name__, _hints(function, taken)
     properties: dict[str, Any] = {}
-    text, described = _split_docstring(inspect.getdoc(function) or "", list(taken))
+    text, meanings = described(inspect.getdoc(function) or "", list(taken))
     for argument in taken:
         if argument not in hints:
             raise TypeError(f"{name}: the argument {argument!r} has no type")
-        properties[argument] = _schema_of(hints[argument])
-        if argument in described:
-            properties[argument]["description"] = described[argument]
+        properties[argument] = _schema_of(hints[argument]) | meanings.get(argument, {})
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [argument for argument, has_default in taken.items() if not has_default]:
         parameters["required"] = required
@@ -339,17 +337,25 @@ def _check_own(name: str, parameters: dict[str, Any], arguments: Arguments) -> A
     return check_own(name, parameters, arguments)
 
 
-def _split_docstring(text: str, names: list[str]) -> tuple[str, dict[str, str]]:
-    """The description, and the `name: text` lines that end it."""
+def described(text: str, names: Sequence[str]) -> tuple[str, dict[str, dict[str, str]]]:
+    """Return a tool's description, and what the end of the text says of each argument: `{"description": …}`.
+
+    An argument begins a line with `name: `; the lines after it that are indented further belong to it. The last
+    paragraph before them may be `Arguments:` alone.
+    """
     lines = text.splitlines()
-    described = {}
-    while lines:
-        name, _, meaning = lines[-1].strip().partition(": ")
-        if name not in names:
+    meanings: dict[str, dict[str, str]] = {}
+    end = place = len(lines)
+    while place:
+        place -= 1
+        line = lines[place]
+        name, colon, _ = line.strip().partition(": ")
+        if colon and name in names:
+            meanings[name] = {"description": " ".join(" ".join(lines[place:end]).split()).removeprefix(f"{name}: ")}
+            end = place
+        elif not line.startswith(" "):
             break
-        described[name] = meaning
-        lines.pop()
-    return " ".join(" ".join(lines).removesuffix("Arguments:").split()), described
+    return " ".join(" ".join(lines[:end]).removesuffix("Arguments:").split()), meanings
 
 
 def _schema_of(hint: Any) -> dict[str, Any]:
@@ -363,7 +369,8 @@ def _schema_of(hint: Any) -> dict[str, Any]:
     if origin is list:
         return {"type": "array", "items": _schema_of(arguments[0])}
     if is_typeddict(hint):
-        fields = {name: _schema_of(part) for name, part in get_type_hints(hint).items()}
+        _, meanings = described(inspect.getdoc(hint) or "", list(get_type_hints(hint)))
+        fields = {name: _schema_of(part) | meanings.get(name, {}) for name, part in get_type_hints(hint).items()}
         # __required_keys__ does not see NotRequired where annotations are strings.
         parts = get_type_hints(hint, include_extras=True).items()
         required = [name for name, part in parts if get_origin(part) is not NotRequired]

@@ -35,7 +35,7 @@ def measure(wire: str) -> list[Row]:
     return [
         Row(f"{wire}: system prompt", "tokens", [tokens(system)]),
         Row(f"{wire}: {len(request['tools'])} tools", "tokens", [tokens(tools)]),
-        Row(f"{wire}: system prompt and tools", "tokens", [both], promise=1299),
+        Row(f"{wire}: system prompt and tools", "tokens", [both], promise=2200),
         Row(f"{wire}: messages (prompt and reminders)", "tokens", [tokens(json.dumps(messages))]),
     ]
 

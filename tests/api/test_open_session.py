@@ -176,13 +176,13 @@ async def test_two_sessions_at_once_share_nothing(options: dict[str, Any], model
             open_session(**options, extra_tools=[count_words], max_turns=7) as one,
             open_session(**(options | theirs), bare=True) as two,
         ):
-            await asyncio.gather(events_of(one, "first"), events_of(two, "second"))
+            await asyncio.gather(events_of(one, "apples"), events_of(two, "pears"))
             assert (one.policy.mode, two.policy.mode) == ("ask", "read-only")
             assert (one.meter.limits.max_turns, two.meter.limits.max_turns) == (7, None)
             assert (one.messages[-1]["content"], two.messages[-1]["content"]) == ("one", "two")
         mine, yours = str(model_server.requests[1].json), str(second.requests[1].json)
         assert "the other one" in yours and "the other one" not in mine
-        assert "first" in mine and "first" not in yours
+        assert "apples" in mine and "apples" not in yours
         assert "count_words" in mine and "count_words" not in yours
         assert {request.header("authorization") for request in model_server.requests} == {"Bearer test-key"}
         assert {request.header("authorization") for request in second.requests} == {"Bearer other-key"}

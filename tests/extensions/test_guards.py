@@ -110,7 +110,10 @@ async def test_yes_answers_what_a_guard_asks_and_not_what_it_denies(open_session
 
 async def test_what_is_changed_is_checked(open_session: Open) -> None:
     _, result = await sent_by(open_session, Asked(lambda call: {"to": 7}))
-    assert (result.status, result.text) == ("failed", "send: to must be of type string, not int")
+    assert (result.status, result.text) == (
+        "failed",
+        'send: to must be of type string, not int. Send {"to": string, "words"?: [string, …]}',
+    )
     _, result = await sent_by(open_session, Asked(lambda call: {"to": "b"}), arguments={"words": "no"})
     assert result.status == "done", "what the model got wrong a guard may put right"
 

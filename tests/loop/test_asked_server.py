@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from codelet.providers.asking import ServerFacts
 from codelet.providers.facts import DEFAULT_WINDOW
 from codelet.safety import Policy
 from tests.context.scripted import ScriptedProvider
-from tests.support.script import Call, HttpError, Reply
+from tests.support.script import Call, HttpError, Reply, Tokens
 from tests.support.server import ModelServer
 from tests.support.sessions import MakeSession, of_type, provider_of, turn
 
+COUNTED = Tokens(9_000)
 READ = Reply(calls=[Call("r", "read", {"path": "app.py"})])
 LLAMA: dict[str, Any] = {
     "/v1/models": {"data": [{"id": "scripted", "meta": {"n_ctx": 16384, "n_ctx_train": 131072}}]},
@@ -179,7 +181,8 @@ TOLD = "the model's window is 16,384 tokens, says its server: that counts from n
 async def test_a_window_that_a_refusal_names_is_kept_and_told_once(
     make_session: MakeSession, model_server: ModelServer
 ):
-    model_server.script = [TOO_LONG, READ, Reply("done"), TOO_LONG, Reply("again")]
+    script = [TOO_LONG, READ, Reply("done"), TOO_LONG, Reply("again")]
+    model_server.script = [replace(each, usage=COUNTED) if isinstance(each, Reply) else each for each in script]
     session = make_session()
     seen = await turn(session, LONG)
     assert notes(seen) == [TOLD]
@@ -204,7 +207,7 @@ async def test_where_the_room_for_the_answer_did_not_fit_nothing_of_the_prompt_i
 
 async def test_over_anthropics_wire_the_window_is_kept_too(make_session: MakeSession, model_server: ModelServer):
     refusal = HttpError(400, "prompt is too long: 215000 tokens > 100000 maximum")
-    model_server.script = [refusal, Reply("done")]
+    model_server.script = [refusal, Reply("done", usage=COUNTED)]
     session = make_session("anthropic")
     assert notes(await turn(session, LONG)) == [TOLD.replace("16,384", "100,000")]
     assert provider_of(model_server, "anthropic").local

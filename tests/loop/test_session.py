@@ -491,12 +491,12 @@ async def test_the_size_counts_what_came_after_the_last_request(
     """A step's results are not part of what the provider reported for it."""
     repositories.write(repo, {"big.txt": ("word " * 20 + "\n") * 200})
     call = Call("r", "read", {"path": "big.txt"})
-    model_server.script = [Reply(calls=[call], usage=Tokens(1_000, output=10)), Reply("ok", usage=None)]
+    model_server.script = [Reply(calls=[call], usage=Tokens(2_500, output=10)), Reply("ok", usage=None)]
     session = make_session()
     seen = await turn(session)
     report = of_type(seen, events.UsageReport)[0]
-    assert 1_010 <= report.context < 1_050
-    assert 1_010 + 5_000 < session.size < 1_010 + 8_000
+    assert 2_510 <= report.context < 2_550
+    assert 2_510 + 5_000 < session.size < 2_510 + 8_000
     size = session.size
     session.conversation.append(user("x" * 400))
     assert size + 60 < session.size < size + 200

@@ -111,7 +111,8 @@ def test_arguments_of_own_tools(name: str, given: dict[str, Any], taken: dict[st
 @pytest.mark.parametrize(
     ("name", "given"),
     [
-        ("bash", {"command": "ls", "cwd": "/"}),
+        ("bash", {"command": "ls", "cwd": ["/"]}),
+        ("bash", {"command": "ls", "cwd": "/", "workdir": "/"}),
         ("bash", {"command": "ls", "env": {}}),
         ("bash", {"command": "rm x", "dry_run": True}),
         ("bash", {"command": "ls", "restart": True}),
@@ -123,7 +124,9 @@ def test_arguments_of_own_tools(name: str, given: dict[str, Any], taken: dict[st
         ("read", {"path": "a", "Description": "d"}),
         ("grep", {"pattern": "x", "output_mode": "count"}),
         ("grep", {"pattern": "x", "multiline": True}),
-        ("grep", {"pattern": "x", "type": "py"}),
+        ("grep", {"pattern": "x", "type": "py", "glob": "*.txt"}),
+        ("grep", {"pattern": "x", "type": "unheard"}),
+        ("read", {"path": "a", "start_line": 9, "end_line": 2}),
         ("write", {"path": "a", "content": "", "overwrite": False}),
         ("write", {"path": "a", "content": {"a": 1}}),
         ("edit", {"path": "a", "old_string": "x", "new_string": "y", "expected_replacements": 3}),

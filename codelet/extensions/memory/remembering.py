@@ -235,8 +235,10 @@ class Facts(Extension, Source):
 
     def _remember_tool(self) -> Callable[..., Any]:
         async def remember(fact: str, key: str = "") -> ToolOutput:
-            """Keep a fact that later turns need: a decision, a value, a wish of the user's. `key` says in a word what
-            it is about: of one key the newest fact holds.
+            """Keep a fact that later turns need: a decision, a value, a wish of the user's. Never keep secrets.
+
+            fact: One statement that is understood by itself. Example: The API is served on port 8443.
+            key: A word for what it is about. A later fact with the same key replaces it. Example: port
             """
             return ToolOutput(await self.remember(fact, "model", key))
 

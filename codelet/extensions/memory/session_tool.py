@@ -28,7 +28,10 @@ def session_tool(find: FindPassages) -> Tool:
     """The tool over a search."""
 
     async def search_sessions(words: str) -> ToolOutput:
-        """Search the user's earlier sessions and kept facts for words; results name the session and the turn."""
+        """Search the user's earlier sessions and kept facts. Each result names its session and turn.
+
+        words: Words that the passage should have. Example: retry timeout decision
+        """
         try:
             found = await asyncio.to_thread(find, words, _MOST_PASSAGES)
         except CodeletError as error:

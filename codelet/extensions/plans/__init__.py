@@ -76,9 +76,9 @@ class Plans(Extension, Source, ExportPart):
 
     def _tool(self) -> Callable[..., Awaitable[ToolOutput]]:
         async def plan(*, plan: str = "") -> ToolOutput:
-            """Keep a plan: goal, then `[ ]` steps."""
             return self.keep(plan)
 
+        plan.__doc__ = prompt.PLAN_TOOL
         return plan
 
     async def text(self) -> str | None:
