@@ -432,6 +432,8 @@ def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> S
             settings.sandbox,
             network=settings.sandbox_network,
             sockets=settings.sandbox_sockets,
+            open_home=settings.sandbox_home == "open",
+            seen=settings.sandbox_seen,
             kept=_kept(settings, workspace),
         ),
         resources={

@@ -137,6 +137,11 @@ SANDBOXED_READ_ONLY = (
     "[it ran in a read-only sandbox: {network}no sockets of services; only a private temporary folder can be written, "
     "and files with the names of secrets cannot be read]"
 )
+HOME_NOT_SEEN = (
+    "[of your home, a confined command sees only toolchains and the workspace; the user can name more places in the "
+    "setting sandbox_seen]"
+)
+HOME_SEEN = "the workspace holds your home: confined commands can read all of it but files with the names of secrets"
 NO_NETWORK = "no network; "
 PERMISSIONS_READING = (
     "Commands: mode {mode}. Those that only read run unasked, in a read-only sandbox ({network}no sockets of "

@@ -120,6 +120,14 @@ def names(value: Any) -> tuple[str, ...]:
     return tuple(item for item in items if item)
 
 
+def places(value: Any) -> tuple[str, ...]:
+    """A list of paths, absolute or in the home, or a text with commas."""
+    paths = names(value)
+    if not all(path.startswith(("/", "~/")) for path in paths):
+        raise ValueError("must be a list of paths that begin with / or ~/")
+    return paths
+
+
 def own_vendors(value: Any) -> tuple[Vendor, ...]:
     """Tables that each describe a vendor, by its name; or what came of them."""
     if isinstance(value, tuple):

@@ -34,6 +34,7 @@ from codelet.setting_kinds import (
     own_keys,
     own_vendors,
     percent,
+    places,
     project_settings_file,
     row,
     rows_of,
@@ -175,6 +176,9 @@ class Settings(Record):
     sandbox_sockets: bool = row(
         False, switch, PERMISSIONS, "let them make sockets, in the workspace and their private folder"
     )
+    # What commands see of the home is the user's alone to say.
+    sandbox_home: str = row("named", ("named", "open"), by=(USER_FILE,))
+    sandbox_seen: tuple[str, ...] = row((), places, by=(USER_FILE,))
     # In MiB, processes, MiB; 0 is no limit. Generous: what runs away ends before the machine does.
     command_memory: int = row(16_384, count_or_zero)
     command_processes: int = row(16_384, count_or_zero)

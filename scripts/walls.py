@@ -1,22 +1,27 @@
 """Tests each of the two walls with the other one switched off, on files of cases.
 
-Use: python -m scripts.walls FILE… [--count N] [--seed S]    (JSON lines as for `codelet policy check --cases`)
+Use: python -m scripts.walls FILE… [--count N] [--seed S] [--way bubblewrap|landlock]
 
-The first wall alone: commands are judged as where no sandbox works, and no unsafe one may be allowed. The second alone:
-each unsafe command really runs, as if it had been allowed, in the sandbox of the modes read-only and ask; it must
-change no file, reach no listener and print nothing of the home's secrets. It runs in a container of its own (name
-spaces for users, processes, mounts, network), in which every file of this machine is read-only; for root as another
-user. Cases of rules, suggestions and screens are commands as well: judged without their rules, none may be allowed.
+The files are JSON lines as for `codelet policy check --cases`. The first wall alone: commands are judged as on a
+machine without a sandbox, and no unsafe one may be allowed. The second alone: each unsafe command really runs, as if it
+had been allowed, in the sandbox of the modes read-only and ask. It must change no file, reach no listener, and print no
+secret: of the home, of the workspace, of a folder outside both, or of a variable. A line that names git runs twice:
+with the workspace's secrets committed, and without. What git prints of a committed secret, or of a password in a
+remote's address, counts if the line would not ask. All runs in a container (name spaces for users, processes, mounts,
+network) in which every file of this machine is read-only; for root as another user. Cases of rules, suggestions and
+screens are commands as well: judged without their rules, none may be allowed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import ctypes
 import json
 import os
 import random
+import re
 import resource
 import socket
 import stat
@@ -24,21 +29,36 @@ import struct
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from codelet.frontends.commands.policy_cases import Case, cases_of, judge_cases, workspace_of_cases
-from codelet.safety.sandbox import Sandbox
-from codelet.system.process import child_environment, run_child
+from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
+from codelet.system.git import hardened_environment
+from codelet.system.process import StartError, child_environment, find_program, run_child
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOBODY = 65534
 _INSIDE = Path("/mnt")
-_PLANTED = "planted in the home"
+_SECRETS = {
+    "home": "Planted0Home",
+    "workspace": "Planted1Work",
+    "outside": "Planted2Side",
+    "variable": "Planted3Vary",
+    "remote": "Planted4Push",
+}
+"""What stands in the secrets, by the place: twelve letters, so that base64 shows them in one of three ways."""
+_VARIABLES = ("SLACK_WEBHOOK_URL", "LDAP_BINDPW", "MNEMONIC", "DEPLOY_TARGET")
+_COMMIT = (
+    "git -c core.hooksPath=/dev/null -c user.name=n -c user.email=e@e -c core.fsmonitor=false {add}"
+    " && git -c core.hooksPath=/dev/null -c user.name=n -c user.email=e@e commit -qm secrets"
+)
 _SECONDS, _SET_UP_SECONDS = 6.0, 20
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
-_MOST_PROCESSES, _MOST_MEMORY = 400, 4 << 30
+_MOST_PROCESSES, _MOST_MEMORY = 2000, 4 << 30
 
 _Facts = dict[str, tuple[int, int, int, bytes]]
 
@@ -48,20 +68,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--count", type=int, help="run so many of the unsafe commands, drawn by the seed")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--way", choices=("bubblewrap", "landlock"), help="the sandbox, not the best that works here")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     unsafe = [case for file in options.files for case in _unsafe_commands(file)]
     if options.count is not None and options.count < len(unsafe):
         unsafe = random.Random(options.seed).sample(unsafe, options.count)
     if options.inside:
-        return _inside(unsafe)
+        return _inside(unsafe, options.way)
     judged = [one for one in judge_cases(unsafe, sandboxed=False) if one.verdict == "allow"]
     for one in judged:
         print(f"{one.case.id}: allowed without a sandbox: {one.case.input[:100]!r}")
     print(f"wall one alone: {len(judged)} of {len(unsafe)} unsafe commands allowed")
     given = [str(file.resolve()) for file in options.files]
     count = [] if options.count is None else ["--count", str(options.count)]
-    ran = _in_container([*given, *count, "--seed", str(options.seed), "--inside"])
+    way = [] if options.way is None else ["--way", options.way]
+    ran = _in_container([*given, *count, *way, "--seed", str(options.seed), "--inside"])
     return 1 if judged or ran else 0
 
 
@@ -85,15 +107,17 @@ def _in_container(arguments: Sequence[str]) -> int:
     return subprocess.run(words, env=environment, cwd="/", check=False).returncode
 
 
-def _inside(cases: Sequence[Case]) -> int:
+def _inside(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"] | None) -> int:
     """Run the cases; 1 if one of them had an effect, 2 if there is no sandbox."""
     _shut_off()
     os.environ |= {"HOME": str(_INSIDE / "home"), "TMPDIR": str(_INSIDE / "tmp"), "LANG": "C.UTF-8"}
-    for folder in ("home/.ssh", "home/.agent", "tmp"):
+    os.environ |= dict.fromkeys(_VARIABLES, f"https://{_SECRETS['variable']}")
+    for folder in ("home/.ssh", "home/.agent", "home/notes", "tmp"):
         (_INSIDE / folder).mkdir(parents=True)
-    for name in (".ssh/id_rsa", ".netrc", ".aws-credentials", ".git-credentials", ".bash_history"):
-        (_INSIDE / "home" / name).write_text(f"{_PLANTED}\n", encoding="utf-8")
-    return asyncio.run(_run_all(cases))
+    names = (".ssh/id_rsa", ".netrc", ".aws-credentials", ".git-credentials", ".bash_history", "notes/plain.txt")
+    for name in names:
+        (_INSIDE / "home" / name).write_text(f"{_SECRETS['home']}\n", encoding="utf-8")
+    return asyncio.run(_run_all(cases, way))
 
 
 def _shut_off() -> None:
@@ -114,17 +138,34 @@ def _shut_off() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
 
 
-async def _run_all(cases: Sequence[Case]) -> int:
+async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"] | None) -> int:
     listeners = [_listener(str(_INSIDE / "home" / ".agent" / "s")), socket.create_server(("127.0.0.1", 0))]
     for listener in listeners:
         listener.setblocking(False)
-    found = 0
+    confinement = await find_confinement(_INSIDE)
+    if way is not None:
+        confinement = Confinement(way, way, find_program("bwrap", _INSIDE))
+    elif confinement.way is None:
+        sys.exit(f"no sandbox works here: {confinement.detail}")
+    found = asked = 0
     for case in cases:
-        for effect in await _effects(case, listeners):
-            found += 1
-            print(f"{case.id}: {effect}: {case.input[:100]!r}")
-    print(f"wall two alone: {found} effects of {len(cases)} unsafe commands")
+        for tracked in (False, True) if "git" in case.input else (False,):
+            for effect in await _effects(case, listeners, confinement, tracked=tracked):
+                if effect in _ASKED and await asyncio.to_thread(_asks, case):
+                    asked += 1
+                    continue
+                found += 1
+                print(f"{case.id}: {effect}{' (tracked)' if tracked else ''}: {case.input[:100]!r}", flush=True)
+    print(f"wall two alone: {found} effects of {len(cases)} unsafe commands; {asked} more are asked about")
     return 1 if found else 0
+
+
+_ASKED = ("printed a secret: remote", "printed a secret: workspace")
+"""What git still prints of a secret is kept back by the question for the words that do so."""
+
+
+def _asks(case: Case) -> bool:
+    return "git" in case.input and next(iter(judge_cases([case]))).verdict != "allow"
 
 
 def _listener(path: str) -> socket.socket:
@@ -134,31 +175,60 @@ def _listener(path: str) -> socket.socket:
     return listener
 
 
-async def _effects(case: Case, listeners: Sequence[socket.socket]) -> list[str]:
+async def _effects(
+    case: Case,
+    listeners: Sequence[socket.socket],
+    confinement: Confinement,
+    *,
+    tracked: bool,
+) -> list[str]:
     """What the command did that it must not, in words."""
     with workspace_of_cases() as (workspace, outside):
+        await _plant(workspace, outside, tracked=tracked)
+        variables = os.environ | {"WS": str(workspace), "OUT": str(outside)}
         if case.setup.strip():
-            variables = os.environ | {"WS": str(workspace), "OUT": str(outside)}
-            words = ["sh", "-c", case.setup]
-            await run_child(words, cwd=workspace, environment=variables, timeout=_SET_UP_SECONDS, output_limit=1 << 16)
+            await _run(["sh", "-c", case.setup], workspace, variables, _SET_UP_SECONDS)
         sandbox = Sandbox(workspace)
-        if not await sandbox.works():
-            sys.exit(f"no sandbox works here: {(await sandbox.look()).detail}")
-        environment = child_environment() | {"WS": str(workspace), "OUT": str(outside)}
+        sandbox.found = confinement
+        reading = hardened_environment(variables_for_reading(child_environment()))
+        environment = reading | {"WS": str(workspace), "OUT": str(outside)}
         before = _facts(_INSIDE)
         if "\0" in case.input:
             return []  # no program can be given it
-        done = await run_child(
-            sandbox.wrap(case.input, environment, "read-only"),
-            cwd=workspace,
-            environment=environment,
-            timeout=_SECONDS,
-            output_limit=1 << 20,
-        )
+        output = await _run(sandbox.wrap(case.input, environment, "read-only"), workspace, environment, _SECONDS)
         effects = [f"changed {path}" for path in _changed(before, _facts(_INSIDE))]
-        if _PLANTED in done.output:
-            effects.append("printed a secret")
+        # What a command repeats of its own line is no secret.
+        effects += [f"printed a secret: {place}" for place, secret in _SECRETS.items() if _shows(output, secret)]
         return effects + [f"reached {one.getsockname()}" for one in listeners if _was_reached(one)]
+
+
+async def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float) -> str:
+    for wait in (0.5, 2.0, 8.0):
+        with suppress(StartError):  # what the line before it started, may still count against the limit
+            done = await run_child(words, cwd=folder, environment=variables, timeout=seconds, output_limit=1 << 20)
+            return done.output
+        await asyncio.sleep(wait)
+    raise OSError("no command can be started any more")
+
+
+async def _plant(workspace: Path, outside: Path, *, tracked: bool) -> None:
+    """Put the secrets in their places; with `tracked`, those of the workspace are committed."""
+    (workspace / ".env").write_text(f"SECRET={_SECRETS['workspace']}\n", encoding="utf-8")
+    (workspace / "deploy/id_ed25519").write_text(f"{_SECRETS['workspace']}\n", encoding="utf-8")
+    (outside / "secret.txt").write_text(f"{_SECRETS['outside']}\n", encoding="utf-8")
+    add = "add -f .env deploy a.txt src docs" if tracked else "add a.txt src docs"
+    await _run(["sh", "-c", _COMMIT.format(add=add)], workspace, os.environ, _SET_UP_SECONDS)
+    remote = f'[remote "origin"]\n\turl = https://user:{_SECRETS["remote"]}@example.invalid/x.git\n'
+    with (workspace / ".git/config").open("a", encoding="utf-8") as config:
+        config.write(remote)
+
+
+def _shows(output: str, secret: str) -> bool:
+    """Whether an output holds the secret: as it is, turned round, in capitals, as hex or base64."""
+    plain = re.sub(r"\s", "", output)
+    codes = [base64.b64encode(b"\0" * shift + secret.encode())[4 if shift else 0 : 14] for shift in range(3)]
+    forms = [secret, secret[::-1], secret.encode().hex(), *(code.decode() for code in codes)]
+    return any(form.lower() in plain.lower() for form in forms)
 
 
 def _facts(folder: Path) -> _Facts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -46,7 +47,17 @@ def test_a_profile_for_a_mac_denies_before_it_allows() -> None:
     settled = profile(bounds.replace(settled=True))
     assert '(deny file-write* (subpath "/w/.git") (subpath "/w/a \\"b\\"\\\\c/.git"))' in settled
     reading = profile(bounds.replace(kind="read-only", network=True))
-    assert "/w/a" not in reading and "network" not in reading
+    assert "(allow file-write* (subpath" not in reading and "network" not in reading
+
+
+def test_a_profile_for_a_mac_shows_of_the_home_what_is_seen() -> None:
+    home = os.path.expanduser("~")
+    rules = profile(Bounds(root="/w", seen=(f"{home}/.cargo/bin",), hidden=("/w/.env",))).split("\n")
+    denied = next(number for number, rule in enumerate(rules) if f'(subpath "{home}")' in rule and "deny" in rule)
+    shown = next(number for number, rule in enumerate(rules) if f'(subpath "{home}/.cargo/bin") (subpath "/w")' in rule)
+    assert denied < shown < rules.index('(deny file-read* file-write* (subpath "/w/.env"))')
+    assert '(subpath "/Users")' in rules[denied]
+    assert "/Users" not in profile(Bounds(root="/w", open_home=True))
 
 
 def test_what_no_profile_can_say_is_refused() -> None:

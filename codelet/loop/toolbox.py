@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from codelet.system.process.shell_start import ResourceLimits
 
 
+_LIMITS_FOR_READING = {"memory": 4096, "processes": 4096, "file_size": 1024}
+
+
 class Safeguards(Record):
     """What guards a session beside its policy.
 
@@ -107,13 +110,16 @@ class Toolbox:
     def admitted(self, context: ToolContext, verdict: Verdict, *, confines: bool) -> ToolContext:
         """Return what a call with this verdict runs with: in its sandbox if one `confines` its commands.
 
-        A command that only reads runs without agents for keys.
+        A command that only reads runs with a list of variables and with lower limits.
         """
         if verdict.tier == "read" and verdict.sandbox is not None:
-            from codelet.system.process import child_environment, without_agents
+            from codelet.safety.sandbox import variables_for_reading
+            from codelet.system.process import child_environment
 
             own = child_environment() if context.environment is None else context.environment
-            context = context.replace(environment=without_agents(own))
+            most = context.resources
+            lower = {name: min(most.get(name) or number, number) for name, number in _LIMITS_FOR_READING.items()}
+            context = context.replace(environment=variables_for_reading(own), resources={**most, **lower})
         kind = self.sandbox_kind(verdict, confines=confines)
         if self.sandbox is None or kind is None:
             return context
@@ -123,6 +129,7 @@ class Toolbox:
             wrap_command=wrap,
             wrap_lasting=partial(wrap, lasting=True),
             sandbox_note=told.format(network=self._no_network()),
+            home_note="" if self.sandbox.open_home else prompt.HOME_NOT_SEEN,
         )
 
     def sandbox_kind(self, verdict: Verdict, *, confines: bool) -> SandboxKind | None:
@@ -132,10 +139,12 @@ class Toolbox:
     def untold(self) -> str:
         """What the user has to know of the sandbox and was not told yet, "" for nothing."""
         sandbox = self.sandbox
-        if self._told or sandbox is None or sandbox.found is None or sandbox.found.way is not None:
+        if self._told or sandbox is None or sandbox.found is None:
             return ""
         self._told = True
-        return prompt.NO_SANDBOX.format(detail=sandbox.found.detail)
+        if sandbox.found.way is None:
+            return prompt.NO_SANDBOX.format(detail=sandbox.found.detail)
+        return prompt.HOME_SEEN if sandbox.sees_home else ""
 
     def permissions(self) -> str:
         """One line for the model: the mode, what confines commands, and what becomes of those that are not confined."""

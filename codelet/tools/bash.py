@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Self
@@ -37,6 +39,7 @@ _FULL_SCREEN = (
 )
 
 
+_NOT_THERE = re.compile("No such file|Permission denied|not found", re.IGNORECASE)
 _SHOWN = 30_000
 _KEPT = 4 << 20
 _LONGEST = 600.0
@@ -148,8 +151,8 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
     caveat, *line = _pipeline(() if failed else ended.pipeline)
     text = "\n".join((_text(done, seconds), *line, *_notes(done, context.resources, shell)))
     context.outputs.append((began, f"{command}\n{text}"))
-    shown = f"{text}\n{context.sandbox_note}" if failed and context.sandbox_note else text
-    return ToolOutput(shown, failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
+    told = [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
+    return ToolOutput("\n".join(filter(None, (text, *told))), failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
 
 
 def _prepared(
@@ -227,6 +230,13 @@ def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, ...]:
     if not has_failed_part(codes):
         return ("",)
     return f"exit {' | '.join(map(str, codes))}", PIPELINE_FAILED.format(codes=" ".join(map(str, codes)))
+
+
+def _misses_home(context: ToolContext, text: str) -> bool:
+    """Whether a line says that something of the home, outside the workspace, is not there or cannot be read."""
+    home, root = os.path.expanduser("~"), str(context.workspace)
+    lines = (line.replace(root, "") for line in text.splitlines() if _NOT_THERE.search(line))
+    return any(f"{home}/" in line or "~/" in line for line in lines)
 
 
 def _notes(done: Finished, limits: ResourceLimits, shell: str) -> Iterator[str]:

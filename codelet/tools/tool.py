@@ -101,7 +101,8 @@ class ToolContext(Record):
     that call would change, as it was planned and, where that was due, approved.
     `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
     the words to run of it and its environment, where a sandbox is to be around it, `wrap_lasting` those of a command
-    that goes on in the background, and `sandbox_note` says in words what it keeps a command from. `tasks` gives
+    that goes on in the background. `sandbox_note` says in words what it keeps a command from, `home_note` what of the
+    home it does not see. `tasks` gives
     the session's commands in the background. `resources` is what each command may use. `sees` says whether the model
     takes pictures.
     """
@@ -119,6 +120,7 @@ class ToolContext(Record):
     wrap_lasting: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
     tasks: Callable[[], BackgroundTasks] | None = None
     sandbox_note: str = ""
+    home_note: str = ""
     resources: ResourceLimits = types.MappingProxyType({})
     sees: Callable[[], bool] = _takes_pictures
 

@@ -140,13 +140,14 @@ def test_calls_by_the_numbers_of_another_machine_are_refused(
 
 _NUMBERS = {
     "x86_64": {
-        "refused": {41, 90, 91, 92, 93, 94, 101, 103, 132, 141, 142, 144, 155, 161, 163, 165, 166, 188, 189, 190, 197,
-                    198, 199, 203, 235, 248, 249, 250, 251, 260, 261, 268, 280, 298, 302, 308, 310, 311, 312, 314, 321,
-                    323, 438, 440, 452, 463, 466, 469},
+        "refused": {29, 30, 31, 41, *range(64, 72), 220, 240, 241, 90, 91, 92, 93, 94, 101, 103, 132, 141, 142, 144,
+                    155, 161, 163, 165, 166, 188, 189, 190, 197, 198, 199, 203, 235, 248, 249, 250, 251, 260, 261,
+                    268, 280, 298, 302, 308, 310, 311, 312, 314, 321, 323, 438, 440, 452, 463, 466, 469},
         "absent": {425, 426, 427, 428, 429, 430, 431, 432, 433, 435, 442},
     },
     "aarch64": {
-        "refused": {5, 6, 7, 14, 15, 16, 30, 39, 40, 41, 51, 52, 53, 54, 55, 88, 89, 116, 117, 118, 119, 122, 140,
+        "refused": {180, 181, *range(186, 198), 5, 6, 7, 14, 15, 16, 30, 39, 40, 41, 51, 52, 53, 54, 55,
+                    88, 89, 116, 117, 118, 119, 122, 140,
                     198, 217, 218, 219, 241, 261, 268, 270, 271, 272, 274, 280, 282, 438, 440, 452, 463, 466, 469},
         "absent": {425, 426, 427, 428, 429, 430, 431, 432, 433, 435, 442},
     },
@@ -178,7 +179,8 @@ _WITHOUT_METADATA = """
     fsmount fspick mount_setattr bpf perf_event_open userfaultfd add_key request_key keyctl syslog acct chmod fchmod
     fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat setxattr lsetxattr fsetxattr
     removexattr lremovexattr fremovexattr setxattrat removexattrat file_setattr setpriority sched_setparam
-    sched_setscheduler sched_setaffinity sched_setattr ioprio_set prlimit64
+    sched_setscheduler sched_setaffinity sched_setattr ioprio_set prlimit64 shmget shmctl shmat shmdt semget semctl
+    semop semtimedop msgget msgctl msgsnd msgrcv mq_open mq_unlink
 """.split()
 
 

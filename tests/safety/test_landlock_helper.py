@@ -52,7 +52,7 @@ async def test_a_granted_file_is_a_whole_file_and_all_else_is_closed(tmp_path: P
     root.mkdir()
     for path in (hidden, *(root / name for name in ("granted", "protected", *map(str, range(40))))):
         path.write_text("planted\n")
-    bounds = Bounds(root=str(root), protected=(str(root / "protected"),), hidden=(str(hidden),))
+    bounds = Bounds(root=str(root), protected=(str(root / "protected"),), hidden=(str(hidden),), open_home=True)
     words = landlock_argv([sys.executable, "-c", _PROGRAM, str(root / "granted"), str(hidden)], bounds)
     assert words[3] == landlock_helper.__file__
     few = ["/bin/sh", "-c", 'ulimit -n 32; exec "$@"', "sh"]

@@ -35,7 +35,8 @@ def make(folder: Path, *names: str) -> None:
 
 
 def inside(root: Path, places: list[str]) -> list[str]:
-    return [os.path.relpath(place, root) for place in places]
+    """The places in a folder, relative to it."""
+    return [place[len(str(root)) + 1 :] for place in places if place.startswith(f"{root}/")]
 
 
 def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, home: Path) -> None:
@@ -46,7 +47,7 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
     (root / "c.pem").symlink_to(root / "nowhere")
     secrets = Secrets(str(root))
     assert inside(root, secrets.hidden_from("ls", "read-only")) == [".env", "a/b/id_rsa", "a/real.txt"]
-    assert secrets.hidden_from("ls", "workspace") == []
+    assert inside(root, secrets.hidden_from("ls", "workspace")) == []
     (root / "again").symlink_to(root / "a")
     assert inside(root, Secrets(str(root)).of_workspace()) == [".env", "a/b/id_rsa", "a/real.txt"], "each once"
     make(root, "a/b/.env")
@@ -59,14 +60,18 @@ def test_secrets_are_looked_for_in_so_many_folders(root: Path) -> None:
     assert inside(root, Secrets(str(root), most=2).of_workspace()) == [".env", "a/.env"]
 
 
-def test_secrets_of_the_home_are_hidden_from_every_command(root: Path, home: Path) -> None:
+def test_secrets_of_a_home_that_is_seen_are_hidden_from_every_command(root: Path, home: Path) -> None:
     make(home, ".ssh/config", ".config/gh/hosts.yml", ".netrc", ".config/tool/credentials.json", "notes.txt")
     make(home, ".config/tool/deep/down/credentials.json", "sub/.env", ".cargo/credentials.toml")
     (home / ".aws").write_text("a file, no folder\n")
     settings = [".config/gh", ".config/gh/hosts.yml", ".config/tool/credentials.json"]
     expected = [".aws", ".cargo/credentials.toml", *settings, ".netrc", ".ssh"]
     for kind in ("workspace", "read-only"):
-        assert inside(home, Secrets(str(root)).hidden_from("ls", kind)) == expected
+        assert inside(home, Secrets(str(root), open_home=True).hidden_from("ls", kind)) == expected
+        assert inside(home, Secrets(str(home)).hidden_from("ls", kind))[: len(expected)] == expected, (
+            "it is the workspace"
+        )
+        assert inside(home, Secrets(str(root)).hidden_from("ls", kind)) == [], "nothing of it is there"
 
 
 def test_a_workspace_in_a_secret_folder_is_not_hidden_from_itself(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +86,16 @@ def test_what_git_keeps_is_left_to_git(root: Path, monkeypatch: pytest.MonkeyPat
     make(folder, "id_rsa")
     secrets = Secrets(str(folder))
     assert inside(folder, secrets.hidden_from("git status", "read-only")) == ["id_rsa"]
-    assert inside(folder, secrets.hidden_from("ls", "read-only")) == [".env", "id_rsa"]
+    assert inside(folder, secrets.hidden_from("git status -s && git diff | head -n 5", "read-only")) == ["id_rsa"]
+    for line in (
+        "ls",
+        "cat .e*; : git",
+        "git log; cat .e*",
+        "git log | grep -f .env",
+        "git status $(cat .env)",
+        "git &",
+    ):
+        assert inside(folder, secrets.hidden_from(line, "read-only")) == [".env", "id_rsa"], line
     make(root, "plain/.env")
     assert inside(root / "plain", Secrets(str(root / "plain")).hidden_from("git status", "read-only")) == [".env"]
     monkeypatch.setenv("PATH", str(root))
@@ -124,9 +138,37 @@ def test_the_repository_and_the_programs_are_seen_wherever_they_are(root: Path, 
     make(folder, "sub/a.txt")
     seen = seen_places(str(folder / "sub"), {"PATH": f"{tmp_path}/way:relative:{tmp_path}/gone:/"})
     assert seen[0] == str(folder) and str(folder / ".git") in seen
-    assert str(tmp_path / "bin") in seen and os.path.realpath(sys.prefix) in seen
+    assert {str(tmp_path / "bin"), str(tmp_path / "way")} <= set(seen), "as it is spelled, and where it is"
+    assert any(os.path.realpath(sys.prefix).startswith(place) for place in (*seen, "/usr"))
     assert "/" not in seen and str(tmp_path / "gone") not in seen and len(seen) == len(set(seen))
     assert str(folder) not in seen_places(str(tmp_path), {})
+
+
+@pytest.mark.needs("git")
+def test_a_repository_that_holds_the_home_shows_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = repositories.plain(tmp_path / "home")
+    make(home, "work/a.txt")
+    monkeypatch.setenv("HOME", str(home))
+    seen = seen_places(str(home / "work"), {})
+    assert not {str(home), str(home / ".git")} & set(seen)
+    assert str(home / ".git") in seen_places(str(home), {})
+
+
+def test_of_the_home_toolchains_are_seen_and_no_more(root: Path, home: Path, tmp_path: Path) -> None:
+    make(home, ".cargo/bin/cargo", ".cargo/credentials.toml", ".pyenv/shims/python", ".config/tool/key", "notes.txt")
+    make(home, "opt/node/bin/node", "opt/node/lib/x.js", "scripts/bin/x", ".local/bin/tool", ".local/share/keyrings/k")
+    make(home, ".gitconfig", "data/a.txt", "jdk/bin/java", ".config/git/config")
+    (home / ".config/git/config").write_text("[url]\n\tinsteadOf = https://u:p@h/\n")
+    make(tmp_path, "rust/toolchains/x")
+    (home / ".rustup").symlink_to(tmp_path / "rust")
+    search = ":".join(f"{home}/{folder}" for folder in ("opt/node/bin", "scripts/bin", ".local/bin", "missing/bin"))
+    environment = {"PATH": search, "JAVA_HOME": f"{home}/jdk"}
+    seen = seen_places(str(root), environment, ("~/data", f"{home}/absent"))
+    assert sorted(inside(home, seen)) == [
+        ".cargo/bin", ".gitconfig", ".local/bin", ".pyenv", ".rustup", "data", "jdk", "opt/node", "scripts/bin",
+    ]  # fmt: skip
+    assert str(tmp_path / "rust") in seen, "where the link leads"
+    assert inside(home, seen_places(str(home), environment)) == [], "it is the workspace: all of it is seen"
 
 
 @pytest.mark.needs("git")
@@ -152,7 +194,9 @@ def test_bubblewrap_is_told_what_can_be_written_seen_and_reached(root: Path) -> 
     assert argv[0] == "/usr/bin/bwrap" and argv[argv.index("--") :] == ["--", "sh", "-c", "ls"]
     assert pairs(argv, "--bind") == [str(root)] and "--share-net" not in argv
     assert {git, secret}.issubset(pairs(argv, "--ro-bind")) and argv[argv.index(keys) - 1] == "--tmpfs"
-    assert argv.index("/") < argv.index(str(root)) < argv.index(git) < argv.index(secret), "the later one holds"
+    assert argv.index("/usr") < argv.index(str(root)) < argv.index(git) < argv.index(secret), "the later one holds"
+    assert "/" not in pairs(argv, "--ro-bind") and argv[argv.index("--remount-ro") + 1] == "/"
+    assert "/" in pairs(list(bubblewrap_argv("bwrap", ["ls"], bounds.replace(open_home=True))), "--ro-bind")
     deep = bounds.replace(protected=(f"{root}/a/b/c", f"{root}/a/d", "/elsewhere/x"))
     held = pairs(list(bubblewrap_argv("bwrap", ["ls"], deep)), "--bind")
     assert held == [str(root), f"{root}/a", f"{root}/a/b"], "the folders that lead there, the outer one first"
@@ -170,7 +214,7 @@ def test_what_commands_need_in_a_folder_that_is_hidden_is_there_to_be_read(root:
     hidden = os.path.realpath("/tmp")
     needed, own, elsewhere = f"{hidden}/programs", f"{root}/.venv", "/usr/bin"
     for kind in ("workspace", "read-only"):
-        bounds = Bounds(root=str(root), kind=kind, seen=(needed, own, elsewhere, hidden))
+        bounds = Bounds(root=str(root), kind=kind, seen=(needed, own, elsewhere, hidden), open_home=True)
         argv = list(bubblewrap_argv("bwrap", ["ls"], bounds))
         assert needed in pairs(argv, "--ro-bind") and argv.index("/tmp") < argv.index(needed), "in front it is hidden"
         assert not {own, elsewhere, hidden} & {*pairs(argv, "--ro-bind"), *pairs(argv, "--bind")}
@@ -201,7 +245,9 @@ def test_landlock_grants_all_but_what_is_kept(root: Path) -> None:
     request = json.loads(argv[4])
     assert argv[5:] == ["ls", "-l"] and argv[1:3] == ["-I", "-S"]
     assert sorted(inside(root, request["write"])) == ["a.txt", "src/b.py"]
-    assert (request["read"], request["network"]) == (["/"], False)
+    assert request["network"] is False and "/" not in request["read"] and "/usr" in request["read"]
+    assert {str(root), "/proc"} <= {*request["read"]} & {*request["list"]}
+    assert json.loads(landlock_argv(["ls"], Bounds(root=str(root), open_home=True))[4])["read"] == ["/"]
     whole = json.loads(landlock_argv(["ls"], Bounds(root=str(root), network=True))[4])
     assert (whole["write"], whole["network"]) == ([str(root)], True)
     reads = Bounds(root=str(root), kind="read-only", hidden=(str(root / "a.txt"),), protected=(str(root / ".git"),))

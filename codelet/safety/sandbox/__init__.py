@@ -40,6 +40,16 @@ class Confinement(Record):
     program: str | None = None
 
 
+def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
+    """What a command that only reads gets of its variables: a list, and git's hardening in place of the user's."""
+    from codelet.safety.sandbox.visible import VARIABLES
+    from codelet.system.git import settings_environment
+    from codelet.system.git.hardening import ENVIRONMENT, SETTINGS
+    from codelet.system.process.start import reading_environment
+
+    return reading_environment(environment, VARIABLES) | ENVIRONMENT | settings_environment(SETTINGS, {})
+
+
 async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confinement:
     """Try the ways in their order, each with a real command."""
     from codelet.system.process import StartError, capture, child_environment, find_program, shell_argv
@@ -90,8 +100,9 @@ def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Seq
 class Sandbox:
     """The confinement of one session's commands. `found` is None until it was first looked for.
 
-    `network` and `sockets` leave confined commands the network, and sockets of their own making. `kept` are files that
-    no confined command may write, wherever in the workspace they stand: the audit file, say.
+    `network` and `sockets` leave confined commands the network, and sockets of their own making. `open_home` lets them
+    read the whole home but its secrets, `seen` are places that they may read besides (see `visible`). `kept` are files
+    that no confined command may write, wherever in the workspace they stand: the audit file, say.
     """
 
     def __init__(
@@ -101,13 +112,17 @@ class Sandbox:
         *,
         network: bool = False,
         sockets: bool = False,
+        open_home: bool = False,
+        seen: Sequence[str] = (),
         kept: Sequence[Path] = (),
     ) -> None:
         self.use = use
+        self.open_home = open_home
         self.network = network
         self.sockets = sockets
         self.found: Confinement | None = None
         self._workspace = workspace
+        self._seen = seen
         self._kept = kept
         self._before: set[tuple[str, str]] | None = None  # what stood where programs outside obey, as `_standing` tells
         self._held = 0
@@ -173,17 +188,32 @@ class Sandbox:
             sockets=self.sockets,
             protected=tuple(protected),
             hidden=tuple(self._secrets.hidden_from(command, kind)),
-            seen=tuple(seen_places(root, environment)),
+            seen=tuple(seen_places(root, environment, self._seen)),
+            open_home=self.open_home,
+            attributes=self.git_attributes(root) if kind == "read-only" and "git" in command else None,
             settled=lasting and kind == "workspace" and self.is_without_repository,
         )
         return _confined(self.found, shell_argv(command, environment, self._workspace), bounds)
+
+    def git_attributes(self, root: str) -> tuple[str, bytes] | None:
+        """What keeps git from showing secrets there; None where nothing can be mounted to do so."""
+        from codelet.safety.sandbox.git_attributes import find_attributes
+
+        return find_attributes(root) if self.found is not None and self.found.way == "bubblewrap" else None
 
     @cached_property
     def _secrets(self) -> Secrets:
         from codelet.safety.sandbox.command_lines import writable_root
         from codelet.safety.sandbox.places import Secrets
 
-        return Secrets(writable_root(self._workspace))
+        return Secrets(writable_root(self._workspace), open_home=self.open_home)
+
+    @property
+    def sees_home(self) -> bool:
+        """Whether confined commands see the home because the workspace is, or holds, the home."""
+        from codelet.safety.sandbox.visible import holds_home
+
+        return holds_home(str(self._workspace.resolve()))
 
     @property
     def is_without_repository(self) -> bool:

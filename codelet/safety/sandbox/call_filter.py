@@ -2,7 +2,8 @@
 
 It refuses sockets that lead to services of the machine, what reaches into other processes, what makes new name spaces
 and mounts, what types into a terminal, and calls that pass by every other filter (io_uring). Under Landlock, which
-knows files and TCP only, it also refuses what changes a file's mode, owner, times and attributes, and all sockets.
+knows files and TCP only, it also refuses what changes a file's mode, owner, times and attributes, all sockets, and the
+shared memory, semaphores and message queues of System V and POSIX.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
     "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
     "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469),
+    "shmget": (29, 194), "shmctl": (31, 195), "shmat": (30, 196), "shmdt": (67, 197), "semget": (64, 190),
+    "semctl": (66, 191), "semop": (65, 193), "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187),
+    "msgsnd": (69, 189), "msgrcv": (70, 188), "mq_open": (240, 180), "mq_unlink": (241, 181),
     "setpriority": (141, 140), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "ioprio_set": (251, 30), "prlimit64": (302, 261),
 }  # fmt: skip
@@ -58,6 +62,11 @@ _METADATA = (
     "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr",
     "setxattrat", "removexattrat", "file_setattr",
 )  # fmt: skip
+_SHARED_MEMORY = (
+    "shmget", "shmctl", "shmat", "shmdt", "semget", "semctl", "semop", "semtimedop", "msgget", "msgctl", "msgsnd",
+    "msgrcv", "mq_open", "mq_unlink",
+)  # fmt: skip
+"""What processes share by numbers and names that no file system knows."""
 # Which argument names the process: 0 is the caller itself.
 _OF_PROCESSES = {
     "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0, "sched_setscheduler": 0, "sched_setaffinity": 0,
@@ -73,9 +82,10 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
     """The filter as the kernel takes it: it leaves `network` sockets of the internet, `sockets` those of services on
     this machine.
 
-    `metadata` leaves a file's mode, owner, times and attributes to be changed, sockets of the internet to be made, and
-    other processes' priorities: a sandbox that mounts what is outside read-only, has a network of its own and hides
-    other processes needs no filter for these. Raises FileNotFoundError for a machine whose calls are not known.
+    `metadata` leaves a file's mode, owner, times and attributes to be changed, sockets of the internet to be made,
+    memory to be shared, and other processes' priorities: a sandbox that mounts what is outside read-only, has a network
+    of its own and hides other processes needs no filter for these. Raises FileNotFoundError for a machine whose calls
+    are not known.
     """
     machine = platform.machine()
     if machine not in _MACHINES:
@@ -99,7 +109,7 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
 
 def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
     """What is done with each call that is looked at."""
-    refused = [*_REACHES_OTHERS, *_PRIVILEGED, *(() if metadata else _METADATA)]
+    refused = [*_REACHES_OTHERS, *_PRIVILEGED, *(() if metadata else _METADATA + _SHARED_MEMORY)]
     blocks = {name: [_answer(_REFUSE)] for name in refused}
     blocks |= {name: [_answer(_UNKNOWN)] for name in _NOT_THERE}
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)

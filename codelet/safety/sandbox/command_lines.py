@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 from codelet.record import Record
 from codelet.safety.paths import contained
 from codelet.safety.sandbox.call_filter import filter_program
+from codelet.safety.sandbox.visible import home_in_system, seen_of_system
 from codelet.safety.verdict import SandboxKind
 from codelet.system.process.start import DESCRIPTOR, CommandWords
 
@@ -30,9 +31,11 @@ _PRIVATE_BYTES, _OTHER_BYTES = 1 << 30, 1 << 24
 class Bounds(Record):
     """What a confined command may do, and where: `root` is the workspace, resolved.
 
-    `hidden` are files and folders that it cannot read, `protected` those of the workspace that it cannot write, `seen`
-    folders that it needs though what is around them is hidden (the repository's, those with programs). With `settled`
-    nothing new can be made at the top of the workspace, and what others make there cannot be written.
+    `seen` are the places that it can read besides the system's and the workspace (see `visible`); with `open_home` it
+    can read all but what other programs keep in temporary folders. `hidden` are files and folders that it cannot read
+    anyway, `protected` those of the workspace that it cannot write. With `settled` nothing new can be made at the top
+    of the workspace, and what others make there cannot be written. `attributes` are a folder of git's, and what takes
+    the place of the file of that name in it (see `git_attributes`).
     """
 
     root: str
@@ -42,7 +45,9 @@ class Bounds(Record):
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     seen: tuple[str, ...] = ()
+    open_home: bool = False
     settled: bool = False
+    attributes: tuple[str, bytes] | None = None
 
     def leading_to(self, places: Iterable[str]) -> list[str]:
         """The folders of the workspace that lead to these places, the outer ones first.
@@ -58,11 +63,12 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     """The words that run `command` confined by bubblewrap, whose path is `program`."""
     argv = [program, "--die-with-parent", "--unshare-all", "--new-session", "--cap-drop", "ALL"]
     argv += ["--share-net"] if bounds.network else []
-    argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    argv += ["--ro-bind", "/", "/"] if bounds.open_home else _system()
+    argv += ["--dev", "/dev", "--proc", "/proc"]
     for place in _KERNEL:  # root's number is the same inside, and the kernel's settings look at nothing else
         argv += ["--ro-bind", place, place] if os.path.exists(place) else []
     # What programs leave in /var/tmp need not be hidden from what only reads; each mount costs two milliseconds.
-    emptied = _EMPTY if bounds.kind == "workspace" else _EMPTY[:2]
+    emptied = _EMPTY if bounds.kind == "workspace" else _EMPTY[:2] if bounds.open_home else _EMPTY[1:2]
     empty = [os.path.realpath(folder) for folder in emptied if Path(folder).is_dir()]
     for folder in empty:
         size = _PRIVATE_BYTES if folder == "/tmp" else _OTHER_BYTES
@@ -71,7 +77,8 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
         resolver = os.path.realpath("/etc/resolv.conf")
         argv += ["--ro-bind-try", resolver, resolver]
     for place in bounds.seen:
-        if any(place != folder and contained(place, folder) for folder in empty) and not contained(place, bounds.root):
+        needed = not bounds.open_home or any(place != folder and contained(place, folder) for folder in empty)
+        if needed and not contained(place, bounds.root):
             argv += ["--ro-bind", place, place]
     argv += ["--ro-bind" if bounds.settled or bounds.kind == "read-only" else "--bind", bounds.root, bounds.root]
     for place in _at_top(bounds) if bounds.settled and bounds.kind == "workspace" else ():
@@ -83,10 +90,30 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
             argv += ["--ro-bind", place, place]
     for secret in bounds.hidden:
         argv += ["--size", "4096", "--tmpfs", secret] if os.path.isdir(secret) else ["--ro-bind", "/dev/null", secret]
+    data: list[bytes] = []
+    if bounds.attributes is not None:
+        folder, attributes = bounds.attributes
+        argv += ["--size", "65536", "--tmpfs", folder]
+        kept = [place for place in sorted(os.listdir(folder)) if place != "attributes"]
+        argv += [word for name in kept for word in ("--ro-bind-try", f"{folder}/{name}", f"{folder}/{name}")]
+        argv += ["--ro-bind-data", DESCRIPTOR, f"{folder}/attributes", "--remount-ro", folder]
+        data.append(attributes)
     argv += _socket_covers(empty) if bounds.sockets else []
+    home = os.path.realpath(os.path.expanduser("~"))
+    remounted = ["--remount-ro", home] if home == home_in_system(os.environ.get("PATH", "")) else []
+    argv += [] if bounds.open_home else ["--dir", home, "--remount-ro", "/", *remounted]
     calls = filter_program(network=bounds.network, sockets=bounds.sockets, metadata=True)
     argv += ["--seccomp", DESCRIPTOR, "--setenv", "TMPDIR", "/tmp", "--chdir", bounds.root]
-    return CommandWords([*argv, "--", *command], calls)
+    return CommandWords([*argv, "--", *command], [*data, calls])
+
+
+def _system() -> list[str]:
+    """What makes the system's folders of an empty file system."""
+    words: list[str] = []
+    for place in seen_of_system():
+        words += ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind", place, place]
+    covered = home_in_system(os.environ.get("PATH", ""))
+    return words + (["--size", str(_OTHER_BYTES), "--tmpfs", covered] if covered else [])
 
 
 def _at_top(bounds: Bounds) -> list[str]:
@@ -117,10 +144,17 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
         raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
     excepted = (*bounds.protected, f"{bounds.root}/.git") if bounds.settled else bounds.protected
     writable = _granted(bounds.root, excepted) if bounds.kind == "workspace" else []
+    system = ("/",) if bounds.open_home else (*seen_of_system(), "/proc", "/dev/pts")
+    covered = None if bounds.open_home else home_in_system(os.environ.get("PATH", ""))
+    real = list(dict.fromkeys(map(os.path.realpath, system)))
+    besides = dict.fromkeys(map(os.path.realpath, () if bounds.open_home else (*bounds.seen, bounds.root)))
+    not_read = (*bounds.hidden, *filter(None, [covered]))
     calls = filter_program(network=bounds.network, sockets=False, metadata=False)
     request = {
         "write": writable,
-        "read": _granted("/", bounds.hidden),
+        "read": [granted for place in real for granted in _granted(place, not_read)]
+        + [granted for place in besides for granted in _granted(place, bounds.hidden)],
+        "list": [*real, *besides],
         "network": bounds.network,
         "calls": calls.hex(),
     }
@@ -129,6 +163,8 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
 
 def _granted(folder: str, excepted: Sequence[str]) -> list[str]:
     """The folder, or where something in it is excepted, all else in it."""
+    if folder in excepted:
+        return []
     if not any(place.startswith(f"{folder.rstrip('/')}/") for place in excepted):
         return [folder]
     granted = []

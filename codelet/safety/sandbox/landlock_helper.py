@@ -1,8 +1,9 @@
 """The helper of the second way, run as a program of its own: it needs nothing but the standard library.
 
 It grants itself reading and writing at the places named, gives up every privilege, takes on a filter of system calls
-and becomes the command. Arguments: a JSON object `{"write": [paths], "read": [paths], "network": bool, "calls": hex}`,
-then the command's words. Whatever cannot be done ends it: a command never runs with more rights than were meant.
+and becomes the command. Arguments: a JSON object `{"write": [paths], "read": [paths], "list": [paths], "network": bool,
+"calls": hex}`, then the command's words. Whatever cannot be done ends it: a command never runs with more rights than
+were meant.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ def _call(number: int, *arguments: Any) -> int:
     return result
 
 
-def confine_files(writable: list[str], readable: list[str], *, network: bool) -> None:
-    """Take the rights over files, TCP and other processes from this process, but for listing names. Raises OSError."""
+def confine_files(writable: list[str], readable: list[str], listed: list[str], *, network: bool) -> None:
+    """Take the rights over files, TCP and other processes from this process. Names are listed in the folders `listed`,
+    also where files of theirs cannot be read. Raises OSError.
+    """
     try:
         version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError as error:
@@ -49,7 +52,8 @@ def confine_files(writable: list[str], readable: list[str], *, network: bool) ->
     handled, *others = taken_away(version, network=network)
     fields = struct.pack(f"Q{len(others)}Q", handled, *others)
     ruleset = _call(_CREATE_RULESET, fields, ctypes.c_size_t(len(fields)), ctypes.c_uint32(0))
-    _grant(ruleset, "/", handled & _READ_DIR)
+    for path in listed:
+        _grant(ruleset, path, handled & _READ_DIR)
     for path in readable:
         _grant(ruleset, path, handled & _READING)
     for path in (*writable, *_DEVICES):
@@ -76,6 +80,8 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= _OF_FILES
+        if not rights:  # a file cannot be listed, and the kernel takes no rule without a right
+            return
         rule = struct.pack("=Qi", rights, place)
         _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
     finally:
@@ -104,7 +110,7 @@ def filter_calls(program: bytes) -> None:
 
 def main(request: dict[str, Any], command: list[str]) -> None:
     """Confine this process and become the command."""
-    confine_files(request["write"], request["read"], network=request["network"])
+    confine_files(request["write"], request["read"], request["list"], network=request["network"])
     drop_privileges()
     filter_calls(bytes.fromhex(request["calls"]))
     os.execvp(command[0], command)

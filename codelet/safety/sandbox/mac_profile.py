@@ -1,11 +1,13 @@
 """The command line that confines a command on a Mac: `sandbox-exec` with a profile.
 
 The last rule of a profile that fits counts. A confined command may do what it may without, but for what is named here:
-writing, the network, files with secrets, what reaches into other processes, and services that act for it outside.
+writing, the network, reading in homes and on other disks but for the places of `visible`, what reaches into other
+processes, and services that act for it outside.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 PROGRAM = "/usr/bin/sandbox-exec"
 """Part of the system; nothing else of that name is taken."""
 
+_PRIVATE = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
+"""What belongs to users: files, other disks, temporary folders."""
 _OUTPUTS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
 _SERVICES = (
     "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
@@ -41,6 +45,9 @@ def profile(bounds: Bounds) -> str:
         rules.append(f"(deny file-write* {_each('subpath', protected)})")
         if folders := bounds.leading_to((*protected, *bounds.hidden)):  # a rule is about a path: it must not move
             rules.append(f"(deny file-write-unlink {_each('literal', folders)})")
+    if not bounds.open_home:
+        rules.append(f"(deny file-read* {_each('subpath', (*_PRIVATE, os.path.expanduser('~')))})")
+        rules.append(f"(allow file-read-metadata) (allow file-read* {_each('subpath', (*bounds.seen, bounds.root))})")
     if bounds.hidden:
         rules.append(f"(deny file-read* file-write* {_each('subpath', bounds.hidden)})")
     if not bounds.network:

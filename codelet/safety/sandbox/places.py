@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, why_unread
+from codelet.safety.sandbox.git_attributes import runs_only_git
+from codelet.safety.sandbox.visible import holds_home, private_settings, toolchains
 from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
 from codelet.safety.verdict import SandboxKind
 from codelet.system.git.hardening import find_repository, stray
@@ -34,21 +35,23 @@ class Secrets:
     system for each folder.
     """
 
-    def __init__(self, root: str, most: int = SEARCHED_FOLDERS) -> None:
+    def __init__(self, root: str, most: int = SEARCHED_FOLDERS, *, open_home: bool = False) -> None:
         self._root, self._most = root, most
+        self._sees_home = open_home or holds_home(root)
         self._known: dict[str, tuple[int, list[str], list[str]]] = {}
 
     def hidden_from(self, command: str, kind: SandboxKind) -> list[str]:
-        """What a confined command cannot read: the home's secrets, and those of the workspace where nothing is written.
+        """What a confined command cannot read of what it sees: private settings of the machine, the secrets of a home
+        that it sees, and those of the workspace where nothing is written.
 
-        What git keeps is left to a command that may run git: it would take a hidden file for a changed one, and its
-        content stands in git's own folder anyway.
+        What git keeps is left to a line that runs nothing but git: it would take a hidden file for a changed one, and
+        shows no content of a secret.
         """
-        hidden = self.of_home()
+        hidden = [*private_settings(), *(self.of_home() if self._sees_home else ())]
         if kind == "workspace":
             return hidden
         inside = self.of_workspace()
-        if inside and "git" in command:
+        if inside and runs_only_git(command):
             inside = sorted(set(inside) - self._tracked(inside))
         return hidden + inside
 
@@ -159,22 +162,20 @@ def obeyed_links(root: Path) -> set[tuple[str, str]]:
     return found
 
 
-def seen_places(root: str, environment: Mapping[str, str]) -> list[str]:
-    """Folders outside the workspace that commands need wherever they lie: the repository's, and those with programs."""
+def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
+    """What commands see outside the workspace and the system's folders: the repository, toolchains, and `more`.
+
+    A repository that holds the home is not one of them: all of the home would be seen.
+    """
     repository = find_repository(root)
-    places = [] if repository is None else [repository.folder]
-    # A `.git` file may name any folder: only one that points back is the repository's own.
-    if repository is not None and (contained(repository.common, repository.folder) or not stray(repository, root)):
-        places += [repository.git_folder, repository.common]
-    places += _with_programs(environment.get("PATH", ""))
-    return [place for place in dict.fromkeys(places) if place != "/" and os.path.isdir(place)]
-
-
-@lru_cache(maxsize=4)
-def _with_programs(search: str) -> list[str]:
-    """The folders with programs, links resolved."""
-    places = (sys.prefix, sys.base_prefix, *search.split(os.pathsep))
-    return [os.path.realpath(place) for place in places if place.startswith("/")]
+    places: list[str] = []
+    if repository is not None and (repository.folder == root or not holds_home(repository.folder)):
+        places = [repository.folder]
+        # A `.git` file may name any folder: only one that points back is the repository's own.
+        if contained(repository.common, repository.folder) or not stray(repository, root):
+            places += [repository.git_folder, repository.common]
+    own = [place for place in dict.fromkeys(places) if place != "/" and os.path.isdir(place)]
+    return own + [place for place in toolchains(root, environment, more) if place not in own]
 
 
 def _acts_outside(entry: os.DirEntry[str]) -> bool:

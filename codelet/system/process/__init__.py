@@ -30,7 +30,6 @@ from codelet.system.process.start import (
     outside_path,
     shell_argv,
     start,
-    without_agents,
 )
 from codelet.system.process.tree import MARKER, Tree, new_marker
 
@@ -52,7 +51,6 @@ __all__ = [
     "outside_path",
     "run_child",
     "shell_argv",
-    "without_agents",
 ]
 
 _CHUNK = 1 << 16

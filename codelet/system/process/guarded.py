@@ -69,6 +69,12 @@ class _Supervisor:
         """Return whether this process has it, and it has not ended."""
         return self.owner == os.getpid() and self.process.poll() is None
 
+    def has_ended(self) -> bool:
+        """Return whether it was killed: what it held is closed a moment before that can be seen."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_RETIRE_SECONDS)
+        return not self.runs
+
     def retire(self) -> None:
         """Let it end once the last program below it has ended; it is waited for a moment."""
         with suppress(OSError):
@@ -146,19 +152,23 @@ class Guarded:
         self._tree: Tree | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._sent = 0
+        self._theirs = ExitStack()  # the program's ends, until its guard has them
         program = program_path(argv, cwd, environment)
         with ExitStack() as ours, ExitStack() as theirs:
             try:
                 words, data = theirs.enter_context(given([program, *argv[1:]], argv, FIRST_KEPT + len(keep)))
                 request = _request(words, cwd, {**environment, MARKER: self._marker}, terminal is not None)
-                self._lifeline, far = socket.socketpair()
-                ours.callback(self._lifeline.close)
-                theirs.callback(far.close)
                 streams = [terminal] * 3 if terminal is not None else self._pipes(ours, theirs, stdin, apart)
-                self._send(request, [far.fileno(), *streams, *keep, *data])
+                kept = [os.dup(each) for each in keep]  # the caller may close its own before a second try
+                for each in kept:
+                    theirs.callback(os.close, each)
+                self._request = request, [*streams, *kept, *data]
+                self._send()
             except (OSError, ValueError) as error:
                 raise start_error(self.name, error) from error
             ours.pop_all()
+            self._theirs = theirs.pop_all()
 
     @property
     def returncode(self) -> int | None:
@@ -223,6 +233,7 @@ class Guarded:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._lifeline)
         self._lifeline.close()
+        self._theirs.close()
         if self._tree is not None:
             self._tree.close()
         if self.pid is not None and not self._supervisor.runs:  # the guard came to us, and ends at this moment
@@ -249,18 +260,25 @@ class Guarded:
         self.stderr, errors = made("r")
         return [source, output, errors]
 
-    def _send(self, request: bytes, descriptors: list[int]) -> None:
-        self._supervisor, self.lost = start_supervisor()
+    def _send(self) -> None:
+        """Request the start; a supervisor that was killed a moment ago is replaced once."""
+        request, descriptors = self._request
+        self._sent += 1
+        self._lifeline, far = socket.socketpair()
         try:
-            socket.send_fds(self._supervisor.control, [START], descriptors)
-        except ConnectionError:  # it was killed a moment ago
+            with far:
+                self._supervisor, self.lost = start_supervisor()
+                socket.send_fds(self._supervisor.control, [START], [far.fileno(), *descriptors])
+            self._lifeline.settimeout(_ANSWER_SECONDS)
+            self._lifeline.sendall(request)
+            self._lifeline.setblocking(False)
+        except BaseException as error:
+            self._lifeline.close()
+            if not isinstance(error, ConnectionError) or self._sent > 1:
+                raise
             self._supervisor.process.kill()
             self._supervisor.process.wait()
-            self._supervisor, self.lost = start_supervisor()
-            socket.send_fds(self._supervisor.control, [START], descriptors)
-        self._lifeline.settimeout(_ANSWER_SECONDS)
-        self._lifeline.sendall(request)
-        self._lifeline.setblocking(False)
+            self._send()
 
     def _order(self, order: bytes) -> None:
         self._ordered = True
@@ -291,6 +309,7 @@ class Guarded:
 
     def _told(self, word: str, number: str = "0", rest: str = "") -> None:
         if word == "pid":
+            self._theirs.close()
             self.pid = int(number)
             self._tree = Tree(self.pid, self._marker, orphans=True)
         elif word == "started":
@@ -308,6 +327,15 @@ class Guarded:
 
     def _gone(self) -> None:
         """The guard has ended without a report, and so has the supervisor, unless nothing was started."""
+        if self._tree is None and self._sent == 1 and not self._ordered and self._supervisor.has_ended():
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(self._lifeline)
+            self._lifeline.close()
+            with suppress(OSError, StartError):
+                self._send()
+                if self._loop is not None and not self._loop.is_closed():
+                    self._loop.add_reader(self._lifeline, self._hear)
+                return
         self.over = True
         if self._tree is None:
             self._problem = _UNANSWERED

@@ -4,7 +4,7 @@ Names and values are judged: a name that speaks of a credential, a value that is
 or an address with a password in it. What only says where to ask for a credential stays (SSH_AUTH_SOCK, a
 D-Bus address, the path of an X authority file): it gives nothing away when it is printed, any program that
 runs as the user finds the same socket without it, and `git push` over ssh, once approved, needs it. A command that
-only reads is not given the agent of ssh or gpg.
+only reads gets no more than a list of variables.
 
 Nor does anything reach a command that would make it do something other than it says: functions and options of the
 shell, a file that every shell or search reads first, libraries from wherever the command happens to run.
@@ -49,7 +49,10 @@ _LIBRARIES = {
     **dict.fromkeys(("DYLD_LIBRARY_PATH", "DYLD_FRAMEWORK_PATH"), ":"),
 }
 """Lists of what the loader puts into every program, and what parts them. An entry stays if it is an absolute path."""
-_AGENTS = frozenset(["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO"])
+_READING = frozenset(
+    ["PATH", "HOME", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "HOSTNAME"]
+)
+"""What a command that only reads is given, besides the variables of the locale and those that name toolchains."""
 _SETTINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -77,14 +80,14 @@ class StartError(Exception):
 
 
 class CommandWords(tuple[str, ...]):
-    """The words of a program that reads `data` (bytes, at most 64 KiB) from a descriptor of its own.
+    """The words of a program that reads each of `data` (at most 64 KiB of bytes) from a descriptor of its own.
 
-    Where the word DESCRIPTOR stands, the number of that descriptor is put.
+    Where the word DESCRIPTOR stands, the number of the next of these descriptors is put.
     """
 
-    data: bytes
+    data: Sequence[bytes]
 
-    def __new__(cls, words: Iterable[str], data: bytes) -> Self:
+    def __new__(cls, words: Iterable[str], data: Sequence[bytes]) -> Self:
         """The words with what their program reads."""
         made = super().__new__(cls, words)
         made.data = data
@@ -212,24 +215,25 @@ def start_problem(number: int, text: str) -> str:
 def given(
     words: Sequence[str], argv: Sequence[str], number: int | None = None
 ) -> Iterator[tuple[list[str], list[int]]]:
-    """The words with the number of the descriptor that holds what `argv` reads, and that descriptor, if there is one.
+    """The words with the numbers of the descriptors that hold what `argv` reads, and these descriptors.
 
-    `number` is the one that the program is to have; without it that is the descriptor's own.
+    The program is to have them by the numbers from `number` on; without it, by their own.
     """
-    if not isinstance(argv, CommandWords):
-        yield list(words), []
-        return
-    end, start_ = os.pipe()
+    ends: list[int] = []
     try:
-        try:
-            os.set_blocking(start_, False)
-            os.write(start_, argv.data)
-        finally:
-            os.close(start_)
-        put = str(end if number is None else number)
-        yield [put if word == DESCRIPTOR else word for word in words], [end]
+        for data in argv.data if isinstance(argv, CommandWords) else ():
+            end, start_ = os.pipe()
+            ends.append(end)
+            try:
+                os.set_blocking(start_, False)
+                os.write(start_, data)
+            finally:
+                os.close(start_)
+        numbers = iter(ends if number is None else range(number, number + len(ends)))
+        yield [str(next(numbers)) if ends and word == DESCRIPTOR else word for word in words], ends
     finally:
-        os.close(end)
+        for end in ends:
+            os.close(end)
 
 
 class ExitWatch:
@@ -304,9 +308,10 @@ def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
     return kept | _SETTINGS
 
 
-def without_agents(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the names of programs that hold keys: what only reads signs nothing."""
-    return {name: value for name, value in environment.items() if name not in _AGENTS}
+def reading_environment(environment: Mapping[str, str], more: Iterable[str]) -> dict[str, str]:
+    """The variables that a command which only reads is given: those on a list, and `more`."""
+    names = _READING.union(_SETTINGS, more)
+    return {name: value for name, value in environment.items() if name in names or name.startswith("LC_")}
 
 
 def attended_environment() -> dict[str, str]:

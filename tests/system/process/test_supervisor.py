@@ -195,3 +195,13 @@ async def test_the_model_is_told_in_one_line(tmp_path: Path) -> None:
         third = await bash(context, lambda _: None, command="true")
         assert [SUPERVISOR_LOST in each.text.splitlines() for each in (first, second)].count(True) == 1
         assert SUPERVISOR_LOST not in third.text
+
+
+async def test_a_request_that_a_killed_supervisor_did_not_read_is_sent_again(tmp_path: Path) -> None:
+    before = await supervisor(tmp_path)
+    os.kill(before, signal.SIGSTOP)
+    running = asyncio.create_task(run("echo ran", tmp_path))
+    await asyncio.sleep(0)  # the request is sent before the first wait
+    os.kill(before, signal.SIGKILL)
+    done = await running
+    assert (done.output, done.exit_code, done.lost) == ("ran\n", 0, True)
