@@ -15,13 +15,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
-from codelet.errors import ProviderError
 from codelet.messages import Message, answer_parts, has_reasoning
 from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.prefix import Returned, names_binding
+from codelet.providers.prefix import Returned
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
@@ -43,12 +42,13 @@ class AnthropicProvider(NativeProvider):
 
     decoder = "anthropic_messages_decode"
     answer_form = "output_config"
+    api = "messages"
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base.partition("://")[2] == _OWN_PLACE
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
-        self._takes_binding = own
+        self.quirks = self.quirks.replace(binding_option=own, structured="always" if self._at_home else "alone")
         self._own = own
         self._hides = own and holds("hides", model)
         self._hides_if_asked = own and holds("hides_if_asked", model)
@@ -56,7 +56,7 @@ class AnthropicProvider(NativeProvider):
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, messages_way  # only for who asks
 
-            self._asked = AskedEffort(options.effort, model, *messages_way(model))
+            self.asked = AskedEffort(options.effort, model, *messages_way(model))
             most = model_facts(model).max_output
             if most is not None and options.effort != "none":
                 self._max_output = min(most, _THINKING_MAX_OUTPUT)
@@ -100,20 +100,13 @@ class AnthropicProvider(NativeProvider):
 
     @property
     def _returned(self) -> Returned:
-        return "all" if self.drops_thinking and self._takes_binding else super()._returned
-
-    def _unbound(self, error: ProviderError) -> bool:
-        if self.drops_thinking and self._takes_binding and names_binding(error):
-            self._takes_binding = False
-            self._encode_anew()
-            return True
-        return super()._unbound(error)
+        return "all" if self.drops_thinking and self.quirks.binding_option else super()._returned
 
     def _binding_fields(self) -> dict[str, Any]:
         """The option that lets the API drop thinking whose prefix has changed, instead of refusing the request."""
-        if not self.drops_thinking or not self._takes_binding:
+        if not self.drops_thinking or not self.quirks.binding_option:
             return {}
-        kind = "adaptive" if self._asked is None else self._effort_fields().get("thinking", {}).get("type", "adaptive")
+        kind = "adaptive" if self.asked is None else self._effort_fields().get("thinking", {}).get("type", "adaptive")
         return {"thinking": {"type": kind, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
@@ -142,7 +135,7 @@ class AnthropicProvider(NativeProvider):
         if "images" in message:
             from codelet.providers.content.picture_forms import anthropic_blocks, unseen
 
-            message = message if self._sees else unseen(message)
+            message = message if self.quirks.images else unseen(message)
             blocks += anthropic_blocks(message)
         text = message["content"] or ""
         if message["role"] == "tool":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from codelet.errors import ProviderError
 from codelet.providers.catalog import real_name, table, vendor_of
 from codelet.providers.facts import ModelFacts, model_facts
 from codelet.providers.protocol import EFFORTS, Effort
@@ -76,15 +75,14 @@ class AskedEffort:
         notes, self._notes = self._notes, []
         return notes
 
-    def refused(self, error: ProviderError) -> bool:
-        """Whether the server refused the effort, so that requests say it otherwise from now on, or no more.
+    def refused(self, said: str) -> bool:
+        """Whether a server refused the effort with these words: then requests say it otherwise, or no more.
 
         A refusal that lets tools go with no effort at all is none of these: there tools win (`Quirks.effort`).
         """
-        said = str(error).lower()
         sent = self.fields(1 << 20)
         named = [*_REFUSALS, *(mark + name + mark for name in sent for mark in "'\"`")]
-        if not sent or error.status not in (400, 422) or not any(words in said for words in named):
+        if not sent or not any(words in said for words in named):
             return False
         if "tools" in said and "none" in said:
             return False

@@ -53,7 +53,7 @@ PATIENCE = 30.0
 _PATIENCE_REFUSED = 10.0
 
 # Words by which servers and chat templates say that user and assistant must take turns; the status is 400 or 500.
-_ALTERNATION = (
+ALTERNATION = (
     "must alternate",
     "roles should alternate",
     "unexpected role 'user'",
@@ -296,7 +296,7 @@ def _delay_in(said: str) -> float | None:
 def _is_final(lowered: str, delay: float | None) -> bool:
     """Whether no waiting cures an error: the roles are wrong, or a quota is used up for more than a moment."""
     used_up = delay is None and any(words in lowered for words in _EXHAUSTED)
-    return used_up or any(words in lowered for words in _ALTERNATION)
+    return used_up or any(words in lowered for words in ALTERNATION)
 
 
 def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
@@ -311,12 +311,6 @@ def _letters(name: str) -> str:
 def without_key(text: str, key: str | None) -> str:
     """The text without the key, which some servers repeat. One too short to be masked elsewhere is a plain word."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else text
-
-
-def wants_alternation(error: ProviderError) -> bool:
-    """Whether the error says that user and assistant must take turns in the messages."""
-    lowered = str(error).lower()
-    return any(words in lowered for words in _ALTERNATION)
 
 
 def _headline(status: int, *, overflow: bool, of_key: bool, place: str, key_name: str, with_key: bool) -> str:

@@ -25,7 +25,6 @@ from codelet.providers.failure import stalled
 from codelet.providers.litellm_decode import Decoder, InterceptedStream, StreamEnd
 from codelet.providers.litellm_errors import translated
 from codelet.providers.litellm_request import Requests, is_claude
-from codelet.providers.prefix import DROPPED, names_binding
 from codelet.providers.protocol import (
     LONGEST_ORIGIN,
     Chunk,
@@ -132,7 +131,6 @@ class LiteLLMProvider:
             asked = AskedEffort(options.effort, model, "thinking" if switched else "reasoning_effort", words)
         marked = is_claude(model)  # there reminders stand behind the last mark
         self._requests = Requests(model, self.origin, quirks, asked, local=self.local and not marked)
-        self._notes: list[str] = []
         self._noted = False
         self._told = False
 
@@ -141,10 +139,15 @@ class LiteLLMProvider:
         self._note(request)
 
         def adapted(error: ProviderError) -> bool:
-            return self._adapted(error) or self._unbound(error) or self._unseen(error, request)
+            from codelet.providers.learning import learn
+
+            changed = learn(self._requests, error, request)
+            if changed:
+                self._note(None)
+            return changed
 
         attempt, retries = lambda: self._attempt(request), self._options.retries
-        return with_retries(attempt, retries, adapted, self._notes, unseen=request.unseen)
+        return with_retries(attempt, retries, adapted, self._requests.notes, unseen=request.unseen)
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -162,64 +165,28 @@ class LiteLLMProvider:
         litellm.in_memory_llm_clients_cache.flush_cache()
         vars(litellm).pop("module_level_aclient", None)  # made anew by the next request
 
-    def _adapted(self, error: ProviderError) -> bool:
-        asked, form = self._requests.asked, self._requests.format
-        if form is not None and form.refused(error):
-            self._notes.append(form.note(self.model))
-            return True
-        if asked is not None and asked.refused(error):
-            self._notes += asked.notes()
-            return True
-        learnt = self._requests.quirks.learnt(error)
-        if learnt is None:
-            return False
-        self._requests.quirks = learnt
-        self._note(None)
-        return True
-
     @property
     def prefix_bound(self) -> bool:
         """Whether the model's reasoning is valid only after an unchanged prefix."""
-        return self._requests.prefix_bound
+        return self._requests.quirks.prefix_bound
 
     @property
     def drops_thinking(self) -> bool:
         """Whether reasoning is left out, because the server has refused some for its prefix."""
-        return self._requests.drops_thinking
+        return self._requests.quirks.drops_thinking
 
     def drop_thinking(self) -> None:
         """Leave reasoning out from now on."""
-        self._requests.prefix_bound = self._requests.drops_thinking = True
-
-    def _unbound(self, error: ProviderError) -> bool:
-        """Whether the request is sent once more, because the server says that reasoning has another prefix."""
-        if self.drops_thinking or not names_binding(error):
-            return False
-        self.drop_thinking()
-        self._notes.append(DROPPED)
-        return True
-
-    def _unseen(self, error: ProviderError, request: Request) -> bool:
-        """Whether requests leave pictures out from now on, because the server takes none, or not these."""
-        if not self._requests.sees or not any("images" in message for message in request.messages):
-            return False
-        from codelet.providers.content import picture_forms  # only where there are some
-
-        refused = self._requests.refused = self._requests.refused or picture_forms.RefusedPictures()
-        which = refused.take(error, request)
-        if which == "no":
-            return False
-        self._requests.sees = which != "all"
-        self._notes.append(picture_forms.note(self.model, error, which))
-        return True
+        requests = self._requests
+        requests.quirks = requests.quirks.replace(prefix_bound=True, drops_thinking=True)
 
     def _note(self, request: Request | None) -> None:
         """Tell the user, once, what the requests are like."""
         note = self._requests.quirks.note(self.model, self.effort)
         if self._requests.asked is not None and (note is None or (request is not None and not request.tools)):
-            self._notes += self._requests.asked.notes()
+            self._requests.notes += self._requests.asked.notes()
         if note is not None and not self._noted and (request is None or request.tools):
-            self._notes.append(note)
+            self._requests.notes.append(note)
             self._noted = True
 
     async def _attempt(self, request: Request) -> AsyncGenerator[Chunk, None]:

@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall, answer_parts
-from codelet.providers.facts import model_facts
 from codelet.providers.prefix import PrefixCache
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks, alternating, prompt_last, returned
 
 if TYPE_CHECKING:
     from codelet.providers.content.picture_forms import RefusedPictures
-    from codelet.providers.content.structured import AnswerFormat
     from codelet.providers.effort import AskedEffort
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -34,20 +32,20 @@ class Requests:
     server is on this machine.
     """
 
+    api = "chat"
+
     def __init__(
         self, model: str, origin: str, quirks: Quirks, asked: AskedEffort | None = None, *, local: bool = False
     ) -> None:
-        self.quirks = quirks
+        self.model = model
+        self.quirks = quirks if quirks.structured == "never" else quirks.replace(structured="alone")
+        self.notes: list[str] = []
+        self.learnt: set[str] = set()
         self._local = local
         self.asked = asked
-        self._model = model
         self._origin = origin
         self._last_mark = -1
-        self.format: AnswerFormat | None = None
-        self.sees = model_facts(model).images is not False
-        self.refused: RefusedPictures | None = None
-        self.prefix_bound = model_facts(model).prefix_bound
-        self.drops_thinking = False
+        self.refused_pictures: RefusedPictures | None = None
         self.digest: Callable[[], str] = str
 
     def arguments(self, request: Request, *, marks: bool) -> dict[str, Any]:
@@ -75,14 +73,14 @@ class Requests:
             arguments |= self.asked.fields()
         if request.schema is not None:
             arguments |= self._answer_fields(request.schema, tools=bool(request.tools))
-        limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self._model) else None)
+        limit = request.max_output or (_CLAUDE_MAX_OUTPUT if is_claude(self.model) else None)
         if limit is not None:
             arguments["max_tokens"] = limit
         return arguments
 
     def _encoded(self, messages: Sequence[Message], head: bytes) -> list[dict[str, Any]]:
         """The messages as litellm takes them; reasoning goes back only after the prefix that it is bound to."""
-        if not self.prefix_bound:
+        if not self.quirks.prefix_bound:
             return [self._wire(message) for message in messages]
         wire: list[dict[str, Any]] = []
 
@@ -90,7 +88,7 @@ class Requests:
             wire.append(self._wire(message))
             return json.dumps(wire[-1]).encode(), ""
 
-        cache = PrefixCache(encode, "none" if self.drops_thinking else "valid")
+        cache = PrefixCache(encode, "none" if self.quirks.drops_thinking else "valid")
         cache.fragments(messages, head)
         self.digest = cache.seal()
         return wire
@@ -99,21 +97,19 @@ class Requests:
         """The messages with the pictures of results in messages of the user's behind them, or with none at all."""
         from codelet.providers.content.picture_forms import ResultPictures, unseen
 
-        if not self.sees:
+        if not self.quirks.images:
             return [unseen(message) for message in messages]
-        if self.refused is not None:
-            messages = self.refused.without(messages)
+        if self.refused_pictures is not None:
+            messages = self.refused_pictures.without(messages)
         return ResultPictures().spread(messages, alternating=self.quirks.alternating)
 
     def _answer_fields(self, schema: dict[str, Any], *, tools: bool) -> dict[str, Any]:
         """What a request says of the final answer's schema. For some back ends litellm makes a tool of it, so it goes
         with no others.
         """
-        if self.format is None:
-            from codelet.providers.content.structured import AnswerFormat  # only where there is a schema
+        from codelet.providers.content.structured import answer_fields  # only where there is a schema
 
-            self.format = AnswerFormat("never" if self.quirks.structured == "never" else "alone")
-        return self.format.fields("response_format", schema, tools=tools)
+        return answer_fields("response_format", schema, self.quirks.structured, tools=tools)
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}

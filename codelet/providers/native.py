@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from codelet.errors import ProviderError
 from codelet.messages import Message
 from codelet.providers.endpoint import Endpoint, quirks_of
-from codelet.providers.facts import model_facts
 from codelet.providers.http import HttpClient
-from codelet.providers.prefix import DROPPED, PrefixCache, Returned, names_binding
+from codelet.providers.prefix import PrefixCache, Returned
 from codelet.providers.protocol import (
     LONGEST_ORIGIN,
     Chunk,
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
     from codelet.providers.answer import Events
     from codelet.providers.asking import ServerFacts
     from codelet.providers.content.picture_forms import RefusedPictures
-    from codelet.providers.content.structured import AnswerField, AnswerFormat
+    from codelet.providers.content.structured import AnswerField
     from codelet.providers.effort import AskedEffort
-    from codelet.providers.quirks import Structured
 
 
 def compact_json(value: Any) -> bytes:
@@ -56,12 +54,14 @@ class NativeProvider(ABC):
     """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
     `decoder` is the module of its own that reads the answer, `answer_form` where the final answer's schema goes.
-    `checks_prefix`: the server refuses reasoning whose prefix has changed, instead of ignoring it.
+    `api` is its name in the table of what is learnt. `checks_prefix`: the server refuses reasoning
+    whose prefix has changed, instead of ignoring it.
     """
 
     decoder: ClassVar[str]
     answer_form: ClassVar[AnswerField]
     checks_prefix: ClassVar[bool] = True
+    api: ClassVar[str]
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         self.model = model
@@ -72,15 +72,13 @@ class NativeProvider(ABC):
         self._endpoint = endpoint
         self._options = options
         self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
-        self.prefix_bound = model_facts(model).prefix_bound
-        self.drops_thinking = False
-        self._encode_anew()
+        self.quirks = quirks_of(model, endpoint.base, options.vendors)
+        self.notes: list[str] = []
+        self.learnt: set[str] = set()
+        self.asked: AskedEffort | None = None
+        self.refused_pictures: RefusedPictures | None = None
         self._other_base: str | None = None
-        self._notes: list[str] = []
-        self._asked: AskedEffort | None = None
-        self._format: AnswerFormat | None = None
-        self._sees = model_facts(model).images is not False
-        self._refused: RefusedPictures | None = None
+        self._encode_anew()
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer; see `Provider.stream`."""
@@ -88,13 +86,26 @@ class NativeProvider(ABC):
 
         def adapted(error: ProviderError) -> bool:
             nonlocal body, digest
-            if not self._adapted(error) and not self._unbound(error) and not self._unseen(error, request):
+            from codelet.providers.learning import learn
+
+            if not learn(self, error, request):
                 return False
+            self._encode_anew()
             body, digest = self.body(self._without_refused(request)), self._cache.seal()
             return True
 
         attempt, retries = lambda: self._attempt(body, digest), self._options.retries
-        return with_retries(attempt, retries, adapted, self._notes, unseen=request.unseen)
+        return with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
+
+    @property
+    def prefix_bound(self) -> bool:
+        """Whether reasoning is valid only after the very prefix that it was made with."""
+        return self.quirks.prefix_bound
+
+    @property
+    def drops_thinking(self) -> bool:
+        """Whether the server has refused reasoning for its prefix."""
+        return self.quirks.drops_thinking
 
     @property
     def _returned(self) -> Returned:
@@ -109,16 +120,8 @@ class NativeProvider(ABC):
 
     def drop_thinking(self) -> None:
         """From now on let a changed prefix cost reasoning, not the request: the server has refused one for it."""
-        self.prefix_bound = self.drops_thinking = True
+        self.quirks = self.quirks.replace(prefix_bound=True, drops_thinking=True)
         self._encode_anew()
-
-    def _unbound(self, error: ProviderError) -> bool:
-        """Whether the request is sent once more, because the server says that reasoning has another prefix."""
-        if self.drops_thinking or not names_binding(error):
-            return False
-        self.drop_thinking()
-        self._notes.append(DROPPED)
-        return True
 
     def share_cache(self, key: str) -> None:
         """Use one cache with the other conversations that begin alike and have this key, if the wire has such keys."""
@@ -140,8 +143,8 @@ class NativeProvider(ABC):
         path = self._path()
         base = self._endpoint.base + ("/v1" if path.startswith("/v1/") else "")
         said = await ask(base, self._headers(), name, local=self.local)
-        if said.images is not None and said.images != self._sees:
-            self._sees = said.images
+        if said.images is not None and said.images != self.quirks.images:
+            self.quirks = self.quirks.replace(images=said.images)
             self._encode_anew()
         return said
 
@@ -165,54 +168,30 @@ class NativeProvider(ABC):
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         """The chunks of an answer's events, ended by the finish marker."""
 
-    def _adapted(self, error: ProviderError) -> bool:
-        """Whether the wire sends requests in another form from now on, for what the error says of this one."""
-        if self._format is not None and self._format.refused(error):
-            self._notes.append(self._format.note(self._endpoint.model_name(self.model)))
-            return True
-        return self._asked is not None and self._asked.refused(error)
-
-    def _unseen(self, error: ProviderError, request: Request) -> bool:
-        """Whether requests leave pictures out from now on, because the server takes none, or not these."""
-        if not self._sees or not any("images" in message for message in request.messages):
-            return False
-        from codelet.providers.content import picture_forms  # only where there are some
-
-        self._refused = self._refused or picture_forms.RefusedPictures()
-        which = self._refused.take(error, request)
-        if which == "no":
-            return False
-        if which == "all":
-            self._sees = False
-            self._encode_anew()
-        self._notes.append(picture_forms.note(self._endpoint.model_name(self.model), error, which))
-        return True
-
     def _without_refused(self, request: Request) -> Request:
         """The request without pictures that the server refused."""
-        return request if self._refused is None else request.replace(messages=self._refused.without(request.messages))
+        refused = self.refused_pictures
+        return request if refused is None else request.replace(messages=refused.without(request.messages))
 
     @property
-    def _structured(self) -> Structured:
-        """Which requests hold the schema of the final answer: at another address nobody knows who answers."""
-        return "always" if self._endpoint.base == self._endpoint.vendor.base else "alone"
+    def _at_home(self) -> bool:
+        """Whether the vendor itself answers: at another address nobody knows who does."""
+        return self._endpoint.base == self._endpoint.vendor.base
 
     def _answer_fields(self, request: Request) -> dict[str, Any]:
         """What a request says of the form of the final answer."""
         if request.schema is None:
             return {}
-        if self._format is None:
-            from codelet.providers.content.structured import AnswerFormat  # only where there is a schema
+        from codelet.providers.content.structured import answer_fields  # only where there is a schema
 
-            self._format = AnswerFormat(self._structured)
-        return self._format.fields(self.answer_form, request.schema, tools=bool(request.tools))
+        return answer_fields(self.answer_form, request.schema, self.quirks.structured, tools=bool(request.tools))
 
     def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
         """What a request says of the effort that the user asked for; the user is told where it is another one."""
-        if self._asked is None:
+        if self.asked is None:
             return {}
-        self._notes += self._asked.notes()
-        return self._asked.fields(max_output)
+        self.notes += self.asked.notes()
+        return self.asked.fields(max_output)
 
     def _load_decoder(self) -> None:
         """Load what reads an answer: the first request does not wait for it, and the server takes longer to think."""
@@ -263,7 +242,7 @@ _IN_PARTS = "+"
 class OpenAIWire(NativeProvider):
     """What OpenAI's two wires share: their quirks, and roles that alternate where a server wants that.
 
-    A wire defines `_items` and `_learnt` beside what each defines. Where roles alternate, a message of the user's or a
+    A wire defines `_items` beside what each defines. Where roles alternate, a message of the user's or a
     tool's stays open, its text last in it: a text may be joined to it. `_lead` is what stands before the first message,
     `_effort_field` where an effort goes, unless that is the vendor's to say.
     """
@@ -274,7 +253,8 @@ class OpenAIWire(NativeProvider):
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
         super().__init__(model, endpoint, options, origin=origin)
-        self._quirks = quirks_of(model, endpoint.base, options.vendors)
+        if self.quirks.structured == "always" and not self._at_home:
+            self.quirks = self.quirks.replace(structured="alone")
         self._parts = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
@@ -283,21 +263,12 @@ class OpenAIWire(NativeProvider):
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, chat_words  # only for who asks
 
-            field = self._effort_field or self._quirks.effort_field
-            self._asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
-
-    @property
-    def _structured(self) -> Structured:
-        elsewhere = self._quirks.structured == "always" and super()._structured == "alone"
-        return "alone" if elsewhere else self._quirks.structured
+            field = self._effort_field or self.quirks.effort_field
+            self.asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
 
     @abstractmethod
     def _items(self, message: Message) -> list[dict[str, Any]]:
         """A message as the wire has it; none where the server takes none for it."""
-
-    @abstractmethod
-    def _learnt(self, error: ProviderError) -> bool:
-        """Whether a refusal tells of something to do otherwise. Each can go once, so no server is asked for ever."""
 
     @abstractmethod
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
@@ -311,17 +282,17 @@ class OpenAIWire(NativeProvider):
         """Where roles alternate, a picture may be joined to any message of the user's: from the first one on all of
         them are lists.
         """
-        if not self._parts and self._quirks.alternating and has_pictures(messages):
+        if not self._parts and self.quirks.alternating and has_pictures(messages):
             self._parts = True
             self._encode_anew()
 
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
         """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
-        if "images" in message and not self._sees:
+        if "images" in message and not self.quirks.images:
             from codelet.providers.content.picture_forms import unseen
 
             message = unseen(message)
-        joint = joint_of(message, before.removesuffix(_IN_PARTS)) if self._quirks.alternating else "apart"
+        joint = joint_of(message, before.removesuffix(_IN_PARTS)) if self.quirks.alternating else "apart"
         if joint == "joined":
             return self._joined(message), before
         missing = stand_in(joint)
@@ -347,12 +318,6 @@ class OpenAIWire(NativeProvider):
 
     def _closing(self, role: str) -> bytes:
         """What closes a message of that role, the last one so far."""
-        if not self._quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
+        if not self.quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
             return b""
         return _CLOSING + b"]}" if role.endswith(_IN_PARTS) else _CLOSING
-
-    def _adapted(self, error: ProviderError) -> bool:
-        if not super()._adapted(error) and not self._learnt(error):
-            return False
-        self._encode_anew()
-        return True

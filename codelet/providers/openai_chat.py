@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, compact_json, has_pictures
@@ -34,6 +33,7 @@ class OpenAIChatProvider(OpenAIWire):
 
     decoder = "openai_chat_decode"
     answer_form = "response_format"
+    api = "chat"
     _lead = b","  # behind the system prompt
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
@@ -47,19 +47,19 @@ class OpenAIChatProvider(OpenAIWire):
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + compact_json(list(request.tools))
-        marks = self._quirks.cache_marks and bool(request.system)
+        marks = self.quirks.cache_marks and bool(request.system)
         text = [{"type": "text", "text": request.system, **_MARKED}] if marks else request.system
         system = compact_json({"role": "system", "content": text})
-        options = self._quirks.options(tools=bool(request.tools), max_output=request.max_output)
+        options = self.quirks.options(tools=bool(request.tools), max_output=request.max_output)
         if "reasoning_effort" in options:
             self._note()
         else:
             options |= self._effort_fields()
         options |= self._answer_fields(request)
-        listed = request.messages if self._quirks.cache_marks else self._ordered(request)
+        listed = request.messages if self.quirks.cache_marks else self._ordered(request)
         messages = self._with_pictures(listed)  # which may begin another cache
         fragments = self._cache.fragments(messages, head + system)
-        if self._quirks.cache_marks:
+        if self.quirks.cache_marks:
             self._mark(fragments, messages[: len(messages) - request.tail], _MOST_MARKS - marks)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
@@ -75,14 +75,14 @@ class OpenAIChatProvider(OpenAIWire):
 
     def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages, with the pictures of results in messages of the user's behind them."""
-        if not self._sees or not has_pictures(messages):
+        if not self.quirks.images or not has_pictures(messages):
             return messages
         if self._spread is None:
             from codelet.providers.content.picture_forms import ResultPictures
 
             self._spread = ResultPictures()
         self._look(messages)
-        return self._spread.spread(messages, alternating=self._quirks.alternating)
+        return self._spread.spread(messages, alternating=self.quirks.alternating)
 
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
         from codelet.providers.content.picture_forms import chat_parts
@@ -90,7 +90,7 @@ class OpenAIChatProvider(OpenAIWire):
         return chat_parts(message)
 
     def _in_parts(self, message: Message) -> bool:
-        if self._quirks.cache_marks and message["role"] in ("user", "tool"):
+        if self.quirks.cache_marks and message["role"] in ("user", "tool"):
             return True
         return message["role"] == "user" and super()._in_parts(message)
 
@@ -99,39 +99,34 @@ class OpenAIChatProvider(OpenAIWire):
         if self._in_parts(message):
             pictures = self._pictures(message) if "images" in message and message["role"] == "user" else []
             wire["content"] = [*pictures, {"type": "text", "text": wire["content"] or ""}]
-        if self._closing(message["role"]) or self._quirks.cache_marks:
+        if self._closing(message["role"]) or self.quirks.cache_marks:
             wire["content"] = wire.pop("content") or ""  # it comes last, so that more can be joined to it, or marked
         return [wire]
 
     def _wire(self, message: Message) -> dict[str, Any]:
         wire: dict[str, Any] = {"role": message["role"], "content": message["content"]}
-        own = message.get("origin") == self.origin and not self._quirks.strict
+        own = message.get("origin") == self.origin and not self.quirks.strict
         if "tool_calls" in message:
             wire["tool_calls"] = [self._wire_call(call, own=own) for call in message["tool_calls"]]
         if "tool_call_id" in message:
-            wire["tool_call_id"] = self._quirks.call_id(message["tool_call_id"])
+            wire["tool_call_id"] = self.quirks.call_id(message["tool_call_id"])
         if own:
             wire.update(returned(message))
             if "inline_reasoning" in message:
                 wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
-        return self._quirks.completed(wire)
+        return self.quirks.completed(wire)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         extra = call.get("extra", {}) if own else {}
         given = call["function"]
         function = {"name": given["name"], "arguments": given["arguments"]}  # a file may hold more beside them
-        return {"id": self._quirks.call_id(call["id"]), "type": call["type"], "function": function, **extra}
-
-    def _learnt(self, error: ProviderError) -> bool:
-        learnt = self._quirks.learnt(error)
-        self._quirks = learnt or self._quirks
-        return learnt is not None
+        return {"id": self.quirks.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _note(self) -> None:
         """Tell the user, once, what the requests are like."""
-        note = None if self._noted else self._quirks.note(self.model, self.effort)
+        note = None if self._noted else self.quirks.note(self.model, self.effort)
         if note is not None:
-            self._notes.append(note)
+            self.notes.append(note)
             self._noted = True
 
     def _path(self) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codelet.errors import ProviderError
 from codelet.messages import Message, ToolCall, kind_of
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
@@ -34,21 +33,13 @@ _NO_OUTPUT = "(no output)"
 _MOST_MARKS = 4
 _MARK = b',"prompt_cache_breakpoint":{"mode":"explicit"}}]}'
 
-# Options that not every server or model takes, each with the words by which one says so.
-_REFUSED_OPTIONS = {
-    "prompt_cache_key": ("prompt_cache_key",),
-    "include": ("include", "encrypted content is not", "encrypted_content"),
-    "reasoning": ("summar", "'reasoning"),
-}
-_REFUSED_ITEMS = ("could not be verified", "could not be decrypted", "without its required", "not persisted", "input[")
-_REFUSED_MARKS = ("prompt_cache_breakpoint", "prompt_cache_options")
-
 
 class OpenAIResponsesProvider(OpenAIWire):
     """A model behind a server that speaks OpenAI's Responses."""
 
     decoder = "openai_responses_decode"
     answer_form = "text"
+    api = "responses"
     checks_prefix = False
     _effort_field = "reasoning"
     _text_type = "input_text"
@@ -57,14 +48,15 @@ class OpenAIResponsesProvider(OpenAIWire):
         name = endpoint.model_name(model)
         super().__init__(model, endpoint, options, origin=f"responses:{endpoint.base}#{name}")
         facts = model_facts(model)
-        self._marked = facts.cache_marks
         self._last_mark = -1
-        self._quirks = self._quirks.replace(alternating=self._quirks.alternating and not self._marked)
-        self._optional: dict[str, Any] = {"prompt_cache_key": ""}
-        if facts.reasons or not facts.known:
-            self._optional["include"] = ["reasoning.encrypted_content"]
-        if facts.reasons:
-            self._optional["reasoning"] = {"summary": "auto"}
+        self._key = ""
+        self.quirks = self.quirks.replace(
+            cache_marks=facts.cache_marks,
+            alternating=self.quirks.alternating and not facts.cache_marks,
+            cache_key=True,
+            encrypted_reasoning=facts.reasons or not facts.known,
+            summaries=facts.reasons,
+        )
 
     def body(self, request: Request) -> bytes:
         """The request's body: what never changes comes first, then the messages, then the options."""
@@ -72,32 +64,35 @@ class OpenAIResponsesProvider(OpenAIWire):
         if request.tools:
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         opening = b""
-        if request.system and self._marked:  # only what goes in as input can carry a mark
+        if request.system and self.quirks.cache_marks:  # only what goes in as input can carry a mark
             part = {"type": "input_text", "text": request.system, "prompt_cache_breakpoint": {"mode": "explicit"}}
             opening = compact_json({"role": "developer", "content": [part]}) + b","
         elif request.system:
             head += b',"instructions":' + compact_json(request.system)
-        if self._optional.get("prompt_cache_key") == "":
-            self._optional["prompt_cache_key"] = _key_of(request)
-        options: dict[str, Any] = {"stream": True, "store": False, **self._optional}
+        options: dict[str, Any] = {"stream": True, "store": False}
+        if self.quirks.cache_key:
+            self._key = options["prompt_cache_key"] = self._key or _key_of(request)
+        if self.quirks.encrypted_reasoning:
+            options["include"] = ["reasoning.encrypted_content"]
+        if self.quirks.summaries:
+            options["reasoning"] = {"summary": "auto"}
         if (effort := self._effort_fields().get("reasoning")) is not None:
             options["reasoning"] = {**options.get("reasoning", {}), **effort}
         options |= self._answer_fields(request)
         if request.max_output is not None:
             options["max_output_tokens"] = max(_LEAST_OUTPUT, request.max_output)
-        if self._sees:
+        if self.quirks.images:
             self._look(request.messages)
-        fragments = self._cache.fragments(request.messages if self._marked else self._ordered(request))
-        if self._marked:
+        fragments = self._cache.fragments(request.messages if self.quirks.cache_marks else self._ordered(request))
+        if self.quirks.cache_marks:
             options["prompt_cache_options"] = {"mode": "explicit"}
             self._mark(fragments, request.messages[: len(request.messages) - request.tail], _MOST_MARKS - bool(opening))
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"input":[', opening, *fragments, closing])
 
     def share_cache(self, key: str) -> None:
-        """Send this key in place of the conversation's own, unless the server has refused keys."""
-        if "prompt_cache_key" in self._optional:
-            self._optional["prompt_cache_key"] = key
+        """Send this key in place of the conversation's own."""
+        self._key = key
 
     def _mark(self, fragments: list[bytes], stable: Sequence[Message], most: int) -> None:
         """Set the cache marks in this request's copy of the fragments."""
@@ -108,12 +103,12 @@ class OpenAIResponsesProvider(OpenAIWire):
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message["role"] == "tool":
-            call_id = self._quirks.call_id(message.get("tool_call_id", ""))
+            call_id = self.quirks.call_id(message.get("tool_call_id", ""))
             output = self._content(message, _NO_OUTPUT)
             return [{"type": "function_call_output", "call_id": call_id, "output": output}]
         if message["role"] != "assistant":
             return [{"role": message["role"], "content": self._content(message)}]
-        if message.get("origin") == self.origin and not self._quirks.strict:
+        if message.get("origin") == self.origin and not self.quirks.strict:
             try:
                 return self._answer(message, message.get("extra", {}).get(ITEMS, ()))
             except (AttributeError, KeyError, TypeError):
@@ -123,7 +118,7 @@ class OpenAIResponsesProvider(OpenAIWire):
     def _content(self, message: Message, empty: str = "") -> str | list[dict[str, Any]]:
         """What goes in, with its text last; only a text in a list can carry a mark."""
         text = message["content"] or empty
-        if not self._marked and not self._in_parts(message):
+        if not self.quirks.cache_marks and not self._in_parts(message):
             return text
         return [*(self._pictures(message) if "images" in message else ()), {"type": "input_text", "text": text}]
 
@@ -166,29 +161,8 @@ class OpenAIResponsesProvider(OpenAIWire):
     def _call(self, call: ToolCall, kept: dict[str, Any]) -> dict[str, Any]:
         function = call["function"]
         own = {name: kept[name] for name in ("id", "status") if name in kept}
-        called = {"call_id": self._quirks.call_id(call["id"]), "name": function["name"]}
+        called = {"call_id": self.quirks.call_id(call["id"]), "name": function["name"]}
         return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
-
-    def _learnt(self, error: ProviderError) -> bool:
-        from codelet.providers.failure import wants_alternation
-
-        if not self._quirks.alternating and wants_alternation(error):
-            self._quirks, self._marked = self._quirks.replace(alternating=True), False
-            return True
-        if error.overflow or error.status not in (400, 422):
-            return False
-        said = str(error).lower()
-        if self._marked and any(words in said for words in _REFUSED_MARKS):
-            self._marked = False
-            return True
-        if not self._quirks.strict and any(words in said for words in _REFUSED_ITEMS):
-            self._quirks = self._quirks.replace(strict=True)
-            return True
-        for name, refusals in _REFUSED_OPTIONS.items():
-            if name in self._optional and any(words in said for words in refusals):
-                del self._optional[name]
-                return True
-        return False
 
     def _path(self) -> str:
         return "/responses"

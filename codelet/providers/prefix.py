@@ -13,24 +13,11 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Literal
 
-from codelet.errors import ProviderError
 from codelet.messages import Message, has_reasoning, without_reasoning
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 Returned = Literal["all", "valid", "none"]
 """Which reasoning goes back: all of it, what is valid after this prefix, or none."""
-
-_BINDING = ("bound to a different conversation", "block_binding", "prefix_mismatch_behavior")
-"""How a server says that the prefix of a thinking block has changed, or that it does not know the option for it."""
-DROPPED = (
-    "The server refused earlier reasoning because the conversation before it has changed. "
-    "From now on such reasoning is left out."
-)
-
-
-def names_binding(error: ProviderError) -> bool:
-    """Whether a server refused a request because of what its thinking blocks are bound to."""
-    return error.status == 400 and any(words in str(error) for words in _BINDING)
 
 
 def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:

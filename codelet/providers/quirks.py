@@ -1,8 +1,8 @@
 """Quirks: how requests to one vendor or model differ from what the wire would send. A new one has its place here alone.
 
-A vendor's row in `catalog.py` names its quirks, and so may a table in the user's settings; others are known by a
-model's name (`catalog.quirks_of`) or learnt from how a server refuses a request (`Quirks.learnt`, which reads the
-vendors' own words). Quirks change the bytes on the wire, never the list.
+A vendor's table in `vendors.toml` names its quirks, and so may one in the user's settings; others are known by the name
+of a model (`endpoint.quirks_of`) or learned from how a server refuses a request (`learning.py`). Quirks change the
+bytes on the wire, never the list.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from codelet import prompt
-from codelet.errors import ProviderError
 from codelet.messages import Message, assistant, kind_of, user
 from codelet.record import Record
 
@@ -22,19 +21,6 @@ UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Google's documentation names for calls that none of its models made."""
 
 _SIGNED = {"extra_content", "provider_specific_fields"}
-_MISSING = ("must be passed back", "missing", "requires reasoning_content")
-_UNKNOWN = (
-    "unsupported",
-    "not supported",
-    "unknown",
-    "unrecognized",
-    "unexpected",
-    "extra",
-    "not permitted",
-    "invalid",
-)
-_FORM_REFUSED = (400, 422)
-
 SEPARATOR = "\n\n"
 """What stands between two texts that go out as one message."""
 
@@ -65,6 +51,9 @@ class Quirks(Record):
     effort goes that a user asks for; with "thinking" only that none is wanted goes there. `structured`: whether
     requests hold the schema of the final answer, or only those without tools. `cache_marks`: only what a request marks
     with `cache_control` is cached. `keeps_thinking`: earlier reasoning is used only where a request says to keep it.
+    `images`: pictures reach the model. `prefix_bound`: reasoning is valid only after the very prefix that it was made
+    with; `drops_thinking`: the server has refused some for that. What only one API has: `cache_key`,
+    `encrypted_reasoning`, `summaries` (Responses), `binding_option` (Messages).
     """
 
     alternating: bool = False
@@ -80,6 +69,13 @@ class Quirks(Record):
     structured: Structured = "alone"
     cache_marks: bool = False
     keeps_thinking: bool = False
+    images: bool = True
+    prefix_bound: bool = False
+    drops_thinking: bool = False
+    cache_key: bool = False
+    encrypted_reasoning: bool = False
+    summaries: bool = False
+    binding_option: bool = False
 
     def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
         """The fields that end the body of a Chat Completions request."""
@@ -122,31 +118,6 @@ class Quirks(Record):
         if self.signatures and calls and not any(_SIGNED & call.keys() for call in calls):
             wire["tool_calls"] = [{**calls[0], "extra_content": UNSIGNED}, *calls[1:]]
         return wire
-
-    def learnt(self, error: ProviderError) -> Quirks | None:
-        """These quirks with the one that a refusal reveals, or None where it reveals nothing new.
-
-        Each can change once and never back, so a server that contradicts itself is not asked for ever.
-        """
-        from codelet.providers.failure import wants_alternation
-
-        if not self.alternating and wants_alternation(error):
-            return self.replace(alternating=True)
-        if error.status not in _FORM_REFUSED:
-            return None
-        said = str(error).lower()
-        if "effort" in said:
-            if self.effort == "" and "tools" in said and "none" in said:
-                return self.replace(effort="none")
-            return self.replace(effort="never") if self.effort == "none" else None
-        if "thought_signature" in said and "missing" in said:
-            return None if self.signatures else self.replace(signatures=True)
-        if "reasoning" in said and not self.strict:
-            if any(words in said for words in _MISSING):
-                return None if self.reasoning else self.replace(reasoning=True)
-            if any(words in said for words in _UNKNOWN):
-                return self.replace(strict=True, reasoning=False)
-        return None
 
     def note(self, model: str, effort: str | None = None) -> str | None:
         """What the user, who asked for this effort, should know of the requests, in a sentence."""

@@ -12,6 +12,7 @@ from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, Picture, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
+from codelet.providers.endpoint import quirks_of
 from codelet.providers.litellm_request import Requests
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import Chunk, NoteChunk, ProviderOptions, Request, Retries, TextChunk
@@ -135,7 +136,7 @@ def test_a_model_that_takes_none_is_told_their_names_only(model: str):
     assert DATA not in body
     assert body.count(prompt.PICTURES_NOT_SHOWN) == 2
     json.loads(body)
-    through = Requests(model, "o", Quirks()).arguments(Request("s", LIST), marks=False)
+    through = Requests(model, "o", quirks_of(model, None)).arguments(Request("s", LIST), marks=False)
     assert DATA not in json.dumps(through)
 
 

@@ -11,57 +11,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from codelet.errors import ProviderError
+from codelet.providers.quirks import Structured
 
 AnswerField = Literal["response_format", "text", "output_config"]
 """The field of a request that the schema stands in: of Chat Completions, Responses or Messages."""
 
 _NAME = "answer"
-_REFUSED = (400, 422)
-_REFUSALS = (
-    "response_format",
-    "text.format",
-    "output_config.format",
-    "output_format",
-    "schema",
-    "structured output",
-    "json mode",
-    "mime type",
-    "grammar",
-)
 
 
-class AnswerFormat:
-    """What the requests to one model say of the answer's schema: `always`, `alone` (without tools only) or `never`.
-
-    A server that refuses it is not told it again.
-    """
-
-    def __init__(self, use: str) -> None:
-        self._use = use
-
-    def fields(self, form: AnswerField, schema: Mapping[str, Any], *, tools: bool) -> dict[str, Any]:
-        """The fields of a request with or without tools."""
-        if self._use == "never" or (tools and self._use != "always"):
-            return {}
-        if form == "output_config":
-            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-        named = {"name": _NAME, "schema": schema, "strict": _is_strict(schema)}
-        if form == "text":
-            return {"text": {"format": {"type": "json_schema", **named}}}
-        return {"response_format": {"type": "json_schema", "json_schema": named}}
-
-    def refused(self, error: ProviderError) -> bool:
-        """Whether the server refused the schema, so that requests no longer hold it."""
-        said = str(error).lower()
-        if self._use == "never" or error.status not in _REFUSED or not any(words in said for words in _REFUSALS):
-            return False
-        self._use = "never"
-        return True
-
-    def note(self, model: str) -> str:
-        """What the user is told of such a refusal."""
-        return f"{model} refused a request that holds the answer's schema: only the system prompt says it from now on"
+def answer_fields(form: AnswerField, schema: Mapping[str, Any], use: Structured, *, tools: bool) -> dict[str, Any]:
+    """The fields of a request with or without tools: `always`, `alone` (without tools only) or `never`."""
+    if use == "never" or (tools and use != "always"):
+        return {}
+    if form == "output_config":
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    named = {"name": _NAME, "schema": schema, "strict": _is_strict(schema)}
+    if form == "text":
+        return {"text": {"format": {"type": "json_schema", **named}}}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 def _is_strict(schema: object) -> bool:
