@@ -7,6 +7,7 @@ that is asked for is decoded.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 DEFAULT_WINDOW = 128_000
 _WIRES = ("chat", "responses")
 
+_WEEK, _DAY = 7 * 24 * 60, 24 * 60
+_MINUTES_TO_MONDAY = 3 * _DAY
+"""Unix time began on a Thursday."""
 _PRICES = {
     "input_cost_per_token": "input",
     "output_cost_per_token": "output",
@@ -77,7 +81,7 @@ class ModelFacts(Record):
     thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
     pictures, None where nobody says. `told`: the server itself named the window. `like`: the model of its family whose
     facts are taken for one that is not `known`. `prefix_bound`: its reasoning is valid only after the very prefix that
-    it was made with.
+    it was made with. `off_peak`: other prices, and when they hold, as minutes of a week in UTC: first and how many.
     """
 
     window: int = DEFAULT_WINDOW
@@ -97,6 +101,7 @@ class ModelFacts(Record):
     told: bool = False
     like: str = ""
     prefix_bound: bool = False
+    off_peak: tuple[Prices, tuple[tuple[int, int], ...]] | None = None
 
     @property
     def prices(self) -> Prices | None:
@@ -107,13 +112,18 @@ class ModelFacts(Record):
         """The prices of a request with so much input: above a tier's bound all of it costs as the tier says."""
         return next((prices for above, prices in reversed(self.tiers) if total_input > above or not above), None)
 
-    def cost(self, usage: Usage) -> float | None:
+    def cost(self, usage: Usage, at: float | None = None) -> float | None:
         """What a request with that usage cost in US dollars, or None if a price is unknown.
 
-        What the server says that it charged comes first.
+        What the server says that it charged comes first. `at` is when it was answered, in Unix seconds; None is now.
         """
         if isinstance(usage, ChargedUsage):
             return usage.cost
+        if self.off_peak is not None and self.tiers:
+            cheaper, windows = self.off_peak
+            minute = ((time.time() if at is None else at) // 60 + _MINUTES_TO_MONDAY) % _WEEK
+            if any((minute - first) % _WEEK < count for first, count in windows):
+                return cheaper.cost(usage)
         prices = self.priced_at(usage.total_input)
         return None if prices is None else prices.cost(usage)
 
@@ -270,7 +280,8 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
     return ModelFacts(
         window=_positive_int(entry.get("max_input_tokens") or entry.get("max_tokens")) or DEFAULT_WINDOW,
         max_output=_positive_int(entry.get("max_output_tokens")),
-        tiers=_tiers(entry),
+        tiers=(tiers := _tiers(entry)),
+        off_peak=_off_peak(entry.get("off_peak_pricing"), tiers[0][1]) if tiers else None,
         tools_without_reasoning=_reasons_unless_told(entry),
         reasons=bool(entry.get("supports_reasoning")),
         cache_marks=bool(entry.get("supports_prompt_cache_breakpoint")),
@@ -305,6 +316,22 @@ def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
     for above in sorted(changes):
         tiers.append((above, tiers[-1][1].replace(**changes[above])))
     return tuple(tiers)
+
+
+def _off_peak(told: Any, usual: Prices) -> tuple[Prices, tuple[tuple[int, int], ...]] | None:
+    """The prices that hold at some hours, which the map names as `10:00-00:00`, and weekdays, of which Monday is 1."""
+    if not isinstance(told, dict):
+        return None
+    prices = usual.replace(**{field: told[name] for name, field in _PRICES.items() if told.get(name)})
+    windows = []
+    for window in told.get("windows", ()):
+        hours = window["hours_utc"]
+        for each in [hours] if isinstance(hours, str) else hours:
+            first, last = (
+                int(hour) * 60 + int(minute) for hour, _, minute in (t.partition(":") for t in each.split("-"))
+            )
+            windows += [((day - 1) * _DAY + first, (last - first - 1) % _DAY + 1) for day in window["weekdays"]]
+    return prices, tuple(windows)
 
 
 def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:

@@ -131,6 +131,8 @@ _LEAST_WINDOW = 256
 
 _OF_THE_RATE = ("per minute", "per day", "per hour", "(tpm)", "rate_limit", "rate limit", "please wait", "throttl")
 _OVERFLOW_STATUSES = (400, 413, 422, 500)
+_PAGE = re.compile(r"\s*<(?:!doctype html|html|head|\?xml)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _WRONG_KEY = "api key not valid"  # Google's, with status 400
 
 
@@ -161,7 +163,13 @@ def http_failure(
     final = overflow or _is_final(lowered, delay)
     of_key = status in (401, 403) or (status == 400 and _WRONG_KEY in lowered)
     headline = _headline(status, overflow=overflow, of_key=of_key, place=place, key_name=key_name, with_key=bool(key))
-    if status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
+    if status in (401, 403) and _PAGE.match(body):
+        gateway = f"a gateway ({headers['server'][:40]})" if headers.get("server") else "a gateway"
+        headline = (
+            f"{gateway} in front of {place} refused the request ({status}), not the API; "
+            "check --api-base, and the network, VPN or proxy in use"
+        )
+    elif status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
         headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
     elif status == 404 and other_base:
         headline += f" (is it {other_base}?)"
@@ -336,11 +344,12 @@ def _compact(error: Any) -> str:
 
 
 def error_detail(body: str) -> str:
-    """The message inside a JSON error body, or the start of any other body, on one line."""
+    """The message inside a JSON error body, a page's title, or the start of any other body, on one line."""
     try:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
-        found = body
+        title = _TITLE.search(body[:20_000]) if _PAGE.match(body) else None
+        found = title[1] if title and title[1].strip() else body
     if isinstance(found, list) and found:
         found = found[0]
     if isinstance(found, dict):

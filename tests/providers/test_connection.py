@@ -279,9 +279,24 @@ async def test_a_proxy_that_refuses(plain_server: ModelServer, monkeypatch: pyte
         monkeypatch.setenv("HTTPS_PROXY", proxy.address)
         with pytest.raises(ProviderError, match=r"the proxy 127\.0\.0\.1 refused the connection: HTTP/1\.1 407"):
             await answer("https://127.0.0.1:9")
-        with pytest.raises(ProviderError, match="407"):
+        with pytest.raises(ProviderError, match=r"the proxy .* wants credentials \(407\)") as caught:
             await answer(plain_server.base)
+        assert "key" not in str(caught.value), "the proxy's refusal is none of the API's"
     assert plain_server.requests == []
+
+
+BLOCKED = b"<!DOCTYPE html>\n<html><head><title>Attention Required! | Cloudflare</title></head><body>x</body></html>"
+
+
+@pytest.mark.parametrize(("status", "page"), [(b"403 Forbidden", BLOCKED), (b"401 Unauthorized", BLOCKED.lower())])
+async def test_a_page_of_a_gateway_says_nothing_of_the_key(status: bytes, page: bytes):
+    head = b"HTTP/1.1 " + status + b"\r\ncontent-type: text/html\r\nserver: cloudflare\r\ncontent-length: %d\r\n\r\n"
+    with RawServer(saying(head % len(page) + page)) as server, pytest.raises(ProviderError) as caught:
+        await answer(server.base)
+    assert "gateway (cloudflare)" in str(caught.value)
+    assert str(caught.value).lower().endswith("attention required! | cloudflare"), "the page's title, not its HTML"
+    assert "key" not in str(caught.value)
+    assert not caught.value.retryable
 
 
 @pytest.mark.parametrize("says", [b"", b"220 smtp ready\r\n", b"HTTP/1.1 200", b"x" * 200_000])

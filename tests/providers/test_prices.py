@@ -16,6 +16,9 @@ from tests.support.script import Body
 from tests.support.server import ModelServer
 
 THOUSANDTH_OF_A_CENT = 0.00001
+MONDAY = 1_767_571_200.0  # 5 January 2026, 0:00 UTC
+HOUR = 3_600.0
+PEAK = MONDAY + 7 * HOUR
 
 
 @pytest.mark.parametrize(
@@ -68,9 +71,33 @@ THOUSANDTH_OF_A_CENT = 0.00001
     ],
 )
 def test_known_cases_are_exact_to_a_thousandth_of_a_cent(model: str, usage: dict[str, int], dollars: float):
-    cost = model_facts(model).cost(Usage(**usage))
+    cost = model_facts(model).cost(Usage(**usage), PEAK)
     assert cost is not None
     assert abs(cost - dollars) < THOUSANDTH_OF_A_CENT / 100
+
+
+@pytest.mark.parametrize(
+    ("hours", "dollars"),
+    [
+        (0.5, 0.01694),
+        (1.0, 0.03388),
+        (3.99, 0.03388),
+        (4.0, 0.01694),
+        (9.5, 0.03388),
+        (10.0, 0.01694),
+        (23.5, 0.01694),
+        (4 * 24 + 7, 0.03388),
+        (5 * 24 + 7, 0.01694),
+        (6 * 24 + 23.9, 0.01694),
+    ],
+)
+def test_a_model_that_is_cheaper_off_peak_costs_half_then(hours: float, dollars: float):
+    """DeepSeek's peak: 1:00 to 4:00 and 6:00 to 10:00 UTC, Monday to Friday."""
+    usage = Usage(total_input=100_000, cache_read=80_000, output=1_000)
+    facts = model_facts("deepseek/deepseek-v4-pro")
+    assert facts.cost(usage, MONDAY + hours * HOUR) == pytest.approx(dollars)
+    assert facts.prices is not None
+    assert facts.prices.cost(usage) == pytest.approx(0.03388), "a limit counts with the higher price"
 
 
 def test_on_this_machine_nothing_has_a_price_and_all_is_free():
