@@ -17,7 +17,7 @@ from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.loop.route import ModelChange
+    from codelet.loop.models import ModelChange
 
 
 class Outcome(Record):
@@ -77,7 +77,7 @@ def _structured(session: Session | None, mask: Callable[[str], str]) -> tuple[An
 
 
 def _masked(session: Session) -> tuple[ModelChange, ...]:
-    return tuple(change.replace(reason=session.mask(change.reason)) for change in session.standby.changes)
+    return tuple(change.replace(reason=session.mask(change.reason)) for change in session.models.changes)
 
 
 def unread(cut: Sequence[Cut]) -> str:

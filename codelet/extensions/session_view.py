@@ -83,7 +83,7 @@ class SessionView(Protocol):
     @property
     def upkeep(self) -> UpkeepView: ...
     @property
-    def standby(self) -> StandbyView: ...
+    def models(self) -> ModelsView: ...
 
     def mask(self, text: str) -> str:
         """Return the text without secrets."""
@@ -185,19 +185,14 @@ class CircuitView(Protocol):
     def wait(self) -> float: ...
 
 
-class RouteView(Protocol):
-    """The models that may answer."""
+class ModelsView(Protocol):
+    """Which models answer, and which replaced others."""
 
-    def circuits(self) -> Iterable[CircuitView]: ...
-
-
-class StandbyView(Protocol):
-    """Which models answer; there is a route after the first failure."""
-
-    @property
-    def route(self) -> RouteView | None: ...
     @property
     def changes(self) -> Sequence[ModelChangeView]: ...
+
+    def circuits(self) -> Iterable[CircuitView]:
+        """Yield the circuit breaker of each model whose last request failed."""
 
 
 class ExtensionSettings(Protocol):

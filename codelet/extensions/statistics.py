@@ -151,26 +151,24 @@ class Statistics(Extension, Guard, Source):
             "request_seconds": round(meter.waited, 3),
             "retries": meter.retries,
             "compactions": self._session.compactor.count,
-            "fallbacks": len(self._session.standby.changes),
+            "fallbacks": len(self._session.models.changes),
         }
         return {name: round(value + self.carried.get(name, 0), 3) for name, value in own.items()}
 
     def circuits(self) -> dict[str, dict[str, Any]]:
         """The models whose last attempts failed: whether their circuit is open, and how many failed in a row."""
-        route = self._session.standby.route
-        found = () if route is None else route.circuits()
+        found = self._session.models.circuits()
         return {each.model: {"state": each.state, "failures": each.failures} for each in found}
 
     def _circuit_rows(self) -> list[str]:
         """The same for people."""
-        route = self._session.standby.route
         rows = []
-        for each in () if route is None else route.circuits():
+        for each in self._session.models.circuits():
             wait = f", asked again in {each.wait:.0f} s" if each.state == "open" and each.wait else ""
             failures = f"{_plural(each.failures, 'failure')} in a row"
             name = one_line(self._session.mask(f"{each.model} by {each.provider}"), 60)
             rows.append(f"{name}: {failures}, circuit {each.state}{wait}")
-        newest = self._session.standby.changes[-_MOST_CHANGES:]
+        newest = self._session.models.changes[-_MOST_CHANGES:]
         told = [f"{change.model} stood in for {change.replaced}" for change in newest]
         return rows + [one_line(self._session.mask(each), 100) for each in told]
 

@@ -26,6 +26,11 @@ _PATIENCE = 2.0
 _WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null"
 
 
+def in_ci() -> bool:
+    """Whether a CI runner reads the output: some execute commands that they find in it."""
+    return any(os.environ.get(name) for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD"))
+
+
 def say(line: str) -> None:
     """Write one line to stderr, without secrets. Where stderr is closed, full or broken, the line is lost."""
     from codelet.safety.secrets import mask  # not before there is something to say: --help has no use for it

@@ -7,59 +7,31 @@ left, unless that one is long: a server that silently cuts what does not fit wou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.errors import ProviderError
 
 if TYPE_CHECKING:
-    from codelet.context import ContextLimits, ContextWindow
-    from codelet.loop.meter import Meter
+    from codelet.loop.models import Models
+    from codelet.loop.toolbox import Toolbox
     from codelet.providers.asking import ServerFacts
-    from codelet.providers.facts import ModelFacts
-    from codelet.providers.protocol import Provider
-
-
-class AskingSession(Protocol):
-    """What is used of the session whose server is asked."""
-
-    context_limits: ContextLimits
-
-    @property
-    def provider(self) -> Provider:
-        """The provider that answers now."""
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of its model."""
-
-    @property
-    def tools(self) -> Sequence[object]:
-        """The tools that the model has."""
-
-    @property
-    def meter(self) -> Meter:
-        """The meter, which gets what the server says."""
-
-    @property
-    def context_window(self) -> ContextWindow:
-        """The window, which is kept to that."""
 
 
 class AskedServer:
-    """Asks the server of a session's model, and has the session keep to what it says."""
+    """Asks the server of the current model, and has `models` keep to what it says; `toolbox` has the model's tools."""
 
-    def __init__(self, session: AskingSession) -> None:
-        self._session = session
+    def __init__(self, models: Models, toolbox: Toolbox) -> None:
+        self._models = models
+        self._toolbox = toolbox
         self._of: tuple[str, str] | None = None
         self._asking: asyncio.Task[ServerFacts | None] | None = None
 
     def begin(self) -> None:
         """Begin to ask what the list of models does not tell; a second time only for another model."""
-        provider = self._session.provider
+        provider = self._models.current
         here = (provider.model, provider.origin)
-        if here == self._of or not (provider.local or not self._session.facts.known):
+        if here == self._of or not (provider.local or not self._models.facts.known):
             return
         self._stop()
         self._of, self._asking = here, asyncio.create_task(provider.ask())
@@ -77,23 +49,23 @@ class AskedServer:
             return []
         asked, self._asking = self._asking, None
         said = asked.result()
-        if said is None or self._of != (self._session.provider.model, self._session.provider.origin):
+        if said is None or self._of != (self._models.current.model, self._models.current.origin):
             return []
         self._keep(said.window, said.max_output, said.images)
-        if said.tools is not False or not self._session.tools:
+        if said.tools is not False or not self._toolbox.tools:
             return []
         told = f"{self._of[0]} takes no tools, says its server: it can read and change nothing; name another --model"
         return [events.Note(told)]
 
     def refused(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
         """Keep to the window that a refusal names: whether the prompt itself has to shrink, and what is to be told."""
-        limits, budget = self._session.context_limits, self._session.context_window.budget
-        if error.window is None or error.window >= budget.window:
+        models = self._models
+        if error.window is None or error.window >= models.budget.window:
             return True, []
-        if limits.window is not None:
-            self._session.context_limits = limits.replace(window=error.window)
+        if models.limits.window is not None:
+            models.limits = models.limits.replace(window=error.window)
         self._keep(error.window, None)
-        fits = error.prompt_size is not None and error.prompt_size <= self._session.context_window.budget.limit
+        fits = error.prompt_size is not None and error.prompt_size <= models.budget.limit
         told = f"the model's window is {error.window:,} tokens, says its server: that counts from now on"
         return not fits, [events.Note(told)]
 
@@ -110,12 +82,11 @@ class AskedServer:
             self._asking = None
 
     def _keep(self, window: int | None, max_output: int | None, images: bool | None = None) -> None:
-        session, facts = self._session, self._session.facts
+        facts = self._models.facts
         if window is not None:
             facts = facts.replace(window=window, told=True)
         if max_output is not None:
             facts = facts.replace(max_output=max_output)
         if images is not None:
             facts = facts.replace(images=images)
-        session.meter.facts = facts
-        session.context_window.budget = session.context_limits.within(facts)
+        self._models.learn(facts)

@@ -34,8 +34,9 @@ from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.manifest import every_session
 from codelet.loop.meter import Limits, Meter
+from codelet.loop.models import Models
 from codelet.loop.toolbox import Safeguards, equip
-from codelet.loop.turn import BegunTurn, OpenTurn, Standby, TurnState, run_steps
+from codelet.loop.turn import BegunTurn, OpenTurn, TurnState, run_steps
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
 from codelet.providers.facts import ModelFacts, facts_of
@@ -46,7 +47,7 @@ from codelet.safety.verdict import Ask
 from codelet.tools import all_tools
 from codelet.tools.tool import BackgroundTasks, Tool, ToolContext
 from codelet.usage import Usage
-from codelet.zones import Placement, PlacementChoice
+from codelet.zones import PlacementChoice
 
 if TYPE_CHECKING:
     from codelet.context.asked import Size
@@ -91,14 +92,14 @@ class Session:
         fallbacks: Sequence[Provider] = (),
         attached: list[Extension] | None = None,
     ) -> None:
-        self.provider, self.workspace, self.turns, self._placement = provider, workspace, 0, placement
-        self.standby = Standby(provider, fallbacks, self._answered_by, clock)
+        self.workspace, self.turns = workspace, 0
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
-        facts, self.context_limits = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
-        self.context_window = ContextWindow(self.context_limits.of(facts), 0, clock, model=provider.model)
+        facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
+        self.context_window = ContextWindow(sizes.of(facts), 0, clock, model=provider.model)
         self.conversation = Conversation(self.context_window, self.cache, context)
         self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
+        self.models = Models(provider, fallbacks, sizes, self.meter, self.context_window, self.cache, clock=clock)
         self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
         self.entry = Entry(
@@ -116,7 +117,7 @@ class Session:
             closing=[guard for each in last for guard in each.guards],
         )
         self.touched, self._turn_in_hand = self._toolbox.touched, OpenTurn()
-        self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, bare=bare)
+        self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, placement, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         self._attach([] if attached is None else attached)
 
@@ -130,7 +131,7 @@ class Session:
             attached.append(each)  # one whose `attach` raises is closed too
             each.attach(self)
 
-    def _upkeep(self, system: str, *, bare: bool) -> Upkeep:
+    def _upkeep(self, system: str, placement: PlacementChoice, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
         used, budget = (lambda: self.size), (lambda: self.budget)
         own = [] if bare else own_sources(self.workspace, self.touched, used, budget, self._toolbox.permissions)
@@ -147,16 +148,15 @@ class Session:
             Renewal(self.conversation, sources, self.reminders, mask=self.mask),
             self.extensions,
             system=system,
-            ask_server=self.ask_server,
-            placement=self._reminders_go,
+            models=self.models,
+            placement=placement,
             begin_turn=self._begin_turn,
         )
 
-    def _reminders_go(self) -> Placement:
-        """Where changing reminders go with the model that answers now."""
-        if self._placement != "auto":
-            return self._placement
-        return "append" if self.provider.prefix_bound else "tail"
+    @property
+    def provider(self) -> Provider:
+        """What answers now; `models` has the others."""
+        return self.models.current
 
     @property
     def messages(self) -> Messages:
@@ -227,11 +227,6 @@ class Session:
     def window(self) -> int:
         """The model's window in tokens, or what the user set."""
         return self.context_window.budget.window
-
-    @property
-    def window_is_guessed(self) -> bool:
-        """Whether neither a list, nor the server, nor the user has named the window."""
-        return not (self.facts.known or self.facts.told) and self.context_limits.window is None
 
     @property
     def budget(self) -> int:
@@ -313,36 +308,6 @@ class Session:
         self.conversation.adopt(messages, before, calls)
         self.entry.adopt()
 
-    def switch(self, provider: Provider) -> None:
-        """Go on with another model and the same list."""
-        self.standby.choose(provider)
-        self._answered_by(provider)
-
-    def _answered_by(self, provider: Provider) -> None:
-        self._keep_dropping(provider)
-        self.provider, self.meter.facts = provider, facts_of(provider.model, local=provider.local)
-        self.context_window.switch(self.context_limits.within(self.facts), provider.model)
-        self.cache.switched()
-
-    def change_effort(self, provider: Provider) -> None:
-        """Go on with the same model, asked for another effort; the one that was chosen stays that."""
-        self._keep_dropping(provider)
-        self.standby.replace(self.provider, provider)
-        self.provider = provider
-        self.cache.list_changed("another effort was chosen", body=False)
-
-    def _keep_dropping(self, provider: Provider) -> None:
-        """What a server refused once stays out of this list's requests, whichever provider sends them."""
-        if self.provider.drops_thinking and not provider.drops_thinking:
-            provider.drop_thinking()
-
-    def ask_server(self) -> None:
-        """Begin to ask the server for what the list of models does not tell, once for each model; nobody waits."""
-        from codelet.loop.asked_server import AskedServer
-
-        self.upkeep.server = self.upkeep.server or AskedServer(self)
-        self.upkeep.server.begin()
-
     @property
     def files(self) -> SessionFiles:
         """The files that were read and changed, as a graph; made when it is first asked for."""
@@ -386,8 +351,8 @@ class Session:
         try:
             begin()
             self.interruption = None
-            self.standby.begin_turn()
-            turn = TurnState(self.conversation, self.standby, self._toolbox, self.upkeep, self.meter)
+            self.models.begin_turn()
+            turn = TurnState(self.conversation, self.models, self._toolbox, self.upkeep, self.meter)
             shown = MaskedPieces(self._toolbox.masker)
             yield events.TurnStart(self.turns, self.provider.model)
             seconds = self.meter.time_left
@@ -419,7 +384,7 @@ class Session:
             try:
                 await self.upkeep.after_turn()
             finally:
-                self.standby.end_turn()
+                self.models.end_turn()
                 self._turn_in_hand.is_over()
 
     def mask(self, text: str) -> str:
@@ -454,7 +419,7 @@ class Session:
 
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
             ending.callback(end_supervisor)
-            ending.push_async_callback(self.standby.close)
+            ending.push_async_callback(self.models.close)
             ending.push_async_callback(self.upkeep.close)
             for each in self.extensions:
                 ending.push_async_callback(end_extension, each)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 from weakref import ref
@@ -18,17 +18,17 @@ from codelet import events, prompt
 from codelet.conversation import Conversation
 from codelet.errors import LimitReached, NoAnswer, ProviderError, UsageError
 from codelet.loop.meter import Meter
+from codelet.loop.models import Models
 from codelet.loop.toolbox import Toolbox
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import assistant, tool_result, user
-from codelet.providers.protocol import NoteChunk, Provider, RetryChunk
-from codelet.system.text import is_blank, one_line
+from codelet.providers.protocol import NoteChunk, RetryChunk
+from codelet.system.text import is_blank
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.loop.calls import CallRunner
     from codelet.loop.reply import Reply
-    from codelet.loop.route import ModelChange, Route
 
 _UNUSABLE_STEPS = 5
 _LONGEST_REFUSAL = 1_000
@@ -56,10 +56,10 @@ class TurnState:
     """What one turn works with and what it has come to."""
 
     def __init__(
-        self, conversation: Conversation, standby: Standby, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
+        self, conversation: Conversation, models: Models, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
     ) -> None:
         self.conversation = conversation
-        self.standby = standby
+        self.models = models
         self.toolbox = toolbox
         self.upkeep = upkeep
         self.meter = meter
@@ -86,7 +86,7 @@ class TurnState:
         self.meter.retries += 1
         self.spend_reported()
         self.meter.check()
-        return not retry.other_form and self.standby.opened().failed(retry.reason)
+        return not retry.other_form and self.models.failed(retry.reason)
 
     def spend_reported(self) -> None:
         """Count what an answer that broke off has used until then: it was spent."""
@@ -129,85 +129,6 @@ class TurnState:
             case Exception():
                 return self.end("failed", reason)
         return []
-
-
-class Standby:
-    """Who answers a session: the model that was chosen, or one of those that stand by for when it fails.
-
-    What decides on that, the `route`, is imported with the first failure. `use` makes a provider the session's.
-    """
-
-    def __init__(
-        self,
-        chosen: Provider,
-        standing_by: Sequence[Provider],
-        use: Callable[[Provider], None],
-        clock: Callable[[], float],
-    ) -> None:
-        self.route: Route | None = None
-        self._chosen = chosen
-        self._left: list[Provider] = []
-        self._standing_by = standing_by
-        self._use = use
-        self._clock = clock
-
-    @property
-    def provider(self) -> Provider:
-        """The one that is asked now."""
-        return self._chosen if self.route is None else self.route.current
-
-    def choose(self, provider: Provider) -> None:
-        """The user chose another one."""
-        self._left.append(self._chosen)
-        self._chosen = provider
-        if self.route is not None:
-            self.route.choose(provider)
-
-    @property
-    def stands_in_for(self) -> Provider | None:
-        """The chosen model, where another one answers in its place."""
-        return None if self.route is None or self.route.current is self.route.chosen else self.route.chosen
-
-    def replace(self, before: Provider, provider: Provider) -> None:
-        """Ask `provider` wherever `before` was asked; the caller closes that one."""
-        self._chosen = provider if self._chosen is before else self._chosen
-        self._standing_by = [provider if one is before else one for one in self._standing_by]
-        if self.route is not None:
-            self.route.replace(before, provider)
-
-    def begin_turn(self) -> None:
-        """A turn begins: the chosen model may be asked again by now."""
-        if self.route is not None:
-            self.route.begin_turn()
-
-    def end_turn(self) -> None:
-        """A turn is over."""
-        if self.route is not None:
-            self.route.end_turn()
-
-    def opened(self) -> Route:
-        """The route, made where there is none yet."""
-        if self.route is None:
-            from codelet.loop.route import Route
-
-            self.route = Route(self._chosen, self._standing_by, self._use, self._clock)
-        return self.route
-
-    def told(self) -> Iterator[events.Event]:
-        """What is to be shown of changes of the model, each once."""
-        while self.route is not None and self.route.told:
-            yield self.route.told.pop(0)
-
-    @property
-    def changes(self) -> list[ModelChange]:
-        """Which models stood in for which so far."""
-        return [] if self.route is None else self.route.changes
-
-    async def close(self) -> None:
-        """Close all providers."""
-        every = {id(provider): provider for provider in (*self._left, self._chosen, *self._standing_by)}
-        for provider in every.values():
-            await provider.close()
 
 
 class BegunTurn:
@@ -269,9 +190,9 @@ class OpenTurn:
 
 async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     """Steps until the model stops calling tools. Raises what ends the turn early, which `TurnState.end_early` takes."""
-    standby, upkeep = turn.standby, turn.upkeep
-    await standby.provider.warm()
-    for event in [*standby.told(), *await upkeep.before_turn()]:
+    models, upkeep = turn.models, turn.upkeep
+    await models.current.warm()
+    for event in [*models.told(), *await upkeep.before_turn()]:
         yield event
     came_to: StepResult | None = "more"
     while came_to != "final":
@@ -284,7 +205,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
         told: Sequence[events.Event] = ()
         came_to, begun, sent = None, False, time.monotonic()
         try:
-            async with aclosing(standby.provider.stream(request)) as chunks:
+            async with aclosing(models.current.stream(request)) as chunks:
                 async for chunk in chunks:
                     if isinstance(chunk, RetryChunk):
                         if turn.hands_over(chunk):
@@ -305,7 +226,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
         if came_to in ("again", "shorter"):
             turn.steps -= 1
             turn.reply = None
-        for event in [*told, *standby.told()]:
+        for event in [*told, *models.told()]:
             yield event
         if turn.calls is not None:
             async with aclosing(turn.calls.run()) as results:
@@ -325,10 +246,9 @@ async def _before_step(turn: TurnState, *, shorter: bool) -> AsyncGenerator[even
     if turn.steps:
         for event in turn.upkeep.steer():
             yield event
-    if turn.standby.route is not None:
-        turn.standby.route.ready()
-        for event in turn.standby.told():
-            yield event
+    turn.models.ready()
+    for event in turn.models.told():
+        yield event
     async with aclosing(turn.upkeep.before_step(shorter)) as preparation:
         async for event in preparation:
             yield event
@@ -345,11 +265,10 @@ def after_failure(turn: TurnState, error: ProviderError) -> _Next:
     turn.spend_reported()  # before another model, which has other prices
     if not error.overflow:
         begun = turn.reply is not None and turn.reply.has_begun and not turn.upkeep.unseen
-        if turn.standby.opened().gave_up(error, begun=begun):
+        if turn.models.gave_up(error, begun=begun):
             return "again", ()
         raise error
-    if turn.standby.route is not None:
-        turn.standby.route.worked()  # it took the request in: a probe is over
+    turn.models.worked()  # it took the request in: a probe is over
     if turn.attempts.too_long:
         raise error
     too_long, told = turn.upkeep.overflowed(error)
@@ -364,15 +283,14 @@ def after_failure(turn: TurnState, error: ProviderError) -> _Next:
 
 def _taken_in(turn: TurnState, reply: Reply, seconds: float) -> list[events.Event]:
     """Put the reply into the list, together with a placeholder result for each call; report what it cost."""
-    if turn.standby.route is not None:
-        turn.standby.route.worked()
+    turn.models.worked()
     turn.attempts.too_long = 0
     turn.meter.answered(seconds)
     turn.reply = None
     answered = len(turn.conversation.messages)
     calls = reply.calls(turn.conversation.call_ids)
     if calls or not is_blank(reply.text):
-        message = reply.message(calls, turn.standby.provider.origin)
+        message = reply.message(calls, turn.models.current.origin)
         placeholders = [tool_result(call["id"], prompt.INTERRUPTED) for call in calls]
         answered = turn.conversation.append(message, *placeholders) + 1
     if calls:
@@ -412,6 +330,8 @@ def after_answer(turn: TurnState, reply: Reply) -> _Next:
     turn.attempts.empty = 0
     if turn.calls is not None:
         return "more", ()
+    from codelet.system.text import one_line  # no request needs it
+
     refusal = "" if is_blank(reply.refusal) else f": {one_line(reply.refusal, _LONGEST_REFUSAL)}"
     match reply.finish:
         case "length":
@@ -456,6 +376,8 @@ def _after_nothing(turn: TurnState, reply: Reply) -> _Next:
     on this one.
     """
     if not is_blank(reply.refusal):
+        from codelet.system.text import one_line
+
         why = f"the model refused: {one_line(reply.refusal, _LONGEST_REFUSAL)}"
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"

@@ -12,12 +12,13 @@ from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation
 from codelet.errors import ProviderError
 from codelet.extensions.base import Extension, offered_by
+from codelet.loop.models import Models
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Message, user
 from codelet.providers.protocol import Request
 from codelet.system.text import valid_unicode
 from codelet.tools.tool import Tool
-from codelet.zones import Placement
+from codelet.zones import Placement, PlacementChoice
 
 if TYPE_CHECKING:
     from codelet.loop.asked_server import AskedServer
@@ -37,7 +38,7 @@ class Upkeep:
     user wrote for the running turn; `required` is the schema that the final answer has to meet, which the system
     prompt tells. `unseen`: whoever follows the turn shows no answer before it is whole, and drops what came of one
     when it is asked for again. `server` is what the model's server was asked, once `ask_server` did. `placement` says
-    where changing reminders go with the model that answers.
+    where changing reminders go.
     """
 
     def __init__(
@@ -51,14 +52,14 @@ class Upkeep:
         extensions: Sequence[Extension],
         *,
         system: str,
-        ask_server: Callable[[], None],
-        placement: Callable[[], Placement],
+        models: Models,
+        placement: PlacementChoice,
         begin_turn: Callable[[str], None],
     ) -> None:
         self.system = system
         self._placement = placement
         self.server: AskedServer | None = None
-        self._ask_server = ask_server
+        self._models = models
         self._begin_turn = begin_turn
         self.steering: Callable[[], Sequence[str]] | None = None
         self.required: RequiredAnswer | None = None
@@ -116,7 +117,7 @@ class Upkeep:
         may answer meanwhile.
         """
         self._ask_before_long()
-        self._conversation.placement = self._placement()
+        self._conversation.placement = self._reminders_go
         notices, self._renewal.ledger.notices = self._renewal.ledger.notices, []
         texts = [*notices, *(text for each in self._extensions for text in each.remarks())]
         return [*map(events.Note, texts), *await self._renewal.for_turn()]
@@ -135,7 +136,7 @@ class Upkeep:
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
         self._ask_before_long()
-        self._conversation.placement = self._placement()  # the step before may have shown that the model needs another
+        self._conversation.placement = self._reminders_go  # the step before may have shown that the model needs another
         for event in await self.learnt():
             yield event
         self._entry.fit()
@@ -161,16 +162,30 @@ class Upkeep:
             yield event
         self._renewal.ledger.count(self._conversation)
 
+    @property
+    def _reminders_go(self) -> Placement:
+        """Where changing reminders go with the model that answers now."""
+        if self._placement != "auto":
+            return self._placement
+        return "append" if self._models.current.prefix_bound else "tail"
+
     def answering(self) -> None:
         """The provider has begun to answer, so that it was sent the list."""
         self._entry.sent()
         self._renewal.sent()
-        self._ask_server()
+        self.ask_server()
+
+    def ask_server(self) -> None:
+        """Begin to ask the server for what the list of models does not tell, once for each model; nobody waits."""
+        from codelet.loop.asked_server import AskedServer
+
+        self.server = self.server or AskedServer(self._models, self._toolbox)
+        self.server.begin()
 
     def _ask_before_long(self) -> None:
         """Ask the server before the first request where that is long: one that cuts in silence would cut it."""
         if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
-            self._ask_server()
+            self.ask_server()
 
     async def learnt(self) -> list[events.Event]:
         """Use what the server has said of the model, for which it is waited a moment; what is to be told of it."""
@@ -186,7 +201,7 @@ class Upkeep:
 
     def overflowed(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
         """Keep to the window that a refusal names. Whether the list has to get shorter, and what is to be told."""
-        self._ask_server()
+        self.ask_server()
         return (True, []) if self.server is None else self.server.refused(error)
 
     async def close(self) -> None:

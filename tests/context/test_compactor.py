@@ -72,7 +72,7 @@ async def test_a_cold_cache_is_what_another_model_and_a_rewrite_leave(open_sessi
     await fill(session, provider, 3)
     assert not session.context_window.cold
     assert session.context_window.effective(session.conversation) < session.size
-    session.switch(ScriptedProvider())
+    session.models.switch(ScriptedProvider())
     assert session.context_window.cold
     assert session.context_window.effective(session.conversation) == session.size
 
@@ -448,7 +448,7 @@ async def test_the_cache_watch_names_what_changed_and_why(open_session: Open, tm
     assert "7 minutes to expire" in (await note() or "")
     provider.forget()
     assert "the provider did not keep it" in (await note() or "")
-    session.switch(ScriptedProvider(caches=False))
+    session.models.switch(ScriptedProvider(caches=False))
     assert "another model was chosen" in (await note() or "")
     assert await note() is None, "the new model's provider keeps no cache: nothing was expected"
 
@@ -486,7 +486,7 @@ async def test_a_budget_that_is_none_is_refused(open_session: Open, options, sai
 async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
     session, _ = open_session(window=None, budget=100_000)
     assert session.context_window.budget.user_limit == 100_000
-    session.switch(ScriptedProvider(model="openai/gpt-4"))
+    session.models.switch(ScriptedProvider(model="openai/gpt-4"))
     assert session.facts.known, "litellm's map of models is not there"
     assert session.window == 8_192
     assert session.context_window.budget.user_limit == 8_192

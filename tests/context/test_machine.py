@@ -156,7 +156,7 @@ class Machine(RuleBasedStateMachine):
     @rule(model=st.sampled_from(list(MODELS)))
     def switch(self, model: str) -> None:
         other = ScriptedProvider(model=model, answers=self.provider.answers, sent=self.provider.sent)
-        self.session.switch(other)
+        self.session.models.switch(other)
         self.provider = other
         assert self.session.window == MODELS[model]
 

@@ -111,7 +111,7 @@ async def export_and_resume(sessions: InProcess) -> Told:
 
 async def another_model(sessions: InProcess) -> Told:
     session, _ = await sessions.begun()
-    session.switch(other := ScriptedProvider(model="scripted/other"))
+    session.models.switch(other := ScriptedProvider(model="scripted/other"))
     return await asked(session, other)
 
 

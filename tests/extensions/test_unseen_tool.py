@@ -17,7 +17,7 @@ from codelet.export.encode import to_json
 from codelet.export.page import page
 from codelet.export.recorder import Recorder
 from codelet.extensions.base import Extension
-from codelet.frontends.printing.text_output import describe_call
+from codelet.frontends.printing import describe_call
 from codelet.loop.toolbox import Safeguards
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog

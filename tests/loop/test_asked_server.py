@@ -41,10 +41,10 @@ async def test_what_the_server_says_counts_from_the_second_request_on(
     model_server.on_request = lambda request: asked_before.append(len(model_server.asked))
     model_server.said, model_server.script = LLAMA, [READ, Reply("done"), Reply("again")]
     session = make_session()
-    assert (session.window, session.window_is_guessed) == (DEFAULT_WINDOW, True)
+    assert (session.window, session.models.window_is_guessed) == (DEFAULT_WINDOW, True)
     seen = await turn(session)
     assert asked_before[0] == 0, "the first request did not wait"
-    assert (session.window, session.window_is_guessed) == (16_384, False)
+    assert (session.window, session.models.window_is_guessed) == (16_384, False)
     assert session.budget == 16_384 - 4_096
     assert [request.json["max_tokens"] for request in model_server.requests] == [32_000, 4_096]
     assert [event.window for event in of_type(seen, events.UsageReport)] == [DEFAULT_WINDOW, 16_384]
@@ -127,15 +127,15 @@ async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
     known, unknown = Asked("gpt-4o"), Asked("openai/house-1")
     session = Session(known, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     window = session.window
-    session.ask_server()
+    session.upkeep.ask_server()
     assert session.upkeep.server is not None
     assert (await session.upkeep.learnt(), known.times, session.window) == ([], 0, window)
-    session.switch(unknown)
-    session.ask_server()
-    session.ask_server()
+    session.models.switch(unknown)
+    session.upkeep.ask_server()
+    session.upkeep.ask_server()
     assert (await session.upkeep.learnt(), unknown.times, session.window) == ([], 1, 50_000)
     assert session.context_window.budget.reserve == 2_000
-    session.switch(known)
+    session.models.switch(known)
     assert session.window == window
     await session.close()
 
@@ -143,8 +143,8 @@ async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
 async def test_what_is_said_of_a_model_that_was_left_meanwhile_does_not_count(tmp_path: Path):
     first, second = Asked("openai/house-1"), Asked("openai/house-2")
     session = Session(first, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    session.ask_server()
-    session.switch(second)
+    session.upkeep.ask_server()
+    session.models.switch(second)
     assert (await session.upkeep.learnt(), session.window) == ([], DEFAULT_WINDOW)
     await session.close()
 
@@ -162,7 +162,7 @@ async def test_with_the_session_the_server_is_asked_no_more(tmp_path: Path):
 
     provider = Silent("openai/house-1")
     session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    session.ask_server()
+    session.upkeep.ask_server()
     await asyncio.sleep(0)
     assert not provider.ended
     await session.close()
@@ -186,7 +186,7 @@ async def test_a_window_that_a_refusal_names_is_kept_and_told_once(
     session = make_session()
     seen = await turn(session, LONG)
     assert notes(seen) == [TOLD]
-    assert (session.window, session.window_is_guessed) == (16_384, False)
+    assert (session.window, session.models.window_is_guessed) == (16_384, False)
     assert [event.reason for event in of_type(seen, events.Compaction)][:1] in (["overflow"], ["entry"])
     assert notes(await turn(session)) == []
     assert session.window == 16_384
@@ -228,6 +228,6 @@ async def test_a_first_request_of_more_than_four_thousand_tokens_is_long(
 async def test_what_a_server_does_not_say_of_pictures_stays_as_it_was(tmp_path: Path):
     session = Session(Asked("openai/house-1"), workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     session.meter.facts = session.facts.replace(images=True)
-    session.ask_server()
+    session.upkeep.ask_server()
     await session.upkeep.learnt()
     assert (session.window, session.facts.images) == (50_000, True)

@@ -99,7 +99,7 @@ async def test_after_three_failures_the_next_model_goes_on_and_no_call_runs_agai
     (note,) = notes(seen)
     assert note == "openai/first failed 3 times in a row: openai/second goes on"
     assert all("overloaded" in retry.reason for retry in of_type(seen, events.Retry)), "why was told at each attempt"
-    (change,) = session.standby.changes
+    (change,) = session.models.changes
     assert (change.replaced, change.model) == ("openai/first", "openai/second")
     assert session.provider.model == "openai/second"
     assert of_type(seen, events.TurnEnd)[-1].steps == 2
@@ -111,7 +111,7 @@ async def test_failures_with_an_answer_between_them_are_not_in_a_row(
     model_server.script = [DOWN, DOWN, Reply(calls=[READ]), DOWN, DOWN, Reply("done")]
     session = opened()
     seen = await turn(session)
-    assert (notes(seen), other.requests, list(session.standby.opened().circuits())) == ([], [], [])
+    assert (notes(seen), other.requests, list(session.models.circuits())) == ([], [], [])
     assert len(model_server.requests) == 6
 
 
@@ -168,15 +168,15 @@ async def test_another_effort_of_who_stands_in_leaves_the_chosen_model_chosen(
     await turn(session)
     before = session.provider
     options = ProviderOptions(other.openai, "test-key", effort="high")
-    session.change_effort(open_provider("openai/second", options))
+    session.models.change_effort(open_provider("openai/second", options))
     await before.close()
-    chosen = session.standby.stands_in_for
+    chosen = session.models.stands_in_for
     assert chosen is not None and chosen.model == "openai/first"
     await turn(session)
     assert other.requests[-1].json["reasoning_effort"] == "high"
     clock.now += 31
     await turn(session)
-    assert (session.provider.model, session.standby.stands_in_for) == ("openai/first", None)
+    assert (session.provider.model, session.models.stands_in_for) == ("openai/first", None)
     assert len(model_server.requests) == 4
 
 
@@ -188,7 +188,7 @@ async def test_another_effort_of_who_stands_in_leaves_the_others_standing_by(
     session = opened(standing_by=("openai/second", "openai/third"))
     await turn(session)
     before = session.provider
-    session.change_effort(provider_at(other, "openai/second"))
+    session.models.change_effort(provider_at(other, "openai/second"))
     await before.close()
     await turn(session)
     assert [request.json["model"] for request in other.requests] == ["second"] * 4 + ["third"]
@@ -235,7 +235,7 @@ async def test_the_user_may_ask_at_once(opened: Open, model_server: ModelServer)
     session = opened(standing_by=())
     await turn_until_error(session)
     before = session.provider
-    session.switch(provider_at(model_server, "openai/first"))
+    session.models.switch(provider_at(model_server, "openai/first"))
     await before.close()
     await turn(session)
     assert len(model_server.requests) == 6
@@ -247,7 +247,7 @@ async def test_several_stand_by_in_order(opened: Open, model_server: ModelServer
     session = opened(standing_by=("openai/second", "openai/third"))
     seen = await turn(session)
     assert [request.json["model"] for request in other.requests] == ["second"] * 3 + ["third"]
-    assert [change.model for change in session.standby.changes] == ["openai/second", "openai/third"]
+    assert [change.model for change in session.models.changes] == ["openai/second", "openai/third"]
     assert len(notes(seen)) == 2
 
 
@@ -261,7 +261,7 @@ async def test_what_is_no_failure_of_the_provider_is_told_and_nobody_stands_in(
         _, error = await turn_until_error(session)
         assert str(answer.status) in str(error)
     assert other.requests == []
-    assert session.standby.changes == []
+    assert session.models.changes == []
 
 
 async def test_a_server_that_fails_and_wants_no_other_attempt_is_stood_in_for_all_the_same(
@@ -270,9 +270,9 @@ async def test_a_server_that_fails_and_wants_no_other_attempt_is_stood_in_for_al
     model_server.script = [HttpError(503, "down", headers={"x-should-retry": "false"})] * 5
     session = opened()
     for _ in range(5):
-        if not session.standby.changes:
+        if not session.models.changes:
             await turn_until_error(session)
-    assert [change.model for change in session.standby.changes] == ["openai/second"]
+    assert [change.model for change in session.models.changes] == ["openai/second"]
     assert (len(model_server.requests), len(other.requests)) == (3, 1)
 
 
@@ -283,7 +283,7 @@ async def test_a_limit_of_the_rate_that_a_wait_cures_is_a_failure_like_any_other
     session = opened(attempts=1)
     for _ in range(2):
         await turn_until_error(session)
-    assert (session.standby.changes, other.requests) == ([], [])
+    assert (session.models.changes, other.requests) == ([], [])
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 408, 409, 422, 425, 429, 500, 502, 503, 529])
@@ -294,11 +294,11 @@ async def test_which_refusals_without_another_attempt_are_failures_of_the_provid
     model_server.script = [HttpError(status, "no", headers={"x-should-retry": "false"})] * 3
     session = opened()
     failures = 0
-    while len(model_server.requests) < 3 and not session.standby.changes:
+    while len(model_server.requests) < 3 and not session.models.changes:
         await turn_until_error(session)
         failures += 1
     blamed = status in (402, 408, 409, 425, 429) or status >= 500
-    assert len(session.standby.changes) == len(other.requests) == blamed
+    assert len(session.models.changes) == len(other.requests) == blamed
     assert failures == (1 if status in (402, 429) else 3)
 
 
@@ -388,7 +388,7 @@ async def test_who_stands_by_is_closed_with_the_session_also_where_it_was_asked_
     session = opened()
     await turn(session)
     before, quick = session.provider, Counted(provider_at(other, "openai/second"))
-    session.change_effort(quick)
+    session.models.change_effort(quick)
     await before.close()
     await session.close()
     assert quick.closed == 1

@@ -189,10 +189,10 @@ async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_
     live = record()
     await turn(live, "first")
     chosen, other = live.provider, record(again=True).provider
-    live.switch(other)
+    live.models.switch(other)
     live.rewind()
     await turn(live, "second")
-    live.switch(chosen)
+    live.models.switch(chosen)
     live.rewind()
     await turn(live, "first")
     played = record(play=True)

@@ -166,9 +166,9 @@ async def test_another_model_gets_the_same_list_without_foreign_reasoning(
     await turn(session, "first")
     first = session.provider
     other = provider_of(model_server, "openai", "other")
-    session.switch(other)
+    session.models.switch(other)
     await turn(session, "second")
-    session.switch(first)
+    session.models.switch(first)
     await turn(session, "third")
     _, second, third, fourth = (request.json for request in model_server.requests)
     assert "thinking" in json.dumps(second)
@@ -422,7 +422,7 @@ async def test_a_broken_answer_is_not_asked_for_again_past_a_limit(
     model_server.script = lambda request: Reply(["word" * 60] * 3, usage=usage, fault=Stop("cut", after=5))
     session = make_session(wire, limits=Limits(max_tokens=100))
     base = model_server.anthropic if wire == "anthropic" else model_server.openai
-    session.switch(open_provider(f"{wire}/scripted", ProviderOptions(base, "k", retries=Retries(attempts=3))))
+    session.models.switch(open_provider(f"{wire}/scripted", ProviderOptions(base, "k", retries=Retries(attempts=3))))
     session.upkeep.unseen = True
     _, error = await turn_until_error(session)
     assert isinstance(error, LimitReached) and "--max-tokens" in str(error)

@@ -199,8 +199,8 @@ async def test_a_session_attaches_no_picture_for_a_server_that_takes_none(tmp_pa
     assert await mentioned(session, "@a.png", person=TYPED) is not None
     with RawServer(asked.handle) as server:
         other = open_provider("m", options(f"{server.base}/v1"))
-        session.switch(other)
-        session.ask_server()
+        session.models.switch(other)
+        session.upkeep.ask_server()
         await session.upkeep.learnt()
     with pytest.raises(UsageError, match="takes no pictures"):
         await mentioned(session, "@a.png", person=TYPED)
@@ -222,8 +222,8 @@ async def test_who_does_not_answer_is_not_waited_for_long():
 async def test_a_window_that_nobody_named_is_a_guess(tmp_path: Path):
     provider = open_provider("openai/house-1", options("http://127.0.0.1:1/v1"))
     guessed = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    assert (guessed.window, guessed.window_is_guessed) == (DEFAULT_WINDOW, True)
+    assert (guessed.window, guessed.models.window_is_guessed) == (DEFAULT_WINDOW, True)
     named = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
-    assert (named.window, named.window_is_guessed) == (5_000, False)
+    assert (named.window, named.models.window_is_guessed) == (5_000, False)
     listed = open_provider("openai/gpt-4o", options("http://127.0.0.1:1/v1"))
-    assert not Session(listed, workspace=tmp_path, policy=Policy(tmp_path), bare=True).window_is_guessed
+    assert not Session(listed, workspace=tmp_path, policy=Policy(tmp_path), bare=True).models.window_is_guessed

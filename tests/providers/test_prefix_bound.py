@@ -247,9 +247,9 @@ async def test_switching_to_another_model_and_back_keeps_what_is_valid(
     await turn(session)
     claude = session.provider
     with ModelServer(DIALECTS["openai"].script([Reply("Hello.", calls=[READ]), Reply("Yes.")])) as elsewhere:
-        session.switch(open_provider(DIALECTS["openai"].model, options(elsewhere.openai)))
+        session.models.switch(open_provider(DIALECTS["openai"].model, options(elsewhere.openai)))
         await turn(session, "you?")
-    session.switch(claude)
+    session.models.switch(claude)
     await turn(session, "and you?")
     assert thoughts(model_server.requests[-1]) == 9
 

@@ -129,7 +129,7 @@ async def test_a_session_of_another_vendor_goes_on_here(
             model_server.requests.clear()
             model_server.script = dialect.script([*STEPS, Reply("And that was it.")])
             own = provider_of(dialect, model_server, transport)
-            session.switch(own)
+            session.models.switch(own)
             seen = await turn(session, "again")
             assert refused(model_server, seen) == []
             assert len(model_server.requests) == 3
@@ -137,7 +137,7 @@ async def test_a_session_of_another_vendor_goes_on_here(
                 b"secret-of-" + other.model.split("/")[0].encode() in request.body for request in model_server.requests
             )
             elsewhere.script = other.script([Reply("Back.")])
-            session.switch(stranger)
+            session.models.switch(stranger)
             seen = await turn(session, "and back")
             assert refused(elsewhere, seen) == []
             last = elsewhere.requests[-1].body.decode()

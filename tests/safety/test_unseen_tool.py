@@ -12,7 +12,7 @@ import pytest
 
 from codelet import events
 from codelet.extensions.audit_guard import Audit
-from codelet.frontends.printing.text_output import describe_call
+from codelet.frontends.printing import describe_call
 from codelet.frontends.terminal.question import body_rows, head_rows
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.console import OutputConsole

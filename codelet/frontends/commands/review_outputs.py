@@ -44,7 +44,7 @@ def unwritten(status: int) -> int:
 
 def print_report(text: str, form: str) -> None:
     """Write a report to stdout; in a pipeline nothing in it is a command to the runner, but in `github` ours are."""
-    from codelet.frontends.printing.text_output import in_ci
+    from codelet.frontends.streams import in_ci
 
     if in_ci():
         text = _without_commands(text, form)

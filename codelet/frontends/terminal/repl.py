@@ -284,7 +284,7 @@ class Repl:
     async def warm_up(self) -> None:
         """Ready the model in the background, where it needs that: never in the way of a key."""
         await self.session.provider.warm()
-        self.session.ask_server()
+        self.session.upkeep.ask_server()
 
     async def run(self) -> int:
         """The whole REPL; its exit status."""

@@ -154,7 +154,7 @@ async def test_context_data_facts_survive_five_compactions_an_export_and_another
     assert saved(again, snapshot).unknown["fact_origins"] == snapshot.unknown["fact_origins"]
     again.clear()
     third = ScriptedProvider(model="scripted/other")
-    again.switch(third)
+    again.models.switch(third)
     await turn(again)
     assert reminded(third.sent[0]) == reminded(provider.sent[-1])
     await again.run_command("facts", "add [port] 8444 now")

@@ -136,7 +136,7 @@ async def test_it_survives_compactions_a_switch_and_goes_with_the_conversation(o
             await turn(session, f"prompt {round_}.{number}: " + "words about the parser " * 200)
         done += len(compactions([event async for event in session.compact()], "done"))
     assert done == 5
-    session.switch(other := ScriptedProvider(model="scripted/other"))
+    session.models.switch(other := ScriptedProvider(model="scripted/other"))
     await turn(session)
     assert wanted in told(other.sent[-1].tail)
     session.clear()

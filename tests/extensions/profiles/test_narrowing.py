@@ -183,7 +183,7 @@ async def test_it_survives_five_compactions_a_clear_and_another_model(with_profi
     await compact_five_times(session)
     session.clear()
     other = ScriptedProvider(model="scripted/other")
-    session.switch(other)
+    session.models.switch(other)
     await turn(session)
     system, tools, most = before
     assert (session.upkeep.system, session.meter.limits.max_turns) == (system, most)

@@ -424,7 +424,7 @@ async def test_it_goes_on_through_compactions_a_switch_of_the_model_and_a_cleare
             continue
         done += len(compactions([event async for event in session.compact()], "done"))
     assert done == 5
-    session.switch(other := ScriptedProvider(model="scripted/other"))
+    session.models.switch(other := ScriptedProvider(model="scripted/other"))
     await turn(session)
     assert "%1 running for " in told(other.sent[-1].tail)
     session.clear()

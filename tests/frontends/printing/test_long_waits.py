@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from codelet.events import Compaction
+from codelet.frontends.printing import TextOutput
 from codelet.frontends.printing.json_output import JsonOutput
-from codelet.frontends.printing.text_output import TextOutput
 
 STARTING = Compaction(phase="starting", reason="hard", before=180_000, after=180_000)
 

@@ -41,7 +41,7 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
         repl.screen.fail(str(error))
         return
     before = session.provider
-    session.switch(provider)
+    session.models.switch(provider)
     await before.close()
     repl.screen.note(f"the model is now {session.provider.model}, by {session.provider.name}")
     await _tell_doubts(repl.screen, session)
@@ -57,7 +57,7 @@ async def _tell_doubts(screen: Screen, session: Session) -> None:
         return
     if (near := await near_offered(provider.model)) is not None:
         screen.note(f"{provider.name} offers no {one_line(provider.model, 60)}; did you mean {one_line(near, 60)}?")
-    window = session.context_limits.window
+    window = session.models.limits.window
     if (told := await asyncio.to_thread(doubts, provider.model, local=provider.local, window=window)) is not None:
         screen.note(told)
 
@@ -105,10 +105,10 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
     if session.cache.total > 0 and session.messages:
         back = f"/effort {before.effort or 'default'} before that keeps the cache"
         repl.screen.note(f"the next request may read about {session.size:,} tokens anew, not from the cache; {back}")
-    session.change_effort(provider)
+    session.models.change_effort(provider)
     await before.close()
     repl.screen.note(_effort_told(provider))
-    if (chosen := session.standby.stands_in_for) is not None:
+    if (chosen := session.models.stands_in_for) is not None:
         own = chosen.effort or "left to the model"
         repl.screen.note(f"{one_line(provider.model, 60)} stands in; the effort of {chosen.model} is still {own}")
     await repl.warm_up()

@@ -173,7 +173,7 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
     effective = session.context_window.effective(session.conversation)
     dot = f" {screen.signs.dot} "
     parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {percent_of(size, session.budget)}%"]
-    parts.append(f"window {tokens(session.window)}{', a guess' if session.window_is_guessed else ''}")
+    parts.append(f"window {tokens(session.window)}{', a guess' if session.models.window_is_guessed else ''}")
     if effective < size:
         parts.append(f"{tokens(effective)} effective (cached at a tenth)")
     if session.compactor.options.automatic:

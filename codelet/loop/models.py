@@ -1,20 +1,26 @@
 """Which model answers: the one that was chosen, or, after failures in a row, the next of those that stand by.
 
-Each provider has a circuit breaker. A model stands in for the rest of a turn; with a new turn, once the pause is over,
-the chosen one is asked again. What was said and done stays as it is in the list: each wire writes it in its own form,
-and a step is repeated only if nothing of its answer has come, so no call that ran is ever run again.
+Each provider that failed has a circuit breaker. A model stands in for the rest of a turn; with a new turn, once the
+pause is over, the chosen one is asked again. What was said and done stays as it is in the list: each wire writes it in
+its own form, and a step is repeated only if nothing of its answer has come, so no call that ran is ever run again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from codelet.context import CacheWatch, ContextLimits, ContextWindow
 from codelet.errors import ProviderError
 from codelet.events import Event, Note
-from codelet.providers.choice.breaker import CircuitBreaker
+from codelet.loop.meter import Meter
+from codelet.providers.facts import ModelFacts, facts_of
 from codelet.providers.protocol import Provider
 from codelet.record import Record
-from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.context.tokens.budget import Budget
+    from codelet.providers.choice.breaker import CircuitBreaker
 
 _LONGEST_REASON = 200
 _OF_THE_PROVIDER = (402, 408, 409, 425, 429)
@@ -40,57 +46,100 @@ class Circuit(Record, kw_only=True):
     wait: float
 
 
-class Route:
-    """The providers of one session. `use` makes one of them the session's.
+class Models:
+    """The providers of one session: `current` answers, `chosen` is the user's choice.
 
-    `told` are events that are still to be shown, `changes` what stood in for what so far.
+    The session's meter, window and cache follow the current one. `limits` are the window and the budget that the user
+    named. `changes` are the models that stood in for others so far. `clock` gives seconds.
     """
 
     def __init__(
         self,
         chosen: Provider,
         standing_by: Sequence[Provider],
-        use: Callable[[Provider], None],
+        limits: ContextLimits,
+        meter: Meter,
+        window: ContextWindow,
+        cache: CacheWatch,
         clock: Callable[[], float],
     ) -> None:
         self.chosen = self.current = chosen
-        self.told: list[Event] = []
+        self.limits = limits
         self.changes: list[ModelChange] = []
         self._standing_by = standing_by
-        self._use = use
+        self._left: list[Provider] = []
+        self._meter = meter
+        self._window = window
+        self._cache = cache
         self._clock = clock
+        self._told: list[Event] = []
         self._breakers: dict[tuple[str, str], tuple[Provider, CircuitBreaker]] = {}
         self._last_reason = ""  # of the attempt before, in this turn: whoever looks on has been told it
 
-    def choose(self, provider: Provider) -> None:
-        """The user chose another one, or the same anew: its failures are forgotten."""
-        self._breakers.pop(_key(provider), None)
-        self.chosen = self.current = provider
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the current model: sizes, and prices unless it answers on this machine."""
+        return self._meter.facts
 
-    def replace(self, before: Provider, provider: Provider) -> None:
-        """Ask `provider` wherever `before` was asked: the same model in another way."""
+    @property
+    def budget(self) -> Budget:
+        """What the list may reach with the current model, and its window."""
+        return self._window.budget
+
+    @property
+    def window_is_guessed(self) -> bool:
+        """Whether neither a list, nor the server, nor the user has named the window."""
+        return not (self.facts.known or self.facts.told) and self.limits.window is None
+
+    @property
+    def stands_in_for(self) -> Provider | None:
+        """The chosen model, if another one answers instead."""
+        return None if self.current is self.chosen else self.chosen
+
+    def switch(self, provider: Provider) -> None:
+        """Go on with another model and the same list, or with the same model anew: its failures are forgotten."""
+        self._breakers.pop(_key(provider), None)
+        self._left.append(self.chosen)
+        self.chosen = provider
+        self._go_to(provider)
+
+    def change_effort(self, provider: Provider) -> None:
+        """Go on with the same model, asked for another effort; the caller closes the provider that was asked before."""
+        before = self.current
+        self._keep_dropping(provider)
         self.chosen = provider if self.chosen is before else self.chosen
-        self.current = provider if self.current is before else self.current
+        self.current = provider
         self._standing_by = [provider if one is before else one for one in self._standing_by]
+        self._cache.list_changed("another effort was chosen", body=False)
+
+    def learn(self, facts: ModelFacts) -> None:
+        """Keep to what the server says of the current model."""
+        self._meter.facts = facts
+        self._window.budget = self.limits.within(facts)
 
     def begin_turn(self) -> None:
-        """Go back to the chosen model where it may be asked again."""
+        """Go back to the chosen model if it may be asked again."""
         if self.current is not self.chosen and self._breaker(self.chosen).wait <= 0:
             self._go_to(self.chosen)
-            self.told.append(Note(f"{self.chosen.model} is asked again"))
+            self._told.append(Note(f"{self.chosen.model} is asked again"))
 
     def end_turn(self) -> None:
         """The turn is over: a probe that was stopped is none."""
         self._last_reason = ""
-        self._breaker(self.current).abandoned()
+        if self._breakers:
+            self._breaker(self.current).abandoned()
+
+    def told(self) -> list[Event]:
+        """What is to be shown of changes of the model, each once."""
+        told, self._told = self._told, []
+        return told
 
     def ready(self) -> None:
         """See to it that somebody may be asked. Raises ProviderError where every circuit is open."""
-        breaker = self._breaker(self.current)
-        if breaker.admits():
+        if not self._breakers:
             return
-        reason = f"it failed {breaker.failures} times in a row"
-        if self._stand_in(reason):
+        breaker = self._breaker(self.current)
+        if breaker.admits() or self._stand_in(f"it failed {breaker.failures} times in a row"):
             return
         failed = f"{self.current.model} failed {breaker.failures} times in a row"
         hint = "/model NAME asks at once, also with the same name"
@@ -118,17 +167,17 @@ class Route:
 
         None does where its answer had `begun`, or where the request is at fault and not the provider.
         """
-        status = error.status or 0
+        status, breaker = error.status or 0, self._breaker(self.current)
         if not (error.retryable or status in _OF_THE_PROVIDER or status >= 500):
-            self._breaker(self.current).abandoned()
+            breaker.abandoned()
             return False
-        breaker = self._breaker(self.current)
         breaker.failed(for_good=status in _FOR_GOOD and not error.retryable)
         return not begun and breaker.state != "closed" and self._stand_in(str(error))
 
     def worked(self) -> None:
         """The current provider has answered."""
-        self._breaker(self.current).worked()
+        if self._breakers:
+            self._breaker(self.current).worked()
 
     def circuits(self) -> Iterator[Circuit]:
         """How each provider stands whose last attempt failed."""
@@ -143,26 +192,44 @@ class Route:
                 wait=breaker.wait,
             )
 
+    async def close(self) -> None:
+        """Close all providers."""
+        every = {id(provider): provider for provider in (*self._left, self.chosen, *self._standing_by)}
+        for provider in every.values():
+            await provider.close()
+
     def _stand_in(self, reason: str, *, is_told: bool = False) -> bool:
         """Go on with the first that stands by and may be asked; whether there is one. `is_told`: why is known."""
         for provider in self._standing_by:
             if _key(provider) == _key(self.current) or not self._breaker(provider).admits():
                 continue
+            from codelet.system.text import one_line
+
             before, failures = self.current, self._breaker(self.current).failures
             why = one_line(reason, _LONGEST_REASON)
             self._go_to(provider)
             self.changes.append(ModelChange(replaced=before.model, model=provider.model, reason=why))
             times = "once" if failures == 1 else f"{failures} times in a row"
             told = "" if is_told else f" ({why})"
-            self.told.append(Note(f"{before.model} failed {times}{told}: {provider.model} goes on"))
+            self._told.append(Note(f"{before.model} failed {times}{told}: {provider.model} goes on"))
             return True
         return False
 
     def _go_to(self, provider: Provider) -> None:
+        self._keep_dropping(provider)
         self.current = provider
-        self._use(provider)
+        self._meter.facts = facts_of(provider.model, local=provider.local)
+        self._window.switch(self.limits.within(self.facts), provider.model)
+        self._cache.switched()
+
+    def _keep_dropping(self, provider: Provider) -> None:
+        """What a server refused once stays out of this list's requests, whichever provider sends them."""
+        if self.current.drops_thinking and not provider.drops_thinking:
+            provider.drop_thinking()
 
     def _breaker(self, provider: Provider) -> CircuitBreaker:
+        from codelet.providers.choice.breaker import CircuitBreaker  # imported with the first failure
+
         return self._breakers.setdefault(_key(provider), (provider, CircuitBreaker(self._clock)))[1]
 
 
