@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelet import events
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
@@ -36,9 +36,9 @@ class Upkeep:
 
     `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over what the
     user wrote for the running turn; `required` is the schema that the final answer has to meet, which the system
-    prompt tells. `unseen`: whoever follows the turn shows no answer before it is whole, and drops what came of one
-    when it is asked for again. `server` is what the model's server was asked, once `ask_server` did. `placement` says
-    where changing reminders go.
+    prompt tells; `schema` is one that is only sent, and not checked. `unseen`: whoever follows the turn shows no
+    answer before it is whole, and drops what came of one when it is asked for again. `server` is what the model's
+    server was asked, once `ask_server` did. `placement` says where changing reminders go.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Upkeep:
         self._begin_turn = begin_turn
         self.steering: Callable[[], Sequence[str]] | None = None
         self.required: RequiredAnswer | None = None
+        self.schema: dict[str, Any] | None = None
         self.unseen = False
         self._conversation = conversation
         self._window = window
@@ -93,7 +94,7 @@ class Upkeep:
         tools = self._toolbox.schemas
         if messages is not None:
             return Request(self.system, messages, tools=tools, max_output=max_output)
-        schema = None if self.required is None else self.required.schema
+        schema = self.schema if self.required is None else self.required.schema
         sent, tail = self._conversation.sent(), len(self._conversation.tail)
         return Request(self.system, sent, tail, tools, max_output=max_output, schema=schema, unseen=self.unseen)
 

@@ -30,7 +30,7 @@ def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
 def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
     """The findings with duplicates joined into the gravest and surest of them, and what was joined.
 
-    Two are the same fault where their lines overlap and their rule or their title is the same.
+    Two are the same bug if their lines overlap and their title is the same, or their rule and all of their lines.
     """
     kept: list[Finding] = []
     aside: list[SetAside] = []
@@ -96,7 +96,8 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
 
 def _is_same(one: Finding, other: Finding) -> bool:
     overlap = one.line <= other.end_line and other.line <= one.end_line
-    return overlap and (one.rule == other.rule or _words(one.title) == _words(other.title))
+    same_lines = (one.line, one.end_line) == (other.line, other.end_line)
+    return overlap and (_words(one.title) == _words(other.title) or (same_lines and one.rule == other.rule))
 
 
 def _words(text: str) -> str:
@@ -129,8 +130,8 @@ def _incomplete(report: Report) -> str | None:
 
 
 def _grave_without_place(report: Report) -> list[SetAside]:
-    """The findings at or above `fail_on` whose quote is not in the change: nothing confirmed or refuted them."""
-    return [each for each in report.aside if each.kind == "misplaced" and _fails(each, report.gate)]
+    """The findings at or above `fail_on` without a place or legible text: nothing confirmed or refuted them."""
+    return [each for each in report.aside if each.kind in ("misplaced", "malformed") and _fails(each, report.gate)]
 
 
 def _exit(report: Report, ended_by: int, *, fails: bool, incomplete: bool) -> int:

@@ -12,13 +12,14 @@ from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.review.diff_names import header_names, unquoted, without_prefix, without_time
 
 FileState = Literal["changed", "added", "removed", "renamed", "copied"]
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
 _PREFIXES = ((b"a/", b"b/"), (b"i/", b"w/"), (b"c/", b"i/"), (b"c/", b"w/"), (b"o/", b"w/"), (b"1/", b"2/"))
 """What git may put before the two names: the usual pair, and those of `diff.mnemonicPrefix`, in both directions."""
+_ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
+_ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _NO_FILE = b"/dev/null"
 _SUBMODULE = b"160000"
 _ENDED = "the diff ends inside this hunk"
@@ -260,11 +261,11 @@ class _OpenFile:
         """The file that a line `diff --git …` begins."""
         if not header.startswith(b"diff --git "):
             file = cls(combined=True)
-            name = unquoted(header.split(b" ", 2)[2])
+            name = _unquoted(header.split(b" ", 2)[2])
             file._names = (name, name)
             return file
         file = cls()
-        file._names = header_names(header.removeprefix(b"diff --git "))
+        file._names = _header_names(header.removeprefix(b"diff --git "))
         return file
 
     @property
@@ -273,7 +274,7 @@ class _OpenFile:
 
     def name(self, old: bytes, new: bytes) -> None:
         """Take in what stands behind `---` and `+++`."""
-        sides = [unquoted(without_time(side, quoted=side.startswith(b'"'))) for side in (old, new)]
+        sides = [_unquoted(_without_time(side, quoted=side.startswith(b'"'))) for side in (old, new)]
         prefixed = self.by_git or any(
             sides[0].startswith((one, _NO_FILE)) and sides[1].startswith((other, _NO_FILE)) for one, other in _pairs()
         )
@@ -281,7 +282,7 @@ class _OpenFile:
             known = [side for side in sides if side != _NO_FILE]
             if self.by_git and self._names[0] == self._names[1] and known and self._names[0] in known:
                 prefixed = False
-            cut = [side if side == _NO_FILE or not prefixed else without_prefix(side) for side in sides]
+            cut = [side if side == _NO_FILE or not prefixed else _without_prefix(side) for side in sides]
             self._names = (cut[0], cut[1])
             if not self.by_git and _NO_FILE in sides:
                 self._state = "added" if sides[0] == _NO_FILE else "removed"
@@ -306,7 +307,7 @@ class _OpenFile:
                 self._submodule = self._submodule or line.endswith(b" " + _SUBMODULE)
             case b"rename" | b"copy" if rest.startswith((b"from ", b"to ")):
                 side, _, name = rest.partition(b" ")
-                self._renamed[side.decode()] = unquoted(name)
+                self._renamed[side.decode()] = _unquoted(name)
                 self._state = "renamed" if word == b"rename" else "copied"
             case b"Binary" | b"GIT":
                 self._binary = True
@@ -359,3 +360,54 @@ def _pairs() -> Iterator[tuple[bytes, bytes]]:
     for one, other in _PREFIXES:
         yield one, other
         yield other, one
+
+
+def _header_names(names: bytes) -> tuple[bytes, bytes]:
+    """The two names of `diff --git`: unless the file moved, which other headers say, they are the same one."""
+    if names.startswith(b'"'):
+        end = _end_of_quote(names)
+        return _named(_unquoted(names[:end]), _unquoted(names[end + 1 :]))
+    if names.endswith(b'"'):
+        old, _, new = names.partition(b' "')
+        return _named(old, _unquoted(b'"' + new))
+    middle = len(names) // 2
+    old, new = names[:middle], names[middle + 1 :]
+    if len(names) % 2 and names[middle : middle + 1] == b" ":
+        if old == new:  # made with --no-prefix
+            return old, new
+        if old[2:] == new[2:]:
+            return old[2:], new[2:]
+    return b"", b""
+
+
+def _named(old: bytes, new: bytes) -> tuple[bytes, bytes]:
+    """The names without their prefixes; equal names have none (`diff.noprefix`)."""
+    return (old, new) if old == new else (_without_prefix(old), _without_prefix(new))
+
+
+def _without_prefix(name: bytes) -> bytes:
+    """A name without the `a/` or `b/` before it."""
+    return name[2:] if name[1:2] == b"/" else name
+
+
+def _without_time(name: bytes, *, quoted: bool) -> bytes:
+    """A name without what `diff -u` writes behind a tab; git ends a name that holds blanks with a tab."""
+    return name if quoted else name.partition(b"\t")[0]
+
+
+def _end_of_quote(text: bytes) -> int:
+    """Where a quoted name that begins the text ends."""
+    found = re.match(rb'"(?:[^"\\]|\\.)*"', text, re.DOTALL)
+    return found.end() if found else len(text)
+
+
+def _unquoted(name: bytes) -> bytes:
+    """A name as git writes it in quotes, if it does; behind the quotes a tab may follow."""
+    if not name.startswith(b'"') or len(name) < 2:
+        return name
+
+    def character(found: re.Match[bytes]) -> bytes:
+        code = found[1]
+        return bytes([int(code, 8)]) if code[:1].isdigit() else _ESCAPES.get(code, code)
+
+    return _ESCAPE.sub(character, name[1 : _end_of_quote(name) - 1])

@@ -22,16 +22,19 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 HunkState = Literal["reviewed", "truncated", "skipped", "failed"]
 HUNK_STATES: tuple[HunkState, ...] = get_args(HunkState)
 
-AsideKind = Literal["misplaced", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"]
+AsideKind = Literal[
+    "misplaced", "malformed", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"
+]
 """Why a finding is not reported on its lines.
 
-misplaced: its quote is not in the change, so it has no line; duplicate: joined with another one; refuted: the second
-request said no; unconfirmed: the second request failed; below: under the least severity or confidence; surplus: over
-the number asked for; ignored: by a comment in the code; known: in the baseline.
+misplaced: its quote is not in the change, so it has no line; malformed: it cannot be read; duplicate: joined with
+another one; refuted: the second request said no; unconfirmed: the second request failed; below: under the least
+severity or confidence; surplus: over the number asked for; ignored: by a comment in the code; known: in the
+baseline.
 """
 
 
-UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "unconfirmed")
+UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "malformed", "unconfirmed")
 """Neither confirmed on its lines nor refuted: every format lists these."""
 
 
@@ -41,7 +44,8 @@ class Finding(Record, kw_only=True):
     `rule` is a short name in lower case with hyphens, `category` a word such as security; `confidence` is 0 to 1.
     `line` to `end_line`, counted from 1, hold `quote`, verbatim without line ends; `before` and `after` are up to three
     lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change leaves
-    these lines, and those next to them, as they were. `suggestion` is a unified patch or None.
+    these lines, and those next to them, as they were. `removed` are rows that the change removes and that the finding
+    is about: it is on the row after them. `suggestion` is a unified patch or None.
     `verified` is None where no second request was asked for. `fingerprint` stays the same when lines move; "" until it
     is made.
     """
@@ -59,6 +63,7 @@ class Finding(Record, kw_only=True):
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     unchanged: bool = False
+    removed: str = ""
     suggestion: str | None = None
     verified: bool | None = None
     fingerprint: str = ""
@@ -152,8 +157,9 @@ class Report(Record, kw_only=True):
 
     `subject` says in words what was reviewed; `base` and `head` are commit ids, None where a side is no commit.
     `usage`, `cost` (US dollars) and `model` are None where unknown, `cost` 0.0 only where nothing was asked.
-    `partial` says that something ended it early, `error` why it is not whole; `lost` counts chunks without an answer.
-    `duration` is in seconds; `exit` is the status with which the command ends.
+    `summary` is a paragraph on the findings as a whole, "" without one. `fallbacks` are models that answered in
+    place of `model`. `partial` says that something ended it early, `error` why it is not whole; `lost` counts
+    chunks without an answer. `duration` is in seconds; `exit` is the status with which the command ends.
     """
 
     version: int = REPORT_VERSION
@@ -170,6 +176,8 @@ class Report(Record, kw_only=True):
     usage: Usage | None = None
     cost: float | None = None
     model: str | None = None
+    fallbacks: tuple[str, ...] = ()
+    summary: str = ""
     partial: bool = False
     error: str | None = None
     shard: Shard | None = None

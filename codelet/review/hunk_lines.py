@@ -11,6 +11,7 @@ What nobody would see is shown as its code, so that the model and a person read 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -22,6 +23,8 @@ from codelet.system.text import with_codes
 LONGEST_LINE = 2_000
 """Characters of a line that are shown; a hunk with a longer one counts as truncated."""
 
+SEPARATOR = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What would begin another row where a text is shown, and does not end a line of the file."""
 _CUT = " [… {more} more characters]"
 
 
@@ -43,7 +46,7 @@ class HunkLine(Record, kw_only=True):
         """The text as the model is shown it: without this process's secrets."""
         text = mask(self.text)
         if not (text.isascii() and text.isprintable()):
-            text = with_codes(text)
+            text = with_codes(SEPARATOR.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text))
         if len(text) <= LONGEST_LINE:
             return text
         return text[:LONGEST_LINE] + _CUT.format(more=len(text) - LONGEST_LINE)

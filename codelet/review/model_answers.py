@@ -1,120 +1,406 @@
-"""What the model answers in a review, as it is checked: the JSON of findings, and that of a confirmation.
+"""What a model answers in a review, read leniently: findings, verdicts on them, and the closing words.
 
-Nothing is guessed from an answer that does not fit its schema: the model is asked once more, and told what is wrong.
+Models differ in the names of keys, the words for a severity, and what they write around the JSON. What can be
+understood is read. An entry that cannot be is dropped alone and counted, and a broken answer is asked for again.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from contextlib import suppress
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import msgspec
-
-from codelet.review.findings import Severity
-from codelet.system.text.embedded_json import json_values
+from codelet.record import Record
+from codelet.review.findings import SEVERITIES, Severity
+from codelet.review.rule_list import known_rule, rule_name
 
 MOST_FINDINGS = 200
-"""Findings of one answer that are read; one with more is asked for again."""
+"""Findings of one answer that are read, the gravest first."""
 
 _LONGEST = 20_000
-_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=_LONGEST)]
-_Word = Annotated[str, msgspec.Meta(max_length=200)]
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
-_NOT_IN_RULE = re.compile(r"[^a-z0-9]+")
-_LONGEST_RULE = 60
+_LONGEST_PATH = 4_000
+_WRAPPING = re.compile(r"\s|\ufeff|```(?:json)?|<(think)>.*?</\1>", re.DOTALL)
+_OPENING = re.compile(r"[\[{]")
+_BROKEN = re.compile(r"[\[{]\s*(?:[\[{]\s*)*[\"']")
+_MOST_VALUES = 1_000
+_MOST_REPAIRS, _MOST_TRIES = 5, 100
+_LONGEST_LITERAL = 1 << 16
+_DEEPEST = 4
+_THOUGHTS = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
+_ODD = re.compile(
+    r'"(?:[^"\\]|\\.)*"|,(?=(?:\s|//[^\n]*\n|/\*.*?\*/)*[}\]])|//[^\n]*|/\*.*?\*/|\b(?:True|False|None|NaN)\b',
+    re.DOTALL,
+)
+"""Strings, which stay, and what is no JSON though models write it: a last comma, comments, Python's words."""
+_PYTHON = {"True": "true", "False": "false", "None": "null", "NaN": "null"}
+_DECODER = json.JSONDecoder(strict=False)
+_PLACE = re.compile(r"(.+?):L?(\d+)(?:[-:,]L?\d+)?", re.DOTALL)
+
+_LISTS = "findings issues problems comments bugs errors results reviews suggestions diagnostics defects".split()
+_ALIASES = {
+    "rule": "rule ruleid rulename checkname check",
+    "title": "title summary headline name subject",
+    "explanation": "explanation description body message details detail reason rationale comment text problem issue",
+    "trigger": "trigger when impact",
+    "severity": "severity priority level importance",
+    "category": "category type class kind",
+    "confidence": "confidence confidencescore certainty probability",
+    "path": "path file filename filepath absolutefilepath relativepath newpath",
+    "line": "line startline linestart start linenumber lineno lines linerange range newline from",
+    "quote": "quote code snippet codesnippet existingcode evidence excerpt quotedcode source",
+    "replacement": "replacement suggestion suggestedcode suggestedfix fix improvedcode patch",
+}
+_FIELD_OF = {alias: field for field, aliases in _ALIASES.items() for alias in aliases.split()}
+_SEVERITY_WORDS: Mapping[Severity, str] = {
+    "critical": "critical crit blocker blocking fatal severe urgent catastrophic p0 s0 s1 sev0 sev1",
+    "high": "high major error important serious p1 s2 sev2",
+    "medium": "medium med moderate normal warning warn p2 s3 sev3",
+    "low": "low minor note notice trivial p3 s4 sev4",
+    "info": "info informational information nit nitpick hint style suggestion optional p4 s5 sev5",
+}
+_SEVERITY_OF = {word: name for name, words in _SEVERITY_WORDS.items() for word in words.split()}
+_SCORES: tuple[tuple[float, Severity], ...] = ((9.0, "critical"), (7.0, "high"), (4.0, "medium"), (0.0, "low"))
+_SURE = {"certain": 1.0, "veryhigh": 0.95, "high": 0.9, "medium": 0.7, "moderate": 0.7, "low": 0.4, "verylow": 0.2}
+_YES = frozenset(("true", "yes", "holds", "valid", "confirmed", "confirm", "correct", "real", "1"))
+_NO = frozenset(
+    (
+        "doesnothold",
+        "nothold",
+        "notvalid",
+        "notabug",
+        "false",
+        "no",
+        "invalid",
+        "refuted",
+        "rejected",
+        "wrong",
+        "incorrect",
+        "falsepositive",
+        "0",
+    )
+)
+
+
+class Claim(Record, kw_only=True):
+    """A finding as the model states it, before anything is known of its place.
+
+    `line` is 0 if the model names none, `confidence` 1 if it states none. `rule` and `category` are plain names.
+    """
+
+    rule: str = ""
+    title: str
+    explanation: str
+    severity: Severity
+    category: str = "correctness"
+    confidence: float = 1.0
+    path: str
+    line: int
+    quote: str
+    replacement: str | None = None
+
+    @property
+    def weight(self) -> int:
+        """How grave it is, as that of a finding."""
+        return len(SEVERITIES) - 1 - SEVERITIES.index(self.severity)
+
+
+class Claims(Record, kw_only=True):
+    """The findings of an answer: those that can be read, those over the limit, and the text of each that cannot."""
+
+    read: tuple[Claim, ...] = ()
+    surplus: tuple[Claim, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+class SecondLook(Record, kw_only=True):
+    """What the second look says of a finding. `same_as` is the number of another one that it repeats, from 1."""
+
+    holds: bool
+    why: str = ""
+    severity: Severity | None = None
+    same_as: int | None = None
+
+
+class Closing(Record, kw_only=True):
+    """The last look at all findings: a paragraph, and groups of numbers that are one bug, counted from 1."""
+
+    summary: str = ""
+    groups: tuple[tuple[int, ...], ...] = ()
 
 
 class BadAnswer(Exception):
-    """An answer that does not fit: its text is what the model is told."""
+    """An answer that does not fit: its text is what the model is told. `salvaged` is what could be read of it."""
+
+    def __init__(self, problem: str, salvaged: Any = None) -> None:
+        super().__init__(problem)
+        self.salvaged = salvaged
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding as the model states it, before anything is known of its place: these types are its schema.
-
-    Texts are as they came, but for `rule` and `category`, which are lower case with hyphens.
-    """
-
-    rule: _Word = ""
-    title: _Text
-    explanation: _Text
-    severity: Severity
-    category: _Word = ""
-    confidence: _Share
-    path: _Text
-    line: int
-    quote: _Text
-    replacement: Annotated[str, msgspec.Meta(max_length=_LONGEST)] | None = None
-
-
-class Confirmation(msgspec.Struct, frozen=True):
-    """Whether a finding holds, and why it does or does not."""
-
-    holds: bool
-    why: Annotated[str, msgspec.Meta(max_length=_LONGEST)] = ""
-
-
-class _Claims(msgspec.Struct):
-    findings: Annotated[list[Claim], msgspec.Meta(max_length=MOST_FINDINGS)]
+def claims_in(answer: str) -> Claims:
+    """The findings of an answer. Raises BadAnswer if there is no list of findings in it, or it is broken."""
+    values, broken = _values(answer)
+    lists = [found for value in values if (found := _entries(value)) is not None]
+    if _WRAPPING.sub("", answer) == "[]":
+        lists = [[]]  # within other words an empty list is no answer
+    entries = [entry for found in lists for entry in found]
+    read, unread = [], []
+    for entry in entries:
+        claim = _claim(entry)
+        if claim is None:
+            unread.append(json.dumps(entry, ensure_ascii=False)[:_LONGEST])
+        elif claim not in read:
+            read.append(claim)
+    read.sort(key=lambda claim: -claim.weight)
+    claims = Claims(read=tuple(read[:MOST_FINDINGS]), surplus=tuple(read[MOST_FINDINGS:]), unread=tuple(unread))
+    if broken and (not lists or _is_cut(broken)):
+        rest = claims.replace(unread=(*unread, broken[:_LONGEST])) if entries else None
+        raise BadAnswer("it is not valid JSON", rest)
+    if not lists:
+        raise BadAnswer('there is no JSON object with the list "findings" in it')
+    return claims
 
 
-_Answer = TypeVar("_Answer", _Claims, Confirmation)
+def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
+    """The verdicts on `count` findings by their number, from 1. Raises BadAnswer if one is missing."""
+    values, _ = _values(answer)
+    entries = [each for value in values for each in _verdict_entries(value)]
+    numbers = [_number(_first(entry, "n number id index finding findingnumber")) for entry in entries]
+    shift = 1 if 0 in numbers and count not in numbers else 0
+    found: dict[int, SecondLook] = {}
+    for place, (entry, number) in enumerate(zip(entries, numbers, strict=True), 1):
+        verdict = _verdict(entry, shift)
+        if number is None and verdict is not None and len(entries) == 1 and (verdict.holds or count == 1):
+            found = dict.fromkeys(range(1, count + 1), verdict)
+        elif verdict is not None:
+            found.setdefault(place if number is None else number + shift, verdict)
+    found = {number: verdict for number, verdict in found.items() if 1 <= number <= count}
+    if missing := [str(number) for number in range(1, count + 1) if number not in found]:
+        raise BadAnswer(f"there is no verdict on finding {', '.join(missing)}", found or None)
+    return found
 
 
-def claims_in(answer: str) -> list[Claim]:
-    """The findings of an answer, in its order. Raises BadAnswer."""
-    return [
-        msgspec.structs.replace(
-            each, rule=rule_name(each.rule or each.title), category=rule_name(each.category or "correctness")
-        )
-        for each in _checked(answer, _Claims).findings
-    ]
+def closing_in(answer: str, count: int) -> Closing:
+    """The last words on `count` findings; none if the answer has no summary."""
+    for value in _values(answer)[0]:
+        if isinstance(value, dict) and (text := _text(_first(value, "summary paragraph overview text"))):
+            groups = _first(value, "duplicates same groups")
+            numbers = [_numbers(group, count) for group in groups] if isinstance(groups, list) else []
+            return Closing(summary=text, groups=tuple(each for each in numbers if len(each) > 1))
+    return Closing()
 
 
-def confirmation_in(answer: str) -> Confirmation:
-    """The answer to the question whether a finding holds. Raises BadAnswer."""
-    return _checked(answer, Confirmation)
+def _values(answer: str) -> tuple[list[Any], str]:
+    """The outermost JSON values of an answer, without what it thought before, and the first text that is broken."""
+    rest = _THOUGHTS.sub("", answer, count=1)
+    found = _decoded(rest)
+    return found if found[0] or rest == answer else _decoded(answer)
 
 
-def rule_name(text: str) -> str:
-    """A rule's name in lower case with hyphens; `unnamed` where nothing is left."""
-    return _NOT_IN_RULE.sub("-", text.lower()).strip("-")[:_LONGEST_RULE].strip("-") or "unnamed"
-
-
-def _checked(answer: str, kind: type[_Answer]) -> _Answer:
-    """The object in the answer that fits the type. Raises BadAnswer that says what is wrong with it."""
-    try:
-        return msgspec.convert(_object_in(answer), kind)
-    except msgspec.ValidationError as error:
-        problem = BadAnswer(str(error))
-    except BadAnswer as error:
-        problem = error
-    fitting: list[_Answer] = []
-    for _, value in json_values(answer):
-        with suppress(msgspec.ValidationError):
-            fitting.append(msgspec.convert(value, kind))
-    if len(fitting) == 1:
-        return fitting[0]
-    raise problem
-
-
-def _object_in(answer: str) -> dict[str, Any]:
-    """The JSON object that an answer is, or that stands in a fence, or between its outermost braces."""
-    first, last = answer.find("{"), answer.rfind("}")
-    candidates = [answer, *_FENCED.findall(answer), answer[first : last + 1] if 0 <= first < last else ""]
-    problem = "there is no JSON object in it"
-    for text in candidates:
-        if not text.strip():
-            continue
+def _decoded(text: str) -> tuple[list[Any], str]:
+    values: list[Any] = []
+    broken = ""
+    place = repairs = 0
+    while (
+        len(values) < _MOST_VALUES and repairs < _MOST_TRIES and (opening := _OPENING.search(text, place)) is not None
+    ):
+        place = opening.start()
         try:
-            found = msgspec.json.decode(text)
-        except RecursionError:
-            raise BadAnswer("the JSON is nested too deeply") from None
-        except (msgspec.DecodeError, ValueError) as error:
-            problem = f"it is no JSON: {error}"
+            value, place = _DECODER.raw_decode(text, place)
+            values.append(value)
             continue
-        if isinstance(found, dict):
-            return found
-        problem = "it is no JSON object"
-    raise BadAnswer(problem)
+        except (ValueError, RecursionError):
+            repairs += 1
+        repaired = _repaired(text[place:]) if repairs < _MOST_REPAIRS else None
+        if repaired is not None:
+            value, text = repaired
+            values.append(value)
+            place = 0
+        else:
+            broken = broken or (text[place:] if _BROKEN.match(text, place) else "")
+            place += 1
+    return values, broken
+
+
+def _repaired(text: str) -> tuple[Any, str] | None:
+    """The first value of a text that is nearly JSON, and the rest of the text."""
+    import ast
+
+    try:
+        plain = _ODD.sub(_as_json, text)
+        value, end = _DECODER.raw_decode(plain)
+        return value, plain[end:]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return ast.literal_eval(text[:_LONGEST_LITERAL][: max(text.rfind("}"), text.rfind("]")) + 1]), ""
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _as_json(found: re.Match[str]) -> str:
+    text = found.group()
+    return text if text.startswith('"') else _PYTHON.get(text, "")
+
+
+def _is_cut(broken: str) -> bool:
+    """Whether a text that is no JSON looks like the list of findings, and not like words in braces."""
+    names = {_plain(name) for name in re.findall(r"[\"'](\w+)[\"']\s*:", broken[:_LONGEST])}
+    return bool(names & {*_LISTS, "severity", "title", "explanation", "quote"})
+
+
+def _entries(value: Any, depth: int = 0) -> list[Any] | None:
+    """The findings that a value lists; None if it is no list of findings."""
+    if isinstance(value, list):
+        return value if any(isinstance(each, dict) and _is_finding(each) for each in value) else None
+    if not isinstance(value, dict) or depth > _DEEPEST:
+        return None
+    named = {_plain(key): each for key, each in value.items()}
+    for name in _LISTS:
+        listed = named.get(name, "")
+        if listed is None or isinstance(listed, list):
+            return listed or []
+        if isinstance(listed, dict):
+            return [listed] if _is_finding(listed) else list(listed.values())
+    if _is_finding(value):
+        return [value]
+    return next((found for each in value.values() if (found := _entries(each, depth + 1)) is not None), None)
+
+
+def _is_finding(value: Mapping[str, Any]) -> bool:
+    fields = {_FIELD_OF.get(_plain(key)) for key in value}
+    return len(fields & {"title", "explanation", "severity", "path", "quote"}) >= 3
+
+
+def _claim(entry: Any) -> Claim | None:
+    """The finding in an entry; None if it says neither what is wrong nor where."""
+    if not isinstance(entry, dict):
+        return None
+    flat: dict[str, Any] = {}
+    for key, value in _flat(entry):
+        if flat.get(name := _plain(key)) in (None, "", []):
+            flat[name] = value
+    fields = {
+        field: next((flat[alias] for alias in aliases.split() if flat.get(alias) not in (None, "", [])), None)
+        for field, aliases in _ALIASES.items()
+    }
+    title, trigger = _text(fields.get("title")), _text(fields.get("trigger"))
+    explanation = _text(fields.get("explanation")) or trigger or title
+    path, line = _text(fields.get("path")), _number(fields.get("line"))
+    if not explanation.strip() or not (path or _text(fields.get("quote"))):
+        return None
+    if trigger and trigger not in explanation:
+        explanation = f"{trigger}\n\n{explanation}"
+    if (placed := _PLACE.fullmatch(path)) is not None:
+        path, line = placed[1], line or int(placed[2][:9])
+    title = title or explanation.strip().split("\n")[0]
+    replacement = fields.get("replacement")
+    category = rule_name(_text(fields.get("category")) or "correctness")
+    return Claim(
+        rule=known_rule(_text(fields.get("rule")) or title),
+        title=title[:_LONGEST],
+        explanation=explanation[:_LONGEST],
+        severity=severity_in(fields.get("severity")) or "high",
+        category=category,
+        confidence=_confidence(fields.get("confidence")),
+        path=path[:_LONGEST_PATH],
+        line=line or 0,
+        quote=_text(fields.get("quote"))[:_LONGEST],
+        replacement=_text(replacement)[:_LONGEST] if isinstance(replacement, (str, list)) else None,
+    )
+
+
+def _flat(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The fields of an entry, those of nested objects after its own: a place is often an object."""
+    nested = {key: value for key, value in entry.items() if isinstance(value, dict)}
+    yield from ((key, value) for key, value in entry.items() if key not in nested)
+    if depth < _DEEPEST:
+        for key, value in nested.items():
+            for name, inner in _flat(value, depth + 1):
+                yield (key if name in ("start", "value") and _plain(key) in _FIELD_OF else name), inner
+
+
+def severity_in(value: Any) -> Severity | None:
+    """The severity that a word or a number means; None if it is none."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, float)):
+        if value in range(len(SEVERITIES)):
+            return SEVERITIES[int(value)]  # a priority: 0 is the gravest
+        return next((name for least, name in _SCORES if value >= least), None)
+    words = re.findall(r"[a-z]+(?:[- ]?\d)?|\d+", str(value).lower())
+    found = (_SEVERITY_OF.get(re.sub(r"[- ]", "", word)) or _SEVERITY_OF.get(word) for word in words)
+    named = next((each for each in found if each is not None), None)
+    return severity_in(int(words[0])) if named is None and words and words[0].isdigit() else named
+
+
+def _confidence(value: Any) -> float:
+    """A share of 1, of a share, a percentage, a number out of ten or a word."""
+    if isinstance(value, str):
+        number = re.search(r"\d+(?:[.,]\d+)?", value)
+        if number is None:
+            return _SURE.get(_plain(value), 1.0)
+        parsed = float(number.group().replace(",", "."))
+        value = parsed / 100 if "%" in value else parsed
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        return 1.0
+    share = value if value <= 1 else value / 10 if value <= 10 else value / 100
+    return min(max(float(share), 0.0), 1.0)
+
+
+def _verdict_entries(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return [entry for each in value for entry in _verdict_entries(each)]
+    if not isinstance(value, dict):
+        return []
+    if _first(value, "holds valid isvalid confirmed verdict real correct") is not None:
+        return [value]
+    entries = [entry for each in value.values() if isinstance(each, (dict, list)) for entry in _verdict_entries(each)]
+    numbered = all(isinstance(each, dict) and key.isdigit() for key, each in value.items())
+    if numbered and len(entries) == len(value):
+        return [{"n": key, **entry} for key, entry in zip(value, entries, strict=True)]
+    return entries
+
+
+def _verdict(entry: Mapping[str, Any], shift: int) -> SecondLook | None:
+    said = _first(entry, "holds valid isvalid confirmed verdict real correct")
+    word = _plain(str(said))
+    if word not in _YES | _NO:
+        return None
+    same = _number(_first(entry, "sameas duplicateof duplicate"))
+    return SecondLook(
+        holds=word in _YES,
+        why=_text(_first(entry, "why reason explanation rationale")),
+        severity=severity_in(_first(entry, "severity")),
+        same_as=same + shift if same is not None and same + shift > 0 else None,
+    )
+
+
+def _first(entry: Mapping[str, Any], names: str) -> Any:
+    """The first value under one of these names."""
+    named = {_plain(key): value for key, value in entry.items()}
+    return next((named[name] for name in names.split() if named.get(name) is not None), None)
+
+
+def _numbers(value: Any, count: int) -> tuple[int, ...]:
+    listed = [_number(each) for each in value] if isinstance(value, list) else []
+    return tuple(dict.fromkeys(each for each in listed if each is not None and 1 <= each <= count))
+
+
+def _number(value: Any) -> int | None:
+    """The first whole number in a value: of 31, "L31", "31-32" or [31, 32]."""
+    if isinstance(value, bool) or value is None:
+        return None
+    found = re.search(r"\d{1,9}", str(value))
+    return int(found.group()) if found else None
+
+
+def _text(value: Any) -> str:
+    """A value as text; a list of texts is rows."""
+    if isinstance(value, list):
+        return "\n".join(each for each in value if isinstance(each, str))
+    return value if isinstance(value, str) else ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -1,4 +1,4 @@
-"""Hunks to chunks: what one request holds. In the order of the diff, so that hunks of a file stand together; linear.
+"""Hunks to chunks: what one request holds. In the order of the diff, but that a file and its test are together; linear.
 
 A hunk that is larger than a chunk is split between lines. The sizes are estimates, on the large side for
 ordinary code: a third of the characters, gutters included.
@@ -7,6 +7,8 @@ ordinary code: a third of the characters, gutters included.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from codelet.record import Record
@@ -15,12 +17,17 @@ from codelet.review.findings import HunkCoverage, HunkState
 from codelet.review.hunk_lines import LONGEST_LINE, HunkLine, has_cut_line, hunk_heading, lines_of
 from codelet.review.left_out import why_left_out
 
-CHUNK_TOKENS = 6_000
-"""What the hunks of a chunk come to at most, unless the user says otherwise."""
+CHUNK_TOKENS = 24_000
+"""What the hunks of a chunk come to at most, unless the user says otherwise or the window is small."""
 
 _GUTTER = 8
 _HEADING = 80
 _CHARACTERS_PER_TOKEN = 3
+_TEST = re.compile(r"^tests?[-_]|[-_]?(?:tests?|specs?)$")
+_EVERYWHERE = frozenset(
+    ("", "index", "main", "mod", "lib", "__init__", "init", "readme", "makefile", "package", "conftest")
+)
+"""Names that are in many folders and say nothing of what a file is about."""
 _COMBINED = "the combined diff of a merge: review its commits, or the diff against one parent"
 _UNASKED = "it was not asked about"
 _LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters, of which only the beginning was sent"
@@ -182,14 +189,38 @@ def _tokens(length: int) -> int:
 
 
 def _packed(pieces: Sequence[Piece], most: int) -> Iterator[DiffChunk]:
-    """The pieces in order, each chunk as full as it gets."""
+    """The pieces in chunks as full as they get. A file and its test share one if they fit."""
     number, size = 1, 0
     held: list[Piece] = []
-    for piece in pieces:
-        if held and size + piece.tokens > most:
+    for group in _groups(pieces, most):
+        if held and size + sum(piece.tokens for piece in group) > most:
             yield DiffChunk(number, tuple(held))
             number, size, held = number + 1, 0, []
-        held.append(piece)
-        size += piece.tokens
+        held += group
+        size += sum(piece.tokens for piece in group)
     if held:
         yield DiffChunk(number, tuple(held))
+
+
+def _groups(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
+    """What should be in one chunk, in the order of the diff: a file with its test, a file, or else single pieces."""
+    by_name: dict[str, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        by_name[_subject(piece.file.path)].append(piece)
+    for group in by_name.values():
+        if sum(piece.tokens for piece in group) <= most:
+            yield group
+            continue
+        by_path: dict[str, list[Piece]] = defaultdict(list)
+        for piece in group:
+            by_path[piece.file.path].append(piece)
+        for own in by_path.values():
+            yield from [own] if sum(piece.tokens for piece in own) <= most else ([piece] for piece in own)
+
+
+def _subject(path: str) -> str:
+    """What a file is about: `src/cart.py` and `tests/test_cart.py` are about the same."""
+    name = path.rpartition("/")[2].lower()
+    stem = name.partition(".")[0] if not name.startswith(".") else name
+    about = _TEST.sub("", stem)
+    return about if about not in _EVERYWHERE else path

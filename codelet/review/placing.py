@@ -1,20 +1,21 @@
-"""A finding's place: the lines that its quote names, and none other.
+"""A finding's place: the lines that its quote names, and no others.
 
-The quote is looked for letter by letter, then with blanks counted alike, then as a part of one line; what was shown
-decides, since the model has seen nothing else. Where several places hold it, the line number that came with it
-decides: that line, else the nearest one that was added, else the nearest. A quote that stands nowhere has no place.
+A quote is compared with the rows of the hunks as they were shown, removed ones too: letter by letter, then without
+white space, then as a part of rows, then with one edit for each row. Where several places hold it, the line number that
+came with it decides. A quote of removed rows is placed on the row after them. One that is nowhere has no place.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 
 from codelet.record import Record
+from codelet.review.diff import FileDiff
 from codelet.review.findings import Finding, SetAside
-from codelet.review.hunk_lines import HunkLine
+from codelet.review.hunk_lines import HunkLine, lines_of
 from codelet.review.model_answers import Claim
-from codelet.review.packing import DiffChunk, Piece
 from codelet.safety.secrets import mask
 from codelet.system.text import clean, one_line, valid_unicode, with_codes
 
@@ -23,115 +24,217 @@ NEIGHBOURS = 3
 
 _LONGEST_TITLE = 160
 _LEAST_PART = 6
-_GUTTER = re.compile(r"^ {0,5}\d* ?[+ ] ?", re.MULTILINE)
+_GUTTER = re.compile(r"^ {0,5}\d* ?[-+ ] ?|^ *\d+ ?[:|] ?", re.MULTILINE)
+_SIGN = re.compile(r"^[-+]", re.MULTILINE)
+_FENCE = re.compile(r"^\s*```.*\n?", re.MULTILINE)
+_GAP = re.compile(r"…|\.\.\.")
+_PLAIN_QUOTES = str.maketrans("‘’“”\u00a0", "''\"\" ")
 
 
 class _Place(Record, kw_only=True):
-    """Lines `first` to `last` (left out) of the new side of a piece."""
+    """The rows of a hunk that a quote names, by their indices."""
 
-    piece: Piece
-    side: Sequence[HunkLine]
-    first: int
-    last: int
-    touched: bool
+    file: FileDiff
+    rows: Sequence[HunkLine]
+    found: tuple[int, ...]
 
     @property
     def number(self) -> int:
-        return self.side[self.first].number
+        """The line on the new side: of the first row that is there, else of the row after those that were removed."""
+        return self.new[0].number if self.new else self.rows[self.found[0]].number
+
+    @property
+    def new(self) -> list[HunkLine]:
+        """The rows of the new side from the first to the last of the quote."""
+        kept = [index for index in self.found if self.rows[index].sign != "-"]
+        return [each for each in self.rows[kept[0] : kept[-1] + 1] if each.sign != "-"] if kept else []
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether one of the rows was added or removed, or is next to removed ones."""
+        first, last = self.found[0], self.found[-1]
+        beside = (*self.rows[max(0, first - 1) : first], *self.rows[last + 1 : last + 2])
+        return any(row.sign != " " for row in self.rows[first : last + 1]) or any(row.sign == "-" for row in beside)
 
 
-def placed(claim: Claim, chunk: DiffChunk) -> tuple[Finding | None, SetAside | None]:
-    """The finding on its lines, or what is reported of one without a place.
+def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
+    """The finding on its lines in the change; None if it has no place there.
 
     One on lines that the change leaves as they were keeps its severity: a change can make them wrong.
     """
-    names = files_named(claim.path, list(dict.fromkeys(piece.file.path for piece in chunk.pieces)))
-    pieces = [piece for piece in chunk.pieces if piece.file.path in names]
-    found = _places(claim.quote, pieces)
-    if not found:
-        return None, _misplaced(claim, _why_nowhere(claim, pieces))
-    place = min(found, key=lambda each: (each.number != claim.line, not each.touched, abs(each.number - claim.line)))
-    return _finding(claim, place), None
+    named = files_named(claim.path, files)
+    hunks = [(file, lines_of(hunk)) for file in named for hunk in file.hunks if hunk.body]
+    places = _places(claim, hunks)
+    if not places:
+        return None
+    return _finding(claim, min(places, key=lambda each: _distance(each, claim.line)))
 
 
-def files_named(path: str, names: Sequence[str]) -> list[str]:
-    """The files that a model may mean, the likeliest first: as it is, as it was shown, with git's prefix, by its end.
+def without_place(claim: Claim, files: Sequence[FileDiff]) -> SetAside:
+    """What is reported of a finding that has no place: its file is one of the change, or what the model named."""
+    named = files_named(claim.path, files)
+    why = "the quoted lines are not in the change" if named else "the file that it names is not in the change"
+    return SetAside(
+        kind="misplaced",
+        why=why,
+        rule=claim.rule,
+        title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
+        severity=claim.severity,
+        path=named[0].path if named else one_line(claim.path, _LONGEST_TITLE),
+        explanation=_prose(claim.explanation),
+        quote=clean(mask(valid_unicode(claim.quote), patterns=True)).strip("\n"),
+    )
+
+
+def files_named(path: str, files: Sequence[FileDiff]) -> list[FileDiff]:
+    """The files that a model may mean: as it is, as it was shown, with git's prefix, by its former name, by its end.
 
     The end of a path names a file only if it is the end of no other one.
     """
-    bare = path.strip('"').removeprefix("./")
-    words = dict.fromkeys((path, bare, bare[2:] if bare[:2] in ("a/", "b/") else bare))
-    found = [name for word in words for name in names if word in (name, with_codes(name))]
-    ends = [name for name in names if bare and name.endswith(f"/{bare}")]
-    return found or (ends if len(ends) == 1 else [])
+    bare = path.strip("\"'` ").replace("\\\\", "\\").removeprefix("./")
+    words = dict.fromkeys((path, bare, bare[2:] if bare[:2] in ("a/", "b/") else bare, bare.replace("\\", "/")))
+    for word in words:
+        if found := [file for file in files if word in (file.path, with_codes(file.path))]:
+            return found
+    if found := [file for file in files if file.old_path is not None and file.old_path in words]:
+        return found
+    for word in reversed(words):
+        end = f"/{word.lstrip('/')}"
+        if end != "/" and (found := [file for file in files if f"/{file.path}".endswith(end)]):
+            return found if len(found) == 1 else []
+    longer = [file for file in files if any(word.endswith(f"/{file.path}") for word in words)]
+    longest = max(map(len, (file.path for file in longer)), default=0)
+    return [file for file in longer if len(file.path) == longest]
 
 
-def _places(quote: str, pieces: Sequence[Piece]) -> list[_Place]:
-    """All places of the quote, by the first way of comparing that finds any."""
+def _distance(place: _Place, line: int) -> tuple[bool, bool, bool, int]:
+    own = {row.number for row in (place.rows[index] for index in place.found)}
+    return line not in own, not place.new, not place.is_touched, abs(place.number - line)
+
+
+def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Sequence[HunkLine]]]) -> list[_Place]:
+    """All places of the quote, by the first way of comparing that finds any; without a quote that of its line."""
+    if not claim.quote.strip():
+        own = [(file, rows, n) for file, rows in hunks for n, row in enumerate(rows) if row.number == claim.line]
+        return [_Place(file=file, rows=rows, found=(n,)) for file, rows, n in own if rows[n].sign != "-"]
+    for form, is_same in _COMPARISONS:
+        shown = [(file, rows, [form(row.shown) for row in rows]) for file, rows in hunks]
+        for quote in _readings(claim.quote):
+            wanted = [None if _GAP.fullmatch(row.strip()) else form(row) for row in quote.split("\n")]
+            places = [
+                _Place(file=file, rows=rows, found=found)
+                for file, rows, texts in shown
+                for found in _matches(wanted, rows, texts, is_same)
+            ]
+            if is_same is _is_near and len(places) > 1:  # which of them is meant, only the number can say
+                places = [place for place in places if not _distance(place, claim.line)[0]]
+            if places:
+                return places
+    return []
+
+
+def _readings(quote: str) -> list[str]:
+    """The quote as it is, and without what models copy with it: fences, gutters, signs, escapes."""
     text = quote.replace("\r\n", "\n").strip("\n")
-    without_gutter = _GUTTER.sub("", text)
-    for wanted in dict.fromkeys((text, without_gutter)):
-        for form in (_exactly, _by_words):
-            if found := [place for piece in pieces for place in _whole_lines(wanted, piece, form)]:
-                return found
-    return [place for piece in pieces for place in _parts_of_lines(text.strip(), piece)]
+    bare = _FENCE.sub("", text).strip("\n")
+    unescaped = text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"') if "\n" not in text else text
+    numbered = re.sub(r"^ *\d+ ?([-+]|$)?", "", bare, flags=re.MULTILINE)
+    readings = (text, bare, _GUTTER.sub("", bare), _SIGN.sub("", bare), numbered, bare.strip("` "), unescaped)
+    return [each for each in dict.fromkeys(readings) if each.strip()]
+
+
+def _matches(
+    wanted: Sequence[str | None], rows: Sequence[HunkLine], texts: Sequence[str], is_same: Callable[[str, str], bool]
+) -> Iterator[tuple[int, ...]]:
+    """Rows in which the wanted ones follow each other.
+
+    Between two, rows of the other side may be left out, and any where the quote has a row of dots. Blank rows
+    of a quote do not count.
+    """
+    first = next((row for row in wanted if row), None)
+    if first is None:
+        return
+    for start, text in enumerate(texts):
+        if not is_same(first, text):
+            continue
+        found = _following(wanted[wanted.index(first) :], rows, texts, start, is_same)
+        if found:
+            yield found
+
+
+def _following(
+    wanted: Sequence[str | None],
+    rows: Sequence[HunkLine],
+    texts: Sequence[str],
+    start: int,
+    is_same: Callable[[str, str], bool],
+) -> tuple[int, ...]:
+    found = [start]
+    is_gap = False
+    for row in wanted[1:]:
+        if row is None:
+            is_gap = True
+        if not row:
+            continue
+        place = found[-1] + 1
+        while place < len(rows) and not is_same(row, texts[place]):
+            if not (is_gap or rows[place].sign != " " or not texts[place].strip()):
+                return ()
+            place += 1
+        if place == len(rows):
+            return ()
+        found.append(place)
+        is_gap = False
+    return tuple(found)
 
 
 def _exactly(text: str) -> str:
     return text.rstrip("\r")
 
 
-def _by_words(text: str) -> str:
-    return " ".join(text.split())
+def _squashed(text: str) -> str:
+    """A row without what models change when they copy: white space, typographic quotes, HTML's names of signs."""
+    return "".join(html.unescape(text).translate(_PLAIN_QUOTES).split())
 
 
-def _whole_lines(quote: str, piece: Piece, form: Callable[[str], str]) -> Iterator[_Place]:
-    wanted = [form(line) for line in quote.split("\n")]
-    if not any(line.strip() for line in wanted):
-        return
-    side = _new_side(piece)
-    shown = [form(line.shown) for line in side]
-    for first in range(len(shown) - len(wanted) + 1):
-        if shown[first] == wanted[0] and shown[first : first + len(wanted)] == wanted:
-            yield _place(piece, side, first, first + len(wanted))
+def _is_part(quote: str, row: str) -> bool:
+    """Whether a row holds what is quoted; dots stand for what was left out."""
+    if len(quote) < _LEAST_PART or not row:
+        return quote == row
+    place = 0
+    for part in _GAP.split(quote):
+        place = row.find(part, place)
+        if place < 0:
+            return False
+        place += len(part)
+    return len(_GAP.sub("", quote)) >= min(_LEAST_PART, len(row))
 
 
-def _parts_of_lines(quote: str, piece: Piece) -> Iterator[_Place]:
-    if "\n" in quote or len("".join(quote.split())) < _LEAST_PART:
-        return
-    side = _new_side(piece)
-    for first, line in enumerate(side):
-        if quote in line.shown:
-            yield _place(piece, side, first, first + 1)
+def _is_near(quote: str, row: str) -> bool:
+    """Whether one letter more, less or another one makes the row of what is quoted."""
+    if abs(len(quote) - len(row)) > 1 or min(len(quote), len(row)) < _LEAST_PART:
+        return quote == row
+    least = min(len(quote), len(row))
+    start = next((n for n in range(least) if quote[n] != row[n]), least)
+    return (
+        quote[start + 1 :] == row[start + 1 :] or quote[start + 1 :] == row[start:] or quote[start:] == row[start + 1 :]
+    )
 
 
-def _new_side(piece: Piece) -> list[HunkLine]:
-    return [line for line in piece.lines if line.sign != "-"]
-
-
-def _place(piece: Piece, side: Sequence[HunkLine], first: int, last: int) -> _Place:
-    """The place; it is touched where one of its lines was added, or stands right beside removed ones."""
-    numbers = {line.number for line in side[first:last]}
-    # A removed line has the number of the line that follows it; at the end of a hunk, of a line that is not shown.
-    removed = {line.number for line in piece.lines if line.sign == "-"}
-    beside = removed | {number - 1 for number in removed}
-    touched = any(line.sign == "+" for line in side[first:last]) or bool(numbers & beside)
-    return _Place(piece=piece, side=side, first=first, last=last, touched=touched)
-
-
-def _why_nowhere(claim: Claim, pieces: Sequence[Piece]) -> str:
-    if not pieces:
-        return "the file that it names is not in this part of the change"
-    wanted = _by_words(claim.quote)
-    removed = (_by_words(line.shown) for piece in pieces for line in piece.lines if line.sign == "-")
-    if any(wanted == line for line in removed):
-        return "it quotes a removed line"
-    return "the quoted lines are not in this part of the change"
+_COMPARISONS: tuple[tuple[Callable[[str], str], Callable[[str, str], bool]], ...] = (
+    (_exactly, str.__eq__),
+    (_squashed, str.__eq__),
+    (_squashed, _is_part),
+    (_squashed, _is_near),
+)
 
 
 def _finding(claim: Claim, place: _Place) -> Finding:
-    side, first, last = place.side, place.first, place.last
-    lines = side[first:last]
+    side = [row for row in place.rows if row.sign != "-"]
+    lines = place.new or [row for row in side if row.number >= place.number][:1] or side[-1:]
+    first = next((n for n, row in enumerate(side) if lines and row is lines[0]), len(side))
+    last = first + len(lines)
+    removed = [place.rows[n].text for n in place.found if place.rows[n].sign == "-"]
     return Finding(
         rule=claim.rule,
         title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
@@ -139,14 +242,15 @@ def _finding(claim: Claim, place: _Place) -> Finding:
         severity=claim.severity,
         category=claim.category,
         confidence=claim.confidence,
-        path=place.piece.file.path,
-        line=lines[0].number,
-        end_line=lines[-1].number,
+        path=place.file.path,
+        line=lines[0].number if lines else place.number,
+        end_line=lines[-1].number if lines else place.number,
         quote=_code("\n".join(line.text for line in lines)),
         before=tuple(_code(line.text) for line in side[max(0, first - NEIGHBOURS) : first]),
         after=tuple(_code(line.text) for line in side[last : last + NEIGHBOURS]),
-        unchanged=not place.touched,
-        suggestion=None if claim.replacement is None else _patch(place, claim.replacement),
+        unchanged=not place.is_touched,
+        removed=_code("\n".join(removed)),
+        suggestion=_patch(place, first, last, claim.replacement) if claim.replacement is not None else None,
     )
 
 
@@ -160,12 +264,12 @@ def _code(text: str) -> str:
     return mask(valid_unicode(text))
 
 
-def _patch(place: _Place, replacement: str) -> str | None:
-    """A unified patch that puts other lines in the quote's place; None where they are the same."""
-    side, first, last = place.side, place.first, place.last
+def _patch(place: _Place, first: int, last: int, replacement: str) -> str | None:
+    """A unified patch that puts other lines in the quote's place; None if they are the same, or it has none."""
+    side = [row for row in place.rows if row.sign != "-"]
     old = side[first:last]
     new = clean(valid_unicode(replacement)).removesuffix("\n").split("\n") if replacement else []
-    if [line.text for line in old] == new:
+    if not place.new or [line.text for line in old] == new:
         return None
     before, after = side[max(0, first - NEIGHBOURS) : first], side[last : last + NEIGHBOURS]
     rows = [_row(" ", line) for line in before] + [_row("-", line) for line in old]
@@ -176,7 +280,7 @@ def _patch(place: _Place, replacement: str) -> str | None:
     rows += [_row(" ", line) for line in after]
     start = (before or old)[0].number
     counts = len(before) + len(after)
-    path = place.piece.file.path
+    path = place.file.path
     head = f"--- {_patch_name('a/', path)}\n+++ {_patch_name('b/', path)}\n"
     sizes = f"@@ -{start},{counts + len(old)} +{start if counts + len(new) else 0},{counts + len(new)} @@\n"
     return mask(head + sizes + "".join(rows))
@@ -194,16 +298,3 @@ def _patch_name(prefix: str, path: str) -> str:
         return name + ("\t" if " " in name else "")
     signs = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return '"' + "".join(signs.get(sign, sign) for sign in name) + '"'
-
-
-def _misplaced(claim: Claim, why: str) -> SetAside:
-    return SetAside(
-        kind="misplaced",
-        why=why,
-        rule=claim.rule,
-        title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
-        severity=claim.severity,
-        path=one_line(claim.path, _LONGEST_TITLE),
-        explanation=_prose(claim.explanation),
-        quote=clean(mask(valid_unicode(claim.quote), patterns=True)).strip("\n"),
-    )

@@ -43,6 +43,7 @@ def report_from(document: object, source: str) -> Report:
         for name, kind in _PARTS.items():
             if fields.get(name) is not None:
                 fields[name] = _record(kind, fields[name])
+        fields["fallbacks"] = tuple(fields.get("fallbacks", ()))
         return Report(**fields)
     except (TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{source}: it is no report of a review: {error}") from None

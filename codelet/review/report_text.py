@@ -46,7 +46,7 @@ def unsettled_counts(report: Report) -> list[str]:
 
 def unsettled_name(aside: SetAside) -> str:
     """What an unsettled finding lacks, in words."""
-    return "without a place" if aside.kind == "misplaced" else "not confirmed"
+    return {"misplaced": "without a place", "malformed": "that cannot be read"}.get(aside.kind, "not confirmed")
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -54,6 +54,8 @@ def _lines(report: Report) -> Iterator[str]:
     if not report.hunks:
         yield _NOTHING if report.error is None else one_line(report.error, _WIDTH)
         return
+    if report.summary:
+        yield from ("", *clean(report.summary).split("\n"))
     for finding in report.findings:
         yield ""
         yield from _finding(finding)
@@ -87,6 +89,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     unchanged = f", {UNCHANGED}" if finding.unchanged else ""
     yield f"{_INDENT}{finding.rule} ({finding.category}, {sure}{unchanged})"
     yield from (f"{_INDENT}{line}".rstrip() for line in clean(finding.explanation).split("\n"))
+    yield from (f"{_INDENT}- {visible(line)}" for line in finding.removed.split("\n") if finding.removed)
     yield from (f"{_INDENT}| {visible(line)}" for line in finding.quote.split("\n"))
     if finding.suggestion is not None:
         yield f"{_INDENT}suggestion:"
@@ -121,7 +124,7 @@ def _sums(report: Report) -> str:
     if report.usage is not None:
         tokens = f"{report.usage.total_input:,} tokens in, {report.usage.output:,} out"
     cost = "cost unknown" if report.cost is None else f"${report.cost:.4f}"
-    model = "no model" if report.model is None else one_line(report.model, 80)
+    model = "no model" if report.model is None else one_line(" and ".join((report.model, *report.fallbacks)), 160)
     return f"{counted(report.requests, 'request')} to {model}, {tokens}, {cost}, {report.duration:.1f} s"
 
 

@@ -1,4 +1,4 @@
-"""A review from its plan to its report: chunks side by side, findings placed and joined, each confirmed.
+"""A review from its plan to its report: chunks side by side, the findings of each placed and looked at again at once.
 
 `steps` yields how far it is; `report` says at any moment what it has come to, also after an interrupt or a limit.
 """
@@ -6,22 +6,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import TypeVar
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.record import Record
+from codelet.review.answer_schemas import CLOSING, FINDINGS, VERDICTS
 from codelet.review.conclude import concluded, joined, passing, set_aside, why_below
-from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard
+from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard, order, weight
+from codelet.review.model_answers import Claim, Claims, SecondLook, claims_in, closing_in, severity_in, verdicts_in
+from codelet.review.outline import outline_of
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended
-from codelet.review.review_prompt import ASK, COMMITS, CONFIRM
+from codelet.review.placing import placed, without_place
+from codelet.review.review_prompt import (
+    ASK,
+    CLOSE,
+    COMMITS,
+    CONFIRM,
+    NOWHERE,
+    OUTLINE,
+    TASK,
+)
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.review.reviewer import Reviewer, Spending, Unanswered
+from codelet.review.rule_list import CATEGORIES, RULES
 from codelet.usage import Usage
-
-Item = TypeVar("Item")
 
 Sieve = Callable[[Sequence[Finding]], tuple[list[Finding], list[SetAside]]]
 """Takes findings out, or gives them more facts, before they are confirmed; what it takes out it gives as second."""
@@ -31,8 +42,13 @@ OTHER_SHARD = "it is in another shard"
 """Why a hunk was skipped that another machine reviews."""
 
 _LONGEST_WHY = 400
+_LONGEST_SUMMARY = 1_200
+_MOST_AT_ONCE = 40
+"""Findings that one request confirms, unless `max_findings` asks for fewer."""
 _NOT_REVIEWED = "the review ended before this was reviewed"
 _NOT_CONFIRMED = "the review ended before this was confirmed"
+_UNREADABLE = "the model's finding cannot be read"
+_TASK = ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
 class ReviewOptions(Record, kw_only=True):
@@ -86,16 +102,16 @@ class ReviewRun:
         self._steps: asyncio.Queue[ReviewStep | None] = asyncio.Queue()
         self._failed: dict[int, str] = {}
         self._answered: set[int] = set()
-        self._found: dict[int, list[Finding]] = {}
         self._aside: list[SetAside] = []
-        self._findings: list[Finding] = []
-        self._is_joined = False
-        self._settled: dict[int, Finding | None] = {}
+        self._settled: list[Finding] = []
+        self._open_findings: dict[int, list[Finding]] = {}
+        self._summary = ""
+        self._is_reviewed = False
         self._chunks = [each for each in plan.chunks if options.chosen is None or each.number in options.chosen]
-        self._commits = _commits(change.messages)
+        self._head = OUTLINE.format(outline=delimited("outline", outline_of(change.files))) + _commits(change.messages)
 
     async def steps(self) -> AsyncGenerator[ReviewStep, None]:
-        """Review, and say after each answer how far it is. Raises LimitReached; see `report` for what there is then.
+        """Review, and say after each chunk how far it is. Raises LimitReached; see `report` for what there is then.
 
         Iterate inside `contextlib.aclosing`.
         """
@@ -120,15 +136,19 @@ class ReviewRun:
             status, why = error.exit_status, _told(error)
         elif self._failed and not self._answered:
             status, why = EXIT_PROVIDER, next(iter(self._failed.values()))
-        findings, aside = self._settle()
+        unsettled = [
+            set_aside(finding, "unconfirmed", _NOT_CONFIRMED)
+            for findings in self._open_findings.values()
+            for finding in findings
+        ]
         usage = self._spending.usage
         asked = self._spending.requests > 0
         report = Report(
             subject=self._change.subject,
             base=self._change.base,
             head=self._change.head,
-            findings=tuple(findings),
-            aside=(*self._aside, *aside),
+            findings=tuple(self._settled),
+            aside=(*self._aside, *unsettled),
             hunks=self._hunks(),
             gate=self._options.gate,
             chunks=len(self._chunks),
@@ -137,6 +157,8 @@ class ReviewRun:
             usage=usage if usage.known or not asked else None,
             cost=(self._spending.cost if usage.known else None) if asked else 0.0,
             model=self._model(),
+            fallbacks=self._spending.fallbacks,
+            summary=self._summary,
             error=why,
             shard=self._options.shard,
             duration=time.monotonic() - self._begun,
@@ -145,138 +167,216 @@ class ReviewRun:
 
     async def _work(self) -> None:
         limit = self._options.timeout
+        left = None if limit is None else max(0.1, limit - self._options.elapsed)
+        deadline = None if left is None else time.monotonic() + left
         try:
-            async with asyncio.timeout(None if limit is None else max(0.1, limit - self._options.elapsed)) as timer:
-                await self._side_by_side(self._chunks, self._review, "review")
-                self._join()
-                if self._options.verify:
-                    numbers = list(range(len(self._findings)))
-                    await self._side_by_side(numbers, self._confirm, "confirm")
+            async with asyncio.timeout(left) as timer:
+                await self._review_all(deadline)
+                self._is_reviewed = True
+                if self._options.verify and self._options.shard is None and len(self._settled) > 1:
+                    await self._close(await self._reviewer(0, deadline))
         except _HopelessError:
             pass  # the report says of every chunk why
         except TimeoutError:
             if not timer.expired():
                 raise
+            if self._is_reviewed:
+                return  # only the paragraph is missing
             raise LimitReached(f"the time limit of {limit:g} s is reached (--timeout)") from None
 
-    async def _side_by_side(
-        self, items: Sequence[Item], ask: Callable[[Reviewer, Item], Awaitable[None]], phase: str
-    ) -> None:
-        """Ask about each item, up to `jobs` at a time. The first exception ends the others."""
-        waiting = iter(items)
+    async def _review_all(self, deadline: float | None) -> None:
+        """Review the chunks, up to `jobs` at a time. The first exception ends the others."""
+        waiting = iter(self._chunks)
         begun, done = time.monotonic(), 0
-        count = min(self._options.jobs, len(items))
-        if items:
-            self._tell(phase, 0, len(items), None)
+        total = len(self._chunks)
+        if total:
+            self._tell("review", 0, total, None)
 
         async def work(place: int) -> None:
             nonlocal done
-            reviewer = await self._reviewer(place)
-            for item in waiting:
-                await ask(reviewer, item)
+            reviewer = await self._reviewer(place, deadline)
+            for chunk in waiting:
+                await self._review(reviewer, chunk)
                 done += 1
-                left = (time.monotonic() - begun) / done * (len(items) - done)
-                self._tell(phase, done, len(items), left)
+                self._tell("review", done, total, (time.monotonic() - begun) / done * (total - done))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for place in range(count):
+                for place in range(min(self._options.jobs, total)):
                     group.create_task(work(place))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
 
-    async def _reviewer(self, place: int) -> Reviewer:
+    async def _reviewer(self, place: int, deadline: float | None) -> Reviewer:
         """The session with that number, opened when it is first wanted: nobody waits for those of the others."""
         if place not in self._reviewers:
             self._reviewers[place] = await self._open()
+            self._reviewers[place].deadline = deadline
         return self._reviewers[place]
 
     def _tell(self, phase: str, done: int, total: int, left: float | None) -> None:
-        findings = len(self._findings) if phase == "confirm" else sum(map(len, self._found.values()))
+        findings = len(self._settled) + sum(map(len, self._open_findings.values()))
         usage = self._spending.usage
         self._steps.put_nowait(
             ReviewStep(phase=phase, done=done, total=total, findings=findings, usage=usage, left=left)
         )
 
     async def _review(self, reviewer: Reviewer, chunk: DiffChunk) -> None:
-        from codelet.review.model_answers import BadAnswer, claims_in
-
-        question = ASK.format(commits=self._commits, diff=delimited("diff", chunk.text()))
+        """Ask about a chunk, place what is found, and have it confirmed."""
+        shown = self._head + delimited("diff", chunk.text()) + TASK
         try:
-            claims = await reviewer.ask(question, claims_in, BadAnswer)
+            claims = await reviewer.ask(shown + _TASK, claims_in, FINDINGS)
         except Unanswered as error:
             self._failed[chunk.number] = _told(error)
             if error.fatal and not self._answered:
                 raise _HopelessError from None
             return
+        findings = self._placed(claims)
+        self._open_findings[chunk.number] = findings
         self._answered.add(chunk.number)
-        from codelet.review.placing import files_named, placed
+        nowhere = [claim for claim in claims.read if placed(claim, self._change.files) is None]
+        if nowhere:
+            findings += await self._placed_again(reviewer, claims.read, nowhere)
+        findings = self._open_findings[chunk.number] = self._sifted(findings)
+        if self._options.verify:
+            await self._confirm_all(reviewer, chunk.number, shown)
+        else:
+            self._settled += self._open_findings.pop(chunk.number)
 
-        self._found[chunk.number] = []
-        names = list(dict.fromkeys(hunk.path for hunk in self._plan.hunks))
-        for claim in claims:
-            finding, aside = placed(claim, chunk)
-            if finding is not None:
-                self._found[chunk.number].append(finding)
-            if aside is not None:
-                if below := why_below(aside, claim.confidence, self._options.gate):
-                    aside = aside.replace(kind="below", why=below)
-                path = next(iter(files_named(claim.path, names)), aside.path)
-                self._aside.append(aside.replace(path=path))
+    def _placed(self, claims: Claims) -> list[Finding]:
+        """The findings that have a place; what cannot be read, or is over the limit of an answer, is set aside."""
+        self._aside += [_unreadable(text) for text in claims.unread]
+        for claim in claims.surplus:
+            finding = placed(claim, self._change.files)
+            why = "over the number of findings that an answer may have"
+            self._aside.append(self._without_place(claim) if finding is None else set_aside(finding, "surplus", why))
+        found = (placed(claim, self._change.files) for claim in claims.read)
+        return [finding for finding in found if finding is not None]
 
-    def _join(self) -> None:
-        """Join what all chunks brought and sift it, once."""
-        if self._is_joined:
-            return
-        self._is_joined = True
-        findings, twins = joined([finding for number in sorted(self._found) for finding in self._found[number]])
-        findings, below = passing(findings, self._options.gate)
+    def _without_place(self, claim: Claim) -> SetAside:
+        aside = without_place(claim, self._change.files)
+        below = why_below(aside, claim.confidence, self._options.gate)
+        return aside if below is None else aside.replace(kind="below", why=below)
+
+    async def _placed_again(
+        self, reviewer: Reviewer, claims: Sequence[Claim], nowhere: Sequence[Claim]
+    ) -> list[Finding]:
+        """Ask once more where findings are whose quotes are nowhere. What has no place then is set aside."""
+        files = self._change.files
+        listed = [
+            {"title": claim.title, "path": claim.path, "line": claim.line, "quote": claim.quote} for claim in nowhere
+        ]
+        question = NOWHERE.format(findings=delimited("findings", _json(listed)))
+        open_ones = [self._without_place(claim) for claim in nowhere]
+        self._aside += open_ones
+        try:
+            again = await reviewer.go_on(question, claims_in, FINDINGS)
+        except Unanswered:
+            return []
+        found = [placed(claim, files) for claim in again.read if claim not in claims]
+        findings = [finding for finding in found if finding is not None]
+        # One that has a place now stands for the one with its title; if all have one, for the next that is left.
+        for finding in sorted(findings, key=lambda each: each.title not in {one.title for one in open_ones}):
+            same = next((one for one in open_ones if one.title == finding.title), None)
+            gone = same or (open_ones[0] if open_ones and len(findings) == len(nowhere) else None)
+            if gone is not None:
+                open_ones.remove(gone)
+                self._aside.remove(gone)
+        return findings
+
+    def _sifted(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings of a chunk that are to be confirmed: joined, over the thresholds, and not known."""
+        kept, twins = joined(findings)
+        kept, below = passing(kept, self._options.gate)
         self._aside += [*twins, *below]
         for sieve in self._options.sieves:
-            findings, taken = sieve(findings)
+            kept, taken = sieve(kept)
             self._aside += taken
-        self._findings = findings
+        return sorted(kept, key=order)
 
-    async def _confirm(self, reviewer: Reviewer, number: int) -> None:
-        from codelet.review.model_answers import BadAnswer, confirmation_in
+    async def _confirm_all(self, reviewer: Reviewer, chunk: int, shown: str) -> None:
+        """Have the findings of a chunk confirmed, the gravest first, until there are as many as are asked for."""
+        waiting = self._open_findings[chunk]
+        most = self._options.gate.max_findings
+        at_once = min(_MOST_AT_ONCE, 2 * most) if most is not None else _MOST_AT_ONCE
+        confirmed = 0
+        while waiting:
+            if most is not None and confirmed >= most and self._options.shard is None:
+                self._aside += [set_aside(each, "surplus", f"over the {most} findings asked for") for each in waiting]
+                break
+            some = waiting[:at_once]
+            confirmed += await self._confirm(reviewer, some, shown)
+            del waiting[: len(some)]
+        del self._open_findings[chunk]
+
+    async def _confirm(self, reviewer: Reviewer, findings: Sequence[Finding], shown: str) -> int:
+        """Look at findings again; how many of them hold."""
+        listed = [{"n": number, **_as_data(finding)} for number, finding in enumerate(findings, 1)]
+        question = shown + CONFIRM.format(findings=delimited("findings", _json(listed)))
+        verdicts: dict[int, SecondLook] = {}
+        why = "the second look gave no verdict on it"
+        try:
+            verdicts = await reviewer.ask(question, lambda answer: verdicts_in(answer, len(findings)), VERDICTS)
+        except Unanswered as error:
+            why = _told(error)
+        before = len(self._settled)
+        for number, finding in enumerate(findings, 1):
+            self._judge(number, finding, findings, verdicts, why)
+        return len(self._settled) - before
+
+    def _judge(
+        self, number: int, finding: Finding, findings: Sequence[Finding], verdicts: dict[int, SecondLook], why: str
+    ) -> None:
+        """Settle one finding by the verdict on it."""
         from codelet.system.text import one_line
 
-        finding = self._findings[number]
-        question = CONFIRM.format(diff=delimited("diff", self._around(finding)), finding=_as_data(finding))
-        try:
-            answer = await reviewer.ask(question, confirmation_in, BadAnswer)
-        except Unanswered as error:
-            self._settled[number] = None
-            self._aside.append(set_aside(finding, "unconfirmed", _told(error)))
+        verdict = verdicts.get(number)
+        if verdict is None:
+            self._aside.append(set_aside(finding, "unconfirmed", why))
             return
-        self._settled[number] = finding.replace(verified=True) if answer.holds else None
-        if not answer.holds:
-            why = one_line(answer.why, _LONGEST_WHY) or "the second request gave no reason"
-            self._aside.append(set_aside(finding, "refuted", why))
+        if not verdict.holds:
+            reason = one_line(verdict.why, _LONGEST_WHY) or "the second look gave no reason"
+            self._aside.append(set_aside(finding, "refuted", reason))
+            return
+        same = verdict.same_as
+        if same is not None and same < number and same in verdicts and verdicts[same].holds:
+            twin = findings[same - 1]
+            if finding.weight <= twin.weight:
+                words = f"the same as {twin.title!r} in {twin.path}, line {twin.line}"
+                self._aside.append(set_aside(finding, "duplicate", words))
+                return
+        severity = verdict.severity or finding.severity
+        settled = finding.replace(verified=True, severity=min(severity, finding.severity, key=weight))
+        if (below := why_below(settled, settled.confidence, self._options.gate)) is not None:
+            self._aside.append(set_aside(settled, "below", below))
+        else:
+            self._settled.append(settled)
 
-    def _around(self, finding: Finding) -> str:
-        """The part of the change that holds a finding."""
-        return "\n\n".join(
-            piece.text()
-            for chunk in self._chunks
-            for piece in chunk.pieces
-            if piece.file.path == finding.path
-            and piece.hunk.new_start <= finding.line < piece.hunk.new_start + max(piece.hunk.new_lines, 1)
-        )
+    async def _close(self, reviewer: Reviewer) -> None:
+        """One last, cheap request about all findings: what is the same is joined, and a paragraph sums them up."""
+        from codelet.system.text import clean
 
-    def _settle(self) -> tuple[list[Finding], list[SetAside]]:
-        """The findings that stand, and those whose confirmation was not reached."""
-        self._join()
-        if not self._options.verify:
-            return self._findings, []
-        kept: list[Finding] = []
-        aside: list[SetAside] = []
-        for number, finding in enumerate(self._findings):
-            if number not in self._settled:
-                aside.append(set_aside(finding, "unconfirmed", _NOT_CONFIRMED))
-            elif (settled := self._settled[number]) is not None:
-                kept.append(settled)
-        return kept, aside
+        findings = sorted(self._settled, key=order)
+        named = ("title", "severity", "category", "path", "line")
+        listed = [
+            {"n": number, **{name: getattr(each, name) for name in named}} for number, each in enumerate(findings, 1)
+        ]
+        self._tell("summary", 0, 1, None)
+        question = self._head + TASK + CLOSE.format(findings=delimited("findings", _json(listed)))
+        try:
+            closing = await reviewer.ask(question, lambda answer: closing_in(answer, len(findings)), CLOSING)
+        except (Unanswered, LimitReached):
+            return  # the findings are as they were; only the paragraph is missing
+        self._summary = clean(closing.summary).strip()[:_LONGEST_SUMMARY]
+        gone: set[int] = set()
+        for group in closing.groups:
+            first, *others = sorted(group)  # the gravest
+            for number in set(others) - gone if first not in gone else ():
+                gone.add(number)
+                twin = findings[first - 1]
+                words = f"the same as {twin.title!r} in {twin.path}, line {twin.line}"
+                self._aside.append(set_aside(findings[number - 1], "duplicate", words))
+        self._settled = [each for number, each in enumerate(findings, 1) if number not in gone]
 
     def _hunks(self) -> tuple[HunkCoverage, ...]:
         """What became of each hunk: all of its pieces must have been answered for."""
@@ -288,17 +388,14 @@ class ReviewRun:
         hunks = list(self._plan.hunks)
         for number, parts in pieces.items():
             own = [part for part in parts if part[0] in chosen]
-            lost = next((self._lost(chunk) for chunk, _ in own if chunk not in self._answered), None)
+            lost = next((chunk for chunk, _ in own if chunk not in self._answered), None)
             if not own:
                 hunks[number] = hunks[number].replace(state="skipped", why=OTHER_SHARD)
             elif lost is not None:
-                hunks[number] = hunks[number].replace(state="failed", why=lost)
+                hunks[number] = hunks[number].replace(state="failed", why=self._failed.get(lost, _NOT_REVIEWED))
             else:
                 hunks[number] = ended(hunks[number], [piece for _, piece in own])
         return tuple(hunks)
-
-    def _lost(self, chunk: int) -> str:
-        return self._failed.get(chunk, _NOT_REVIEWED)
 
 
 class _HopelessError(Exception):
@@ -324,8 +421,32 @@ def _commits(messages: str) -> str:
     return COMMITS.format(commits=delimited("commits", text[:_LONGEST_MESSAGES] + "…" * more))
 
 
-def _as_data(finding: Finding) -> str:
-    import json
+def _unreadable(text: str) -> SetAside:
+    """What is reported of a finding that cannot be read: its severity if that is there, else as if it were high."""
+    from codelet.safety.secrets import mask
+    from codelet.system.text import clean, one_line, valid_unicode
 
-    fields = ("title", "explanation", "severity", "path", "line", "quote")
-    return delimited("finding", json.dumps({name: getattr(finding, name) for name in fields}, ensure_ascii=False))
+    try:
+        entry = json.loads(text)
+    except (ValueError, RecursionError):
+        entry = None
+    severity = severity_in(entry.get("severity")) if isinstance(entry, dict) else None
+    shown = clean(mask(valid_unicode(text), patterns=True))
+    return SetAside(
+        kind="malformed",
+        why=_UNREADABLE,
+        rule="other",
+        title=f"Unreadable: {one_line(shown, 120)}",
+        severity=severity or "high",
+        path="",
+        explanation=shown[:_LONGEST_SUMMARY],
+    )
+
+
+def _as_data(finding: Finding) -> dict[str, object]:
+    fields = ("title", "explanation", "severity", "path", "line", "quote", "removed")
+    return {name: getattr(finding, name) for name in fields if getattr(finding, name) != ""}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=0)

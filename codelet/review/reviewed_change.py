@@ -24,7 +24,7 @@ from codelet.system.git import GitAnswer, run_git
 Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
 
 _DIFF = (
-    *("--no-color", "--full-index", "--find-renames", "--unified=3", "--inter-hunk-context=0", "--no-relative"),
+    *("--no-color", "--full-index", "--find-renames", "--unified=3", "--inter-hunk-context=10", "--no-relative"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=histogram"),
 )
 _SUBMODULES = "--ignore-submodules=dirty"

@@ -5,19 +5,23 @@ All of them begin with the same bytes (system prompt, tools), so that the provid
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import TypeVar
+from itertools import count
+from typing import Any, TypeVar, cast
 
 from codelet import events
-from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError, SpendingLimit
+from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
 from codelet.extensions.base import Extension, Guard
 from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
 from codelet.loop.session import Session
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.native import NativeProvider
-from codelet.review.review_prompt import AGAIN
+from codelet.review.model_answers import BadAnswer
+from codelet.review.review_prompt import AGAIN, LAST_STEP
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
 
@@ -29,6 +33,10 @@ MOST_STEPS = 12
 _ATTEMPTS = 2
 _FINAL = frozenset((400, 401, 402, 403, 404))
 """Statuses that the same question would meet again."""
+_BUSY = frozenset((408, 425, 429, 502, 503, 504, 529))
+"""Statuses of a server that has no time now: it is waited for."""
+_PATIENCE, _LONGEST_PAUSE = 60.0, 20.0
+"""Seconds for which a busy server is waited for without --timeout, and between two attempts."""
 _TOO_LARGE = (
     "the model's window is too small for this part of the change; "
     "codelet review --chunk-tokens N makes the parts smaller"
@@ -76,6 +84,12 @@ class Spending:
     def usage(self) -> Usage:
         """The tokens that were reported."""
         return sum((each.meter.spent for each in self._sessions), Usage())
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """The models that answered in place of the chosen one."""
+        changes = [change.model for each in self._sessions for change in each.models.changes]
+        return tuple(dict.fromkeys(changes))
 
     @property
     def cost(self) -> float | None:
@@ -128,57 +142,99 @@ class Spending:
 
 
 class Reviewer:
-    """A session that answers one question after the other, each by itself."""
+    """A session that answers one question after the other, each by itself.
+
+    `deadline` is the time of the monotonic clock until which a busy server is waited for.
+    """
 
     def __init__(self, session: Session, spending: Spending) -> None:
         self._session = session
         self._spending = spending
+        self._steps = 0
+        self.deadline: float | None = None
         session.upkeep.unseen = True
+        session.upkeep.steering = self._before_step
         spending.watch(session)
 
-    async def ask(self, question: str, read: Callable[[str], Answered], bad: type[Exception]) -> Answered:
-        """What `read` makes of the answer; where it raises `bad`, the model is told why and asked once more.
+    async def ask(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
+        """What `read` makes of the answer to a question in a new conversation.
 
-        Raises Unanswered, and LimitReached where a limit of the run is passed.
+        If it raises BadAnswer the model is told why and asked once more. A busy server is waited for. Raises
+        Unanswered, and LimitReached if a limit of the run is passed.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
+        begun = time.monotonic()
+        first: ProviderError | None = None
+        for attempt in count(1):
             self._session.clear()
-            self._spending.bound(self._session)
             try:
-                return await self._answer(question, read, bad)
-            except SpendingLimit as reached:
-                raise self._spending.kept(reached) from None
-            except LimitReached as reached:
-                self._spending.check()
-                raise Unanswered(str(reached)) from None
-            except NoAnswer as error:
-                raise Unanswered(str(error)) from None
+                return await self._answer(question, read, schema)
             except ProviderError as error:
+                first = first or error
+                fatal = first.status in _FINAL or error.status in _FINAL
+                pause = self._pause(begun, attempt, is_busy=first.status in _BUSY)
                 if error.overflow:
                     raise Unanswered(_TOO_LARGE) from None
-                fatal = error.status in _FINAL
-                if fatal or attempt == _ATTEMPTS:
-                    raise Unanswered(str(error), fatal=fatal) from None
-            except CodeletError as error:
-                raise Unanswered(str(error)) from None
+                if fatal or pause is None:
+                    raise Unanswered(str(first), fatal=fatal) from None
+                await asyncio.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
+
+    async def go_on(self, text: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
+        """The same for a further question in the conversation of the last one, once."""
+        try:
+            return await self._answer(text, read, schema)
+        except ProviderError as error:
+            raise Unanswered(str(error)) from None
 
     async def close(self) -> None:
         """End the session."""
         await self._session.close()
 
-    async def _answer(self, question: str, read: Callable[[str], Answered], bad: type[Exception]) -> Answered:
+    def _pause(self, begun: float, attempt: int, *, is_busy: bool) -> float | None:
+        """Seconds to wait before the next attempt; None if there is none. The first follows at once if it may."""
+        closed_for = max((each.wait for each in self._session.models.circuits()), default=0.0)
+        if not is_busy:
+            return None if attempt >= _ATTEMPTS or closed_for else 0.0
+        pause = max(closed_for, min(2.0**attempt, _LONGEST_PAUSE))
+        end = begun + _PATIENCE if self.deadline is None else self.deadline
+        return pause if time.monotonic() + pause < end else None
+
+    def _before_step(self) -> Sequence[str]:
+        """Before each step but the first: in the last one there are no tools, and the model is told to answer."""
+        self._steps += 1
+        if self._steps != MOST_STEPS - 1:
+            return ()
+        self._session.upkeep.offer_only(())
+        return (LAST_STEP,)
+
+    async def _answer(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
+        self._session.upkeep.schema = schema
+        self._spending.bound(self._session)
         try:
-            return read(await self._turn(question))
-        except bad as problem:
-            first = str(problem)
-        try:
-            return read(await self._turn(AGAIN.format(problem=first)))
-        except bad as problem:
-            raise Unanswered(f"the model's answer was not of the form asked for, twice: {problem}") from None
+            try:
+                return read(await self._turn(question))
+            except BadAnswer as problem:
+                first = problem
+            try:
+                return read(await self._turn(AGAIN.format(problem=first)))
+            except BadAnswer as problem:
+                if (salvaged := problem.salvaged or first.salvaged) is not None:
+                    return cast("Answered", salvaged)
+                raise Unanswered(f"the model's answer was not of the form asked for, twice: {problem}") from None
+        except SpendingLimit as reached:
+            raise self._spending.kept(reached) from None
+        except LimitReached as reached:
+            self._spending.check()
+            raise Unanswered(str(reached)) from None
+        except ProviderError:
+            raise
+        except CodeletError as error:
+            raise Unanswered(str(error)) from None
 
     async def _turn(self, text: str) -> str:
         """One turn's last text."""
+        self._steps = 0
+        self._session.upkeep.offer_only(None)
         answer: list[str] = []
         async with aclosing(self._session.send(text)) as turn:
             async for event in turn:

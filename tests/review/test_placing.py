@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from codelet.review.diff import parse_diff
+from codelet.review.diff import FileDiff, parse_diff
 from codelet.review.model_answers import Claim
 from codelet.review.packing import planned
-from codelet.review.placing import placed
+from codelet.review.placing import placed, without_place
 from tests.support import repo
 from tests.support.amount import amount
 from tests.support.planted import Score, plant
@@ -43,8 +43,8 @@ def claim(quote: str, line: int, path: str = "app.py", replacement: str | None =
     )  # fmt: skip
 
 
-def chunk(data: bytes = DIFF):
-    return planned(list(parse_diff([data]))).chunks[0]
+def change(data: bytes = DIFF) -> list[FileDiff]:
+    return list(parse_diff([data]))
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,25 @@ def chunk(data: bytes = DIFF):
         ("    return total", 7, 6, None),  # no such number: the nearest that was added
         ("    return   total + 1\n    return total", 5, 5, None),
         ("    5 +     return   total + 1\n    6 +     return total", 5, 5, None),  # with the gutter
-        ("    return 1", 5, None, "misplaced"),  # removed
-        ("    return total + 2", 5, None, "misplaced"),
+        ("    return 1", 5, 5, None),  # removed: the row after it
+        ("    return 1\n    return   total + 1", 5, 5, None),  # removed and added
+        ("def two():\n…\n    return total", 4, 4, None),  # rows left out
+        ("    return …", 6, 6, None),  # a part left out
+        ("return  total + 2", 5, 5, None),  # one edit
+        ("return totals", 6, 6, None),
+        ("return totals", 3, None, "misplaced"),  # one edit from three rows, and the number is of none of them
+        ("    return total + 22", 5, None, "misplaced"),
         ("    return   total + 1\n    return nothing", 5, None, "misplaced"),
-        ("", 5, None, "misplaced"),
-        ("   \n  ", 3, None, "misplaced"),
+        ("", 5, 5, None),  # the number alone
+        ("   \n  ", 77, None, "misplaced"),
         ("pass", 10, 10, "unchanged"),
         ("n t", 5, None, "misplaced"),  # too short for a part
     ],
 )
 def test_the_quote_decides(quote: str, given: int, line: int | None, kind: str | None) -> None:
-    finding, told = placed(claim(quote, given), chunk())
+    one = claim(quote, given)
+    finding = placed(one, change())
+    told = without_place(one, change()) if finding is None else None
     state = told.kind if told is not None else "unchanged" if finding is not None and finding.unchanged else None
     assert (finding and finding.line, state) == (line, kind)
     assert finding is None or finding.severity == "high"
@@ -79,18 +87,17 @@ def test_the_quote_decides(quote: str, given: int, line: int | None, kind: str |
 
 @pytest.mark.parametrize("path", ["app.py", "b/app.py", '"app.py"'])
 def test_the_path_as_models_write_it(path: str) -> None:
-    assert placed(claim("return total + 1", 5, path), chunk())[0] is not None
+    assert placed(claim("return total + 1", 5, path), change()) is not None
 
 
 def test_another_file_has_no_such_line() -> None:
-    finding, told = placed(claim("    return   total + 1", 5, "other.py"), chunk())
-    assert finding is None
-    assert told is not None
-    assert "file" in told.why
+    elsewhere = claim("    return   total + 1", 5, "other.py")
+    assert placed(elsewhere, change()) is None
+    assert "file" in without_place(elsewhere, change()).why
 
 
 def test_texts_are_clean_and_neighbours_are_kept() -> None:
-    finding, _ = placed(claim("return total + 1", 5), chunk())
+    finding = placed(claim("return total + 1", 5), change())
     assert finding is not None
     assert (finding.title, finding.explanation) == ("t", "e")
     assert finding.quote == "    return   total + 1"
@@ -107,7 +114,7 @@ def test_a_suggestion_is_a_patch_that_git_takes(tmp_path: Path, ending: str, las
     changed = text.replace("line 8", "wrong 8")
     repo.commit(folder, {"odd name.txt": changed.encode()})
     data = subprocess.run(["git", "diff", "HEAD~1", "HEAD"], cwd=folder, check=True, capture_output=True).stdout
-    finding, _ = placed(claim("wrong 8", 9, "odd name.txt", "right 8\nand 9"), chunk(data))
+    finding = placed(claim("wrong 8", 9, "odd name.txt", "right 8\nand 9"), change(data))
     assert finding is not None
     assert finding.suggestion is not None
     subprocess.run(["git", "apply", "-"], cwd=folder, check=True, input=finding.suggestion.encode())
@@ -116,16 +123,16 @@ def test_a_suggestion_is_a_patch_that_git_takes(tmp_path: Path, ending: str, las
 
 
 def test_a_replacement_that_changes_nothing_is_no_suggestion() -> None:
-    finding, _ = placed(claim("return total + 1", 5, replacement="    return   total + 1"), chunk())
+    finding = placed(claim("return total + 1", 5, replacement="    return   total + 1"), change())
     assert finding is not None
     assert finding.suggestion is None
 
 
 def test_what_nobody_sees_is_quoted_as_it_was_shown() -> None:
     data = "--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n a\n+if admin\u200b: pass  # \u202e\n".encode()
-    one = chunk(data)
-    assert "\\u200b" in one.text()
-    finding, _ = placed(claim("if admin\\u200b: pass  # \\u202e", 2, "x"), one)
+    files = change(data)
+    assert "\\u200b" in planned(files).chunks[0].text()
+    finding = placed(claim("if admin\\u200b: pass  # \\u202e", 2, "x"), files)
     assert finding is not None
     assert finding.line == 2
 

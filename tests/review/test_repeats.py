@@ -69,7 +69,8 @@ def baseline_of(findings: list[Finding], sides: NewSides) -> Baseline:
 
 def new_ones(baseline: Baseline, findings: list[Finding], sides: NewSides) -> list[int]:
     """The lines of the findings that are reported as new."""
-    kept, _ = baseline.new_findings(fingerprinted(findings, sides), former_paths(sides))
+    run = Baseline(baseline.entries)  # an entry stands for one finding of a run
+    kept, _ = run.new_findings(fingerprinted(findings, sides), former_paths(sides))
     return [each.line for each in kept]
 
 

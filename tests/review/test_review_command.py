@@ -200,11 +200,11 @@ def test_without_confirmation_nothing_is_said_to_be_confirmed(server: ModelServe
 def test_an_answer_of_another_form_is_asked_for_once_more(changed: Path) -> None:
     def chunk(request: Recorded) -> Reply:
         again = any(message["role"] == "assistant" for message in request.messages)
-        return Reply(f"Here it is:\n```json\n{found(DOUBLED)}\n```") if again else Reply('{"findings": [{"line": 2}]}')
+        return Reply(f"Here it is:\n```json\n{found(DOUBLED)}\n```") if again else Reply('{"verdict": "approve"}')
 
     with ModelServer(model(chunk)) as server:
         done = review(server, changed, "HEAD", "--no-verify", "--output", "json")
-        assert "missing required field `title`" in asked(server.requests[1])
+        assert 'the list "findings"' in asked(server.requests[1])
     assert titles(done) == [DOUBLED["title"]]
 
 

@@ -117,7 +117,7 @@ async def test_what_it_uses_is_the_sessions_and_held_by_its_limits(open_session:
     report = await reported(free)
     assert (report.error, report.requests) == (None, 3)
     assert free.usage == report.usage and free.usage.output > 0
-    held = open_session(limits=Limits(max_tokens=free.usage.output - 1))
+    held = open_session(limits=Limits(max_tokens=free.usage.output // 3 - 1))
     cut = await reported(held)
     assert cut.error is not None and "(--max-tokens)" in cut.error and cut.partial
     before = len(server.requests)

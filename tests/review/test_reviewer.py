@@ -84,7 +84,7 @@ async def test_a_limit_ends_the_run(tmp_path: Path) -> None:
     asked = session_of(ScriptedProvider(model=MODEL), tmp_path, limits=Limits())
     reviewer = Reviewer(asked, spending_of(Limits(max_cost=1.0), spent))
     with pytest.raises(LimitReached, match="would pass the limit of 1 dollars"):
-        await reviewer.ask("x" * 40_000, str, ValueError)
+        await reviewer.ask("x" * 40_000, str, {})
     await reviewer.close()
 
 
@@ -94,7 +94,7 @@ async def test_a_limit_ends_the_run(tmp_path: Path) -> None:
         (ProviderError("no key", status=401), 1, True),
         (ProviderError("no such model", status=404), 1, True),
         (ProviderError("too long", status=400, overflow=True), 1, False),
-        (ProviderError("down", status=503), 2, False),
+        (ProviderError("down", status=500), 2, False),
         (ProviderError("gone"), 2, False),
     ],
 )
@@ -105,6 +105,6 @@ async def test_what_the_same_question_would_meet_again_is_not_asked_twice(
     session = session_of(provider, tmp_path, compaction=CompactionOptions(automatic=False))
     reviewer = Reviewer(session, spending := Spending(Limits()))
     with pytest.raises(Unanswered) as caught:
-        await reviewer.ask("is it right?", str, ValueError)
+        await reviewer.ask("is it right?", str, {})
     assert (caught.value.fatal, spending.requests, len(provider.sent)) == (fatal, requests, requests)
     await reviewer.close()

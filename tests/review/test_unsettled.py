@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.review.conftest import DOUBLED
+from tests.review.conftest import DOUBLED, FLOORED
 from tests.support import repo
 from tests.support.program import run
-from tests.support.reviews import REFUTED, finding, found, is_confirmation, model, report, review
-from tests.support.script import HttpError
-from tests.support.server import ModelServer
+from tests.support.reviews import REFUTED, asked, finding, found, is_confirmation, model, report, review
+from tests.support.script import HttpError, Reply
+from tests.support.server import ModelServer, Recorded
 
 ELSEWHERE = {
-    "removed": finding("    return x / 2", 6, severity="critical"),
-    "removed and added": finding("    return x / 2\n    return x // 2", 6, severity="critical", title="Both"),
-    "cut short": finding("    return x …", 6, severity="critical"),
+    "invented": finding("    return x ** 2", 6, severity="critical"),
+    "half invented": finding("    return w * h * 2\n    print(w)", 2, severity="critical", title="Both"),
     "another file": finding("def caller():", 1, "lib/other.py", severity="critical"),
     "no file": finding("x = 1", 1, "  ", severity="critical"),
 }
@@ -43,12 +42,63 @@ def test_without_a_place_a_grave_finding_makes_the_review_incomplete(changed: Pa
     assert aside["path"] == claim["path"].strip()
 
 
+POINTED_AT = {
+    "removed": ("    return x / 2", 6, 6),
+    "removed and added": ("    return x / 2\n    return x // 2", 6, 6),
+    "cut short": ("    return x // …", 6, 6),
+    "blanks": ("    return x /  / 2", 6, 6),
+    "one edit": ("    return w * h * 2;", 2, 2),
+    "rows left out": ("def area(w, h):\n...\n    return w * h * 2", 1, 1),
+    "with signs": ("-    return w * h\n+    return w * h * 2", 2, 2),
+    "with context": ("def area(w, h):\n    return w * h * 2\n\n", 1, 1),
+    "with gutters": ("    1   def area(w, h):\n    2 +     return w * h * 2", 1, 1),
+    "the number alone": ("", 6, 6),
+}
+
+
+@pytest.mark.parametrize("how", POINTED_AT)
+def test_however_a_row_is_quoted_the_finding_has_its_place(changed: Path, how: str) -> None:
+    quote, number, line = POINTED_AT[how]
+    exit_status, came = reviewed(changed, finding(quote, number, severity="critical", title="Bad"))
+    assert exit_status == 1
+    (one,) = came["findings"]
+    assert (one["line"], one["severity"], one["unchanged"], one["verified"]) == (line, "critical", False, True)
+    removed = {"removed": "    return x / 2", "removed and added": "    return x / 2", "with signs": "    return w * h"}
+    assert one["removed"] == removed.get(how, "")
+
+
+def test_what_is_nowhere_is_asked_for_once_more(changed: Path) -> None:
+    """In the same conversation: what has a place then is reported, what has none is listed."""
+    wrong = [ELSEWHERE["invented"], ELSEWHERE["half invented"], DOUBLED]
+    right = ELSEWHERE["invented"] | {"quote": "    return x // 2"}
+
+    def answer(request: Recorded) -> Reply:
+        return Reply(found(*wrong) if "are not in the change" not in asked(request) else found(right))
+
+    with ModelServer(model(answer)) as server:
+        done = review(server, changed, "HEAD", "--output", "json")
+        again = next(each for each in server.requests if "are not in the change" in asked(each))
+    assert [each["role"] for each in again.messages if each["role"] != "system"] == ["user", "assistant", "user"]
+    came = report(done)
+    assert sorted(each["line"] for each in came["findings"]) == [2, 6]
+    assert [(each["kind"], each["title"]) for each in came["aside"]] == [("misplaced", "Both")]
+    assert done.exit == 5
+
+
+def test_an_entry_that_cannot_be_read_is_listed_and_makes_the_review_incomplete(changed: Path) -> None:
+    exit_status, came = reviewed(changed, FLOORED, {"severity": "P1", "note": "unclear"})
+    assert (exit_status, [each["line"] for each in came["findings"]]) == (5, [6])
+    assert [(each["kind"], each["severity"]) for each in came["aside"]] == [("malformed", "high")]
+    assert "unclear" in came["aside"][0]["explanation"]
+    assert reviewed(changed, FLOORED, {"severity": "low", "note": "unclear"})[0] == 0
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_lists_it(changed: Path, form: str) -> None:
-    with ModelServer(model(found(ELSEWHERE["removed"] | {"title": "It is too large"}))) as server:
+    with ModelServer(model(found(ELSEWHERE["invented"] | {"title": "It is too large"}))) as server:
         done = review(server, changed, "HEAD", "--output", form)
     assert done.exit == 5
-    for known in ("It is too large", "critical", "It goes wrong for every input.", "return x / 2", "app.py"):
+    for known in ("It is too large", "critical", "It goes wrong for every input.", "return x ** 2", "app.py"):
         wanted = "blocker" if (known, form) == ("critical", "gitlab") else known
         wanted = "ERROR" if (known, form) == ("critical", "rdjson") else wanted
         assert wanted in done.out.replace("\\*", "*")
@@ -56,7 +106,7 @@ def test_every_format_lists_it(changed: Path, form: str) -> None:
 
 
 def test_precedence_and_what_is_below_the_gate(changed: Path) -> None:
-    grave, small = ELSEWHERE["removed"], ELSEWHERE["removed"] | {"severity": "medium"}
+    grave, small = ELSEWHERE["invented"], ELSEWHERE["invented"] | {"severity": "medium"}
     assert reviewed(changed, DOUBLED, grave)[0] == 5, "5 comes before 1"
     exit_status, came = reviewed(changed, DOUBLED, small)
     assert (exit_status, came["partial"], came["set_aside"]["misplaced"]) == (1, False, 1)
@@ -69,15 +119,15 @@ def test_precedence_and_what_is_below_the_gate(changed: Path) -> None:
 
 
 def test_text_names_what_has_no_place_at_any_severity(changed: Path) -> None:
-    with ModelServer(model(found(ELSEWHERE["removed"] | {"severity": "low"}))) as server:
+    with ModelServer(model(found(ELSEWHERE["invented"] | {"severity": "low"}))) as server:
         done = review(server, changed, "HEAD")
     assert done.exit == 0
-    assert "low  app.py  Wrong: return x / 2\n" in done.out and "| " in done.out and "1 low" in done.out
+    assert "low  app.py  Wrong: return x ** 2\n" in done.out and "| " in done.out and "1 low" in done.out
 
 
 def test_shards_and_baselines_keep_it(changed: Path, tmp_path: Path) -> None:
     repo.commit(changed, {"more.py": "y = 1\n"})
-    with ModelServer(model(found(ELSEWHERE["removed"]))) as server:
+    with ModelServer(model(found(ELSEWHERE["invented"]))) as server:
         for number in (1, 2):
             out = f"json={tmp_path}/{number}.json"
             review(server, changed, "HEAD~2..HEAD", "--shard", f"{number}/2", "--chunk-tokens", "40", "--output", out)

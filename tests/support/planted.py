@@ -104,7 +104,7 @@ def _plant_one(
             quote = quote if kind == "part" else line
     label = f"{kind}{', repeated' if repeated else ''}"
     score.planted[label] += 1
-    finding, _ = placed(_claim(path, with_codes(quote), given), chunk)
+    finding = placed(_claim(path, with_codes(quote), given), list({id(p.file): p.file for p in chunk.pieces}.values()))
     if (finding is None) if kind == "invented" else (finding is not None and finding.line == number):
         score.right[label] += 1
     else:

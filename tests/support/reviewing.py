@@ -56,7 +56,7 @@ def rows_of(question: str) -> list[tuple[str, int | None, str, str]]:
 
 
 def is_confirmation(question: str) -> bool:
-    return question.startswith("The finding below")
+    return '"verdicts"' in question
 
 
 def reviewer(

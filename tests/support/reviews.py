@@ -13,6 +13,7 @@ from tests.support.script import Reply, Step
 from tests.support.server import ModelServer, Recorded
 
 HOLDS = '{"holds": true, "why": "it does"}'
+CLOSING = '{"summary": "Two things are wrong.", "duplicates": []}'
 NOTHING = '{"findings": []}'
 REFUTED = '{"holds": false, "why": "the caller checks it"}'
 
@@ -41,6 +42,11 @@ def is_confirmation(request: Recorded) -> bool:
     return '"holds"' in asked(request)
 
 
+def is_closing(request: Recorded) -> bool:
+    """Whether a request asks for the paragraph on all findings."""
+    return '"summary"' in asked(request)
+
+
 def shown_paths(request: Recorded) -> list[str]:
     """The files whose hunks a request shows."""
     headings = re.findall(r'^("(?:[^"\\]|\\.)*")[^\n]*, lines', asked(request), re.MULTILINE)
@@ -53,6 +59,8 @@ def model(
     """A script: what the model says to chunks, and to questions whether a finding holds."""
 
     def answer(request: Recorded) -> Step:
+        if is_closing(request):
+            return Reply(CLOSING)
         said = confirm if is_confirmation(request) else chunk
         return Reply(said) if isinstance(said, str) else said(request)
 

@@ -17,6 +17,8 @@ _MOST_PLACES = 50
 def markdown_report(report: Report) -> str:
     """The report as one document."""
     parts = ["# Code review", _summary(report)]
+    if report.summary:
+        parts.append(markdown_text(report.summary))
     if report.findings:
         parts.append("## Findings")
         parts += map(_finding, report.findings)
@@ -57,6 +59,8 @@ def _finding(finding: Finding) -> str:
         f"{code_span(where)} · {' · '.join(facts)}",
         code_block(finding.quote, ""),
     ]
+    if finding.removed:
+        parts.append(code_block("\n".join(f"- {row}" for row in finding.removed.split("\n")), "diff"))
     if finding.explanation:
         parts.append(markdown_text(finding.explanation))
     if finding.suggestion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from codelet.review.hunk_lines import SEPARATOR
 from codelet.system.text import with_codes
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
@@ -46,5 +47,5 @@ def code_block(text: str, language: str) -> str:
     """A block of code, whatever stands in it."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    block = with_codes(text.rstrip("\n"))
+    block = with_codes(SEPARATOR.sub(lambda sign: f"⟨U+{ord(sign.group()):04X}⟩", text.rstrip("\n")))
     return f"{fence}{language}\n{block}\n{fence}"

@@ -115,7 +115,8 @@ def hunk_place(hunk: HunkCoverage) -> str:
 def body(finding: Finding) -> str:
     """Title and explanation as one text for formats that have a single message."""
     note = f"({UNCHANGED})" if finding.unchanged else ""
-    return "\n\n".join(filter(None, (finding.title, finding.explanation, note)))
+    removed = f"It is about removed lines:\n{finding.removed}" if finding.removed else ""
+    return "\n\n".join(filter(None, (finding.title, finding.explanation, removed, note)))
 
 
 def unsettled_state(aside: SetAside) -> str:

@@ -51,8 +51,9 @@ class Baseline:
 
         `paths` are the files of the change, each with its former path where it was renamed or copied.
         """
-        self._met = self._matched(findings, paths)
-        met = {id(finding) for finding in self._met.values()}
+        found = self._matched(findings, paths)
+        self._met |= found
+        met = {id(finding) for finding in found.values()}
         known = [finding for finding in findings if id(finding) in met]
         new = [finding for finding in findings if id(finding) not in met]
         return new, [set_aside(finding, "known", _KNOWN) for finding in known]
@@ -80,7 +81,7 @@ class Baseline:
         for likeness in (_same, _same_place, _moved_file):
             pairs = []
             for index, entry in enumerate(self.entries):
-                if index in met:
+                if index in met or index in self._met:
                     continue
                 for order, finding in enumerate(left):
                     score = likeness(entry, finding, paths)
