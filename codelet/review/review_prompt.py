@@ -21,9 +21,9 @@ others are unchanged.
 
 What to report. Report each bug that the change causes, uncovers or makes worse: wrong results, crashes, lost or \
 leaked data, security holes, races, broken callers, resources that are not given back, errors that are swallowed, \
-tests that cannot fail. Name the input or state in which it goes wrong. Report what fails at run time even if a compiler, linter \
-or type checker could find it: an unknown name, a missing import, a wrong argument. List every finding that qualifies; \
-do not stop at the first. Check for each hunk:
+tests that cannot fail. Name the input or state in which it goes wrong. Report what fails at run time even \
+if a compiler, linter or type checker could find it: an unknown name, a missing import, a wrong argument. List \
+every finding that qualifies; do not stop at the first. Check for each hunk:
 - callers and implementations of what it changes, renames or removes, and files that the outline lists as removed or \
 renamed;
 - guards, locks, decrements, releases and updates that it removes;
