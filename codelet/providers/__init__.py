@@ -28,7 +28,7 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
     `auto` takes a native wire where there is one. Nothing is sent yet.
     """
     if model.startswith(REPLAY_PREFIX):
-        from codelet.providers.replay import open_replay
+        from codelet.providers.content.replay import open_replay
 
         return open_replay(model.removeprefix(REPLAY_PREFIX), strict=options.strict)
     if not _PLAIN.fullmatch(model):

@@ -36,47 +36,49 @@ class Sender(Protocol):
         ...
 
 
-Change = Callable[[Sender, Request, ProviderError], bool]
+_Change = Callable[[Sender, Request, ProviderError], bool]
 
 
 class Lesson(Record, kw_only=True):
-    """One row. A refusal has one of `words`, all of `also`, and none of `never`.
+    """One row. A refusal has one of `words`, which `|` divides, and `also`.
 
     `quirks` is what the requests are like from then on; a row that changes none of them has nothing to teach. `change`
-    does more, and returns whether it changed anything. `apis` are those that have the field.
+    does more, and returns whether it changed anything. `apis` names those that have the field.
     """
 
     field: str
-    words: tuple[str, ...]
-    also: tuple[str, ...] = ()
+    words: str
+    also: str = ""
     quirks: Mapping[str, Any] = {}
-    change: Change | None = None
+    change: _Change | None = None
     note: str = ""
-    never: tuple[str, ...] = ()
-    apis: tuple[str, ...] = ("chat", "responses", "messages")
+    apis: str = "chat responses messages"
     statuses: tuple[int | None, ...] = (400, 422)
+
+    def fits(self, sender: Sender, error: ProviderError, said: str) -> bool:
+        """Return whether a refusal is about this field, and has not been before."""
+        if sender.api not in self.apis or error.status not in self.statuses or self.field in sender.learnt:
+            return False
+        if self.also == "reasoning" and "effort" in said:
+            return False  # the word is part of the field's name
+        return self.also in said and any(words in said for words in self.words.split("|"))
 
 
 def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
     """Return whether the requests are of another form from now on, because of what a server says of this one."""
-    if error.overflow:
-        return False
     said = str(error).lower()
-    for lesson in LESSONS:
-        if sender.api not in lesson.apis or error.status not in lesson.statuses or lesson.field in sender.learnt:
-            continue
-        if not any(words in said for words in lesson.words) or not all(words in said for words in lesson.also):
-            continue
-        if any(words in said for words in lesson.never):
+    for lesson in LESSONS if not error.overflow else ():
+        if not lesson.fits(sender, error, said):
             continue
         if lesson.change is not None:
             if not lesson.change(sender, request, error):
                 continue
-        elif (changed := sender.quirks.replace(**lesson.quirks)) != sender.quirks:
+        else:
+            changed = sender.quirks.replace(**lesson.quirks)
+            if changed == sender.quirks:
+                continue
             sender.quirks = changed
             sender.learnt.add(lesson.field)
-        else:
-            continue
         if lesson.note:
             sender.notes.append(lesson.note.format(model=sender.model))
         return True
@@ -121,80 +123,66 @@ def _pictures(sender: Sender, request: Request, error: ProviderError) -> bool:
     return True
 
 
-_EFFORTS = ("effort", "thinking", "budget_tokens", "reasoning", "chat_template_kwargs", "output_config")
-_UNKNOWN = (
-    "unsupported",
-    "not supported",
-    "unknown",
-    "unrecognized",
-    "unexpected",
-    "extra",
-    "not permitted",
-    "invalid",
-)
-_ITEMS = ("could not be verified", "could not be decrypted", "without its required", "not persisted", "input[")
-_BINDING = ("bound to a different conversation", "block_binding", "prefix_mismatch_behavior")
+_BINDING = "bound to a different conversation|block_binding|prefix_mismatch_behavior"
 _DROPPED = (
     "The server refused earlier reasoning because the conversation before it has changed. "
     "From now on such reasoning is left out."
 )
+_SCHEMA = "{model} refused a request that holds the answer's schema: only the system prompt says it from now on"
 
 LESSONS = (
     Lesson(
         field="the answer's schema",
-        words=(
-            *("response_format", "text.format", "output_config.format", "output_format", "schema"),
-            *("structured output", "json mode", "mime type", "grammar"),
-        ),
+        words="response_format|text.format|output_config.format|output_format|schema|structured output|json mode|"
+        "mime type|grammar",
         change=_schema,
-        note="{model} refused a request that holds the answer's schema: only the system prompt says it from now on",
+        note=_SCHEMA,
     ),
-    Lesson(field="the effort that was asked for", words=_EFFORTS, change=_effort),
+    Lesson(
+        field="the effort that was asked for",
+        words="effort|thinking|budget_tokens|reasoning|chat_template_kwargs|output_config",
+        change=_effort,
+    ),
     Lesson(
         field="roles",
-        words=ALTERNATION,
+        words="|".join(ALTERNATION),
         quirks={"alternating": True, "cache_marks": False},
         statuses=(None, 400, 422, 500),  # chat templates fail with 500
     ),
     Lesson(
         field="cache marks",
-        words=("prompt_cache_breakpoint", "prompt_cache_options", "cache_control"),
+        words="prompt_cache_breakpoint|prompt_cache_options|cache_control",
         quirks={"cache_marks": False},
-        apis=("chat", "responses"),
     ),
-    Lesson(field="no effort beside tools", words=("effort",), change=_silence, apis=("chat",)),
-    Lesson(
-        field="signatures",
-        words=("missing",),
-        also=("thought_signature",),
-        never=("effort",),
-        quirks={"signatures": True},
-        apis=("chat",),
-    ),
+    Lesson(field="no effort beside tools", words="effort", change=_silence, apis="chat"),
+    Lesson(field="signatures", words="missing", also="thought_signature", quirks={"signatures": True}, apis="chat"),
     Lesson(
         field="missing reasoning",
-        words=("must be passed back", "missing", "requires reasoning_content"),
-        also=("reasoning",),
-        never=("effort",),
+        words="must be passed back|missing|requires reasoning_content",
+        also="reasoning",
         quirks={"reasoning": True},
-        apis=("chat",),
+        apis="chat",
     ),
     Lesson(
         field="reasoning",
-        words=_UNKNOWN,
-        also=("reasoning",),
-        never=("effort",),
+        words="unsupported|not supported|unknown|unrecognized|unexpected|extra|not permitted|invalid",
+        also="reasoning",
         quirks={"strict": True, "reasoning": False},
-        apis=("chat",),
+        apis="chat",
     ),
-    Lesson(field="items of an answer", words=_ITEMS, quirks={"strict": True}, apis=("responses",)),
-    Lesson(field="prompt_cache_key", words=("prompt_cache_key",), quirks={"cache_key": False}),
+    Lesson(
+        field="items of an answer",
+        words="could not be verified|could not be decrypted|without its required|not persisted|input[",
+        quirks={"strict": True},
+        apis="responses",
+    ),
+    Lesson(field="prompt_cache_key", words="prompt_cache_key", quirks={"cache_key": False}),
     Lesson(
         field="include",
-        words=("include", "encrypted content is not", "encrypted_content"),
+        words="include|encrypted content is not|encrypted_content",
         quirks={"encrypted_reasoning": False},
     ),
-    Lesson(field="summaries of reasoning", words=("summar", "'reasoning"), quirks={"summaries": False}),
+    Lesson(field="summaries of reasoning", words="summar|'reasoning", quirks={"summaries": False}),
     Lesson(
         field="a prefix that changed",
         words=_BINDING,
@@ -205,7 +193,7 @@ LESSONS = (
     Lesson(field="block_binding", words=_BINDING, quirks={"binding_option": False}, statuses=(400,)),
     Lesson(
         field="pictures",
-        words=("image", "vision", "multimodal", "modalit"),
+        words="image|vision|multimodal|modalit",
         change=_pictures,
         statuses=(400, 404, 413, 415, 422, 500, 501),
     ),

@@ -19,7 +19,7 @@ from codelet.errors import ProviderError, UsageError
 from codelet.extensions.base import Extension
 from codelet.loop.recording import RecordingProvider, begin_recording
 from codelet.loop.session import Session
-from codelet.providers.replay import open_replay
+from codelet.providers.content.replay import open_replay
 from codelet.safety import Policy
 from tests.support.script import Call, HttpError, Reply, Stop, Tokens
 from tests.support.server import ModelServer

@@ -13,6 +13,7 @@ import pytest
 
 from codelet.errors import ProviderError, UsageError
 from codelet.messages import user
+from codelet.providers.content.replay import ReplayProvider, open_replay, read_recording
 from codelet.providers.protocol import (
     Chunk,
     FinishChunk,
@@ -22,7 +23,6 @@ from codelet.providers.protocol import (
     ToolCallChunk,
     UsageChunk,
 )
-from codelet.providers.replay import ReplayProvider, open_replay, read_recording
 from codelet.usage import Usage
 from tests.support.waiting import Neighbour
 
@@ -179,7 +179,7 @@ def test_the_import_is_cheap():
     code = (
         "import __future__, sys, asyncio, json, dataclasses, typing, pathlib, mmap, urllib.parse\n"
         "before = set(sys.modules)\n"
-        "import codelet.providers.replay\n"
+        "import codelet.providers.content.replay\n"
         "print(*[name for name in sys.modules if name not in before and not name.startswith('codelet')])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

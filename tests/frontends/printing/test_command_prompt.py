@@ -12,7 +12,7 @@ from codelet.events import Text
 from codelet.extensions.base import Command, Extension
 from codelet.frontends.printing.command_prompt import answer_of_command
 from codelet.loop.session import Session
-from codelet.providers.replay import ReplayProvider, read_recording
+from codelet.providers.content.replay import ReplayProvider, read_recording
 from codelet.safety import Policy
 from tests.support.program import Finished, run
 from tests.support.recorded import recording, step

@@ -27,7 +27,7 @@ from codelet.errors import (
 )
 from codelet.frontends.commands.demo.project import test_command, test_environment, test_passes, write_project
 from codelet.loop.session import Session
-from codelet.providers.replay import Recording, ReplayProvider, read_recording
+from codelet.providers.content.replay import Recording, ReplayProvider, read_recording
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer, Question
 

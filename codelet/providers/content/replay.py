@@ -13,7 +13,7 @@ two pieces in milliseconds. The tools, the loop and the approvals around it are 
 
 What `--record` writes has more in a step: `refusal`, what the model said in place of an answer; `error`, with which the
 answer ended; and `request`, what was asked. With `--strict` a request has to be that one, see
-`content/recorded_request.py`.
+`recorded_request.py`.
 """
 
 from __future__ import annotations
