@@ -98,10 +98,12 @@ def answer(terminal: Terminal, line: str, expected: str = "") -> str:
     terminal.key("enter")
     if line in ASKED:
         question, key = ASKED[line]
-        terminal.until(lambda: question in terminal.text and "enter takes" in terminal.text, f"the question of {line}")
+        terminal.until(
+            lambda: question in terminal.text and "enter confirm" in terminal.text, f"the question of {line}"
+        )
         terminal.settle(0.1)  # a key that comes while the question is drawn answers nothing
         terminal.type(KEYBOARD.get(key, key))
-        terminal.wait_for("enter takes", gone=True)
+        terminal.wait_for("enter confirm", gone=True)
     said: list[str] = []
 
     def is_answered() -> bool:

@@ -400,7 +400,7 @@ def interrupted(
 
 def is_asked(terminal: Terminal) -> bool:
     """Whether a question waits for an answer: below its choices stand what is queued, the state and the line."""
-    return any(row.startswith("  enter takes") for row in terminal.text.split("\n")[-6:])
+    return any("enter confirm" in row for row in terminal.text.split("\n")[-6:])
 
 
 def is_idle(terminal: Terminal) -> bool:

@@ -184,7 +184,7 @@ class Terminal:
 
     def _see_question(self) -> None:
         """Wait until a question that stands there is drawn: a key that comes meanwhile answers nothing."""
-        if "enter takes" in self.text:
+        if "enter confirm" in self.text:
             self.settle(0.05)
 
     def line(self, text: str) -> None:

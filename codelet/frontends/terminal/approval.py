@@ -16,6 +16,7 @@ from rich.text import Text
 from codelet.errors import UsageError
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.keys import Key, Keyboard
+from codelet.frontends.terminal.menu import HINT
 from codelet.frontends.terminal.question import (
     AnswerChoice,
     body_rows,
@@ -176,7 +177,7 @@ class ApprovalDialog:
         return [*head_rows(question, renderer, told), *reasons][: max(room, 3)]
 
     def _choice_rows(self, open_: _Open) -> list[Text]:
-        width, sign = self._renderer.width, self._renderer.signs.prompt
+        width, sign = self._renderer.width, self._renderer.signs.choice
         if open_.reason is not None:
             hint = "" if open_.reason else "enter to say nothing, esc goes back"
             return wrap_indented(Text.assemble("no, because: ", clean(open_.reason), (hint, QUIET)), width, "  ")
@@ -193,12 +194,11 @@ class ApprovalDialog:
             lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{choice.key:<{keys}}", f"bold {ACCENT}"))
             rows.append(Text.assemble(lead, "  ", first))
             rows += [Text.assemble(" " * (keys + 4), row) for row in more]
-        edit = "; tab changes the rule" if offered_rule(open_.question) is not None else ""
-        hints = [f"enter takes {sign}, arrows move it{edit}"]
+        hints = [HINT + (" · tab edit the rule" if offered_rule(open_.question) is not None else "")]
         if (timeout := open_.question.timeout) is not None:
             hints.append(f"{timeout:g} s without an answer: no")
         if line_first:
-            hints = ["enter queues your line for the model; arrows go to the choices", *hints[1:]]
+            hints = ["enter queues your message · ↑↓ back to the choices", *hints[1:]]
         return [*rows, *(row for hint in hints for row in wrap_indented(Text(hint, QUIET), width, "  "))]
 
     def _key(self, key: Key) -> None:
@@ -222,7 +222,7 @@ class ApprovalDialog:
                 open_.mark = (open_.mark + (1 if key.meaning == "down" else -1)) % len(open_.choices)
                 if not self._renderer.is_live:
                     choice = open_.choices[open_.mark]
-                    self._renderer.say([Text(f"{self._renderer.signs.prompt} {visible(choice.words)}")])
+                    self._renderer.say([Text(f"{self._renderer.signs.choice} {visible(choice.words)}")])
                 self._show()
             case "mode":
                 wanted = next((choice for choice in open_.choices if choice.means == "mode"), None)

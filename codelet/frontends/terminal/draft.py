@@ -164,7 +164,7 @@ class Draft:
         """Apply one key to the line."""
         match key.meaning:
             case "text":
-                self._add(key.text, pasted=key.pasted)
+                self._add(key.text)
             case "paste":
                 self._add(self._pastes.collapse(key.text), pasted=True)
             case "newline":

@@ -1,16 +1,18 @@
 """The terminal's keys while a turn runs: raw mode, and a quick and careful reading of ESC.
 
-prompt-toolkit's parser tells an arrow from an ESC by what follows; when nothing follows for 30 ms it was the
-key itself. ESC directly before another character is an Alt combination and stops nothing.
+ESC is the key itself when nothing follows for 30 ms, and the screen stands still from then on. It takes effect once no
+rest of a sequence has come for `escape_seconds`: a slow line may send an arrow's ESC long before its `[A`.
+ESC directly before another character is an Alt combination and stops nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TextIO
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -19,9 +21,23 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 
+from codelet.frontends.terminal.key_sequences import KeySequences, Paste
 from codelet.record import Record
 
 FLUSH_SECONDS = 0.03
+_LOCAL = ("VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "KONSOLE_VERSION", "XTERM_VERSION", "WT_SESSION",
+          "TERM_PROGRAM", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "WINDOWID")  # fmt: skip
+_REMOTE = ("SSH_CONNECTION", "SSH_TTY", "TMUX", "STY", "MOSH_CONNECTION")
+_ESCAPE_SECONDS, _LOCAL_ESCAPE_SECONDS = 0.3, 0.035
+_MOST_AT_ONCE = 65_536
+"""Characters that are read in one go."""
+
+
+def escape_seconds() -> float:
+    """How long the rest of a sequence may take, in seconds: a terminal on this machine sends it with its ESC."""
+    is_local = any(os.environ.get(name) for name in _LOCAL) and not any(os.environ.get(name) for name in _REMOTE)
+    return _LOCAL_ESCAPE_SECONDS if is_local else _ESCAPE_SECONDS
+
 
 Meaning = Literal[
     "text", "paste", "enter", "newline", "escape", "interrupt", "backspace", "word", "line", "up", "down", "mode",
@@ -30,38 +46,49 @@ Meaning = Literal[
 
 
 class Key(Record):
-    """One key by what it means here; `text` is what was typed or pasted. `pasted` marks a character of a burst."""
+    """One key by what it means here; `text` is what was typed or pasted."""
 
     meaning: Meaning
     text: str = ""
-    pasted: bool = False
 
 
 class KeyInput(Vt100Input):
-    """The terminal's keys. `several_lines` says whether the last read was a burst: no one types several lines at once,
-    so they were pasted in a terminal that does not mark pastes.
-    """
+    """The terminal's keys. `answered` receives what the terminal answers to a question of codelet's."""
 
-    several_lines = False
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.answered: Callable[[str], None] = lambda answer: None
+        self._sequences = KeySequences(self._answer)
+
+    @property
+    def rejoined(self) -> bool:
+        """Whether the last read began with the rest of a key whose ESC had been taken for the key itself."""
+        return self._sequences.rejoined
 
     def read_keys(self) -> list[KeyPress]:
         """The keys that were pressed since."""
-        presses = super().read_keys()
-        self.several_lines = _has_several_lines(presses)
-        return presses
+        data = ""
+        while len(data) < _MOST_AT_ONCE and (more := self.stdin_reader.read()):
+            data += more
+        for part in self._sequences.feed(data):
+            if isinstance(part, Paste):
+                self._buffer.append(KeyPress(Keys.BracketedPaste, part))
+            else:
+                self.vt100_parser.feed(part)
+        return self._taken()
 
+    def flush_keys(self) -> list[KeyPress]:
+        """ESC, if it was pressed and nothing followed."""
+        self.vt100_parser.feed(self._sequences.flush())
+        self.vt100_parser.flush()
+        return self._taken()
 
-def _has_several_lines(presses: Iterable[KeyPress]) -> bool:
-    """Whether there is text before a line end and after it."""
-    begun = ended = False
-    for press in presses:
-        if press.key in (Keys.ControlM, Keys.ControlJ):
-            ended = begun
-        elif len(press.key) == 1:
-            if ended:
-                return True
-            begun = True
-    return False
+    def _answer(self, answer: str) -> None:
+        self.answered(answer)
+
+    def _taken(self) -> list[KeyPress]:
+        taken, self._buffer = self._buffer, []
+        return taken
 
 
 _MEANINGS: dict[str, Meaning] = {
@@ -124,7 +151,8 @@ def _read_escape(following: list[KeyPress], found: list[Key]) -> None:
 class Keyboard:
     """Reads the keys and hands them to `handler`, which may be exchanged while it listens.
 
-    `closed` is called when the terminal goes away. `own` are the user's keys, each with its meaning.
+    `closed` is called when the terminal goes away. `own` are the user's keys, each with its meaning. `pausing` is
+    called with True when ESC seems to have been pressed, and with False when it was part of another key.
     """
 
     def __init__(
@@ -135,11 +163,14 @@ class Keyboard:
         own: Mapping[str, Meaning] = MappingProxyType({}),
     ) -> None:
         self.handler: Callable[[Key], None] = lambda key: None
+        self.pausing: Callable[[bool], None] = lambda paused: None
         self._input = source
         self._output = output
         self._closed = closed
         self._own = own
         self._flush: asyncio.TimerHandle | None = None
+        self._escape: asyncio.TimerHandle | None = None
+        self._escape_after = escape_seconds() - FLUSH_SECONDS
 
     @contextmanager
     def listening(self, handler: Callable[[Key], None]) -> Iterator[None]:
@@ -158,6 +189,9 @@ class Keyboard:
                     self._output.flush()
         finally:
             self._cancel_flush()
+            if self._escape is not None:
+                self._escape.cancel()
+                self._escape = None
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -202,12 +236,28 @@ class Keyboard:
 
     def _flushed(self) -> None:
         self._flush = None
-        self._hand_on(self._input.flush_keys())
+        keys = read_meanings(self._input.flush_keys(), self._own)
+        if keys == [Key("escape")] and self._escape is None:
+            self._escape = asyncio.get_running_loop().call_later(self._escape_after, self._escaped)
+            self.pausing(True)
+            return
+        for key in keys:
+            self.handler(key)
 
-    def _hand_on(self, presses: Iterable[KeyPress]) -> None:
-        burst = isinstance(self._input, KeyInput) and self._input.several_lines
+    def _escaped(self) -> None:
+        self._escape = None
+        self.handler(Key("escape"))
+
+    def _hand_on(self, presses: Sequence[KeyPress]) -> None:
+        if self._escape is not None and presses:
+            self._escape.cancel()
+            if isinstance(self._input, KeyInput) and self._input.rejoined:
+                self._escape = None
+                self.pausing(False)
+            else:
+                self._escaped()
         for key in read_meanings(presses, self._own):
-            self.handler(key.replace(pasted=True) if burst and key.meaning == "text" else key)
+            self.handler(key)
 
     def _cancel_flush(self) -> None:
         if self._flush is not None:

@@ -1,80 +1,146 @@
-"""A short list to choose from, below what was printed: arrows move the mark, Enter takes it, ESC takes none."""
+"""A list to choose from, below what was printed: with arrows and Enter, and where it is long by typing."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
 from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.show.console import truncate, wrap
+from codelet.frontends.terminal.show.numbers import tokens
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
+from codelet.providers.choice.known import KnownModel
+from codelet.system.text import clean, one_line
 
+HINT = "↑↓ select · enter confirm"
 _CALM_SECONDS = 0.2
 """Enter within this time after the list came was meant for what stood there before."""
 _FEWEST_ROWS = 3
-_HINT = "enter takes {sign}, arrows move it, esc leaves everything as it is"
+_WIDE = 60
+"""Columns from which on there is room for more than the names of models."""
 
 
 async def choose(
     renderer: Renderer, keyboard: Keyboard, head: Sequence[Text], options: Sequence[Text], mark: int = 0
 ) -> int | None:
     """The place of the option that the user takes, None for none. `head` is printed above and stays."""
-    menu = _Menu(renderer, options, mark)
-    loop = asyncio.get_running_loop()
-    renderer.say([row for each in head for row in wrap(each, renderer.width)])
-    with keyboard.listening(menu.key):
-        loop.add_signal_handler(signal.SIGWINCH, menu.show)
-        try:
-            menu.show()
-            return await menu.taken
-        finally:
-            loop.remove_signal_handler(signal.SIGWINCH)
-            renderer.ask(())
-            renderer.stop()
+    for first, *more in (wrap(each, renderer.width - 2) for each in head):
+        renderer.say([first, *(Text.assemble("  ", row) for row in more)])
+    return await _Menu(renderer, lambda: options, mark).ask(keyboard)
+
+
+async def pick_model(renderer: Renderer, keyboard: Keyboard, models: Sequence[KnownModel], current: str) -> str | None:
+    """The name of the model that the user picks, None for none. `current` is marked at first."""
+    if not models:
+        return None
+    mark = next((at for at, model in enumerate(models) if model.name == current), 0)
+    searched = [f"{model.name} {model.vendor.name}".lower() for model in models]
+    menu = _Menu(renderer, lambda: _model_rows(models, current, renderer.width), mark, "Choose a model", searched)
+    place = await menu.ask(keyboard)
+    return None if place is None else models[place].name
+
+
+def _model_rows(models: Sequence[KnownModel], current: str, width: int) -> list[Text]:
+    room = width - 26 if width >= _WIDE else width - 2
+    columns = min(max(len(model.name) for model in models), room)
+    rows = []
+    for model in models:
+        facts = model.facts
+        window = tokens(facts.window) if facts.known else f"~{tokens(facts.window)}"
+        price = model.price if facts.free else f"${model.price}"
+        details = f" {window:>6}  {price}{' now' if model.name == current else ''}" if width >= _WIDE else ""
+        rows.append(Text.assemble(f"{one_line(model.name, columns):<{columns}}", (details, QUIET)))
+    return rows
 
 
 class _Menu:
-    """The list while it is on the screen; `taken` is what the user took."""
+    """The list while it is on the screen. `options` makes its rows for the width that the screen has then; with
+    `searched`, a text for each, what is typed narrows the list.
+    """
 
-    def __init__(self, renderer: Renderer, options: Sequence[Text], mark: int) -> None:
-        self.taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+    def __init__(
+        self,
+        renderer: Renderer,
+        options: Callable[[], Sequence[Text]],
+        mark: int,
+        title: str = "",
+        searched: Sequence[str] = (),
+    ) -> None:
+        self._taken: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self._renderer = renderer
         self._options = options
+        self._places = list(range(len(options())))
         self._mark = mark
+        self._title = title
+        self._searched = searched
+        self._words = ""
         self._shown_at = time.monotonic()
 
-    def show(self) -> None:
+    async def ask(self, keyboard: Keyboard) -> int | None:
+        """Show it until the user takes an option, or none."""
+        loop = asyncio.get_running_loop()
+        with keyboard.listening(self._key):
+            loop.add_signal_handler(signal.SIGWINCH, self._show)
+            try:
+                self._show()
+                return await self._taken
+            finally:
+                loop.remove_signal_handler(signal.SIGWINCH)
+                self._renderer.ask(())
+                self._renderer.stop()
+
+    def _show(self) -> None:
         """Draw it; of a list that is longer than the screen the part around the mark."""
-        renderer, sign = self._renderer, self._renderer.signs.prompt
-        room = max(renderer.console.height - 4, _FEWEST_ROWS)
-        first = min(max(self._mark - room // 2, 0), max(len(self._options) - room, 0))
+        renderer, options = self._renderer, self._options()
+        width, more, sign = renderer.width, renderer.signs.more, renderer.signs.choice
+        room = max(renderer.console.height - 5, _FEWEST_ROWS)
+        first = min(max(self._mark - room // 2, 0), max(len(self._places) - room, 0))
         rows = []
-        for place, option in enumerate(self._options[first : first + room], first):
-            marked = place == self._mark
-            row = Text.assemble((f"{sign if marked else ' '} ", ACCENT), option)
+        if self._title:
+            title = Text.assemble(("? ", f"bold {ACCENT}"), self._title, (f"  {clean(self._words)}", ACCENT))
+            rows.append(truncate(title, width, more))
+        for at, place in enumerate(self._places[first : first + room], first):
+            marked = at == self._mark
+            row = Text.assemble((f"{sign if marked else ' '} ", ACCENT), options[place])
             if marked:
                 row.stylize("bold")
-            rows.append(truncate(row, renderer.width, renderer.signs.more))
-        more = len(self._options) - len(rows)
-        hint = _HINT.format(sign=sign) + (f"; {more} more" if more else "")
-        renderer.ask([*rows, truncate(Text(f"  {hint}", QUIET), renderer.width, renderer.signs.more)])
+            rows.append(truncate(row, width, more))
+        if not self._places:
+            rows.append(Text("  no match", QUIET))
+        hidden = len(self._places) - min(room, len(self._places))
+        hints = [HINT, *(["type to filter"] if self._searched else []), "esc cancel"]
+        hints += [f"{hidden} more"] if hidden else []
+        renderer.ask([*rows, truncate(Text(f"  {' · '.join(hints)}", QUIET), width, more)])
 
-    def key(self, key: Key) -> None:
-        """One key. Letters mean nothing here."""
+    def _key(self, key: Key) -> None:
         match key.meaning:
-            case "up" | "down":
-                self._mark = (self._mark + (1 if key.meaning == "down" else -1)) % len(self._options)
-                self.show()
-            case "enter" if time.monotonic() - self._shown_at >= _CALM_SECONDS:
-                self._take(self._mark)
-            case "escape" | "interrupt":
+            case "up" | "down" if self._places:
+                self._mark = (self._mark + (1 if key.meaning == "down" else -1)) % len(self._places)
+            case "enter" if self._places and time.monotonic() - self._shown_at >= _CALM_SECONDS:
+                self._take(self._places[self._mark])
+                return
+            case "escape" | "interrupt" | "leave":
                 self._take(None)
+                return
+            case "text" | "paste":
+                self._narrow(self._words + one_line(key.text, 40))
+            case "backspace":
+                self._narrow(self._words[:-1])
+            case "line" | "word":
+                self._narrow("")
+        self._show()
 
-    def _take(self, choice: int | None) -> None:
-        if not self.taken.done():
-            self.taken.set_result(choice)
+    def _narrow(self, words: str) -> None:
+        if self._searched:
+            self._words, self._mark = words, 0
+            matches = words.lower().split()
+            self._places = [at for at, text in enumerate(self._searched) if all(word in text for word in matches)]
+
+    def _take(self, place: int | None) -> None:
+        if not self._taken.done():
+            self._taken.set_result(place)

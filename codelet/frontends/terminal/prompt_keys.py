@@ -30,13 +30,12 @@ _TWICE_SECONDS = 1.0
 class LineOrigin:
     """Follows the line editor's buffer, and knows which of its characters were pasted.
 
-    `in_burst` says whether the keys that are being handled came as a burst, see `KeyInput`. What comes neither by a key
-    nor by a paste (undo, the kill ring, the user's editor) counts as pasted once anything was pasted in the session.
+    What comes neither by a key nor by a paste (undo, the kill ring, the user's editor) counts as pasted once anything
+    was pasted in the session.
     """
 
-    def __init__(self, pastes: Pastes, in_burst: Callable[[], bool]) -> None:
+    def __init__(self, pastes: Pastes) -> None:
         self._pastes = pastes
-        self._in_burst = in_burst
         self._line = self._before = EditedLine()
         self._left: dict[str, bytes] = {}
         self._pasting = False
@@ -83,11 +82,9 @@ class LineOrigin:
         grown = len(text) - len(before.text)
         if not self._pasting and grown > 1:
             return
-        burst = self._in_burst()
-        self._pastes.any = self._pastes.any or burst
         count, end = max(grown, 1), buffer.cursor_position
         line = EditedLine(before.text, before.pasted)
-        line.insert(text[end - count : end], end - count, pasted=self._pasting or burst, over=count - grown)
+        line.insert(text[end - count : end], end - count, pasted=self._pasting, over=count - grown)
         if line.text == text:
             self._line = line
 

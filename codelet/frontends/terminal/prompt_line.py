@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -19,6 +19,8 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, has_completions, is_done, to_filter
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, FloatContainer, FormattedTextControl, HSplit, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth, Output
@@ -31,7 +33,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
 from codelet.frontends.terminal.draft import Pastes
-from codelet.frontends.terminal.keys import KeyInput
+from codelet.frontends.terminal.keys import FLUSH_SECONDS, KeyInput
 from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_keys import LineOrigin, prompt_bindings
 
@@ -51,6 +53,7 @@ KEYS_HELP = (
 
 _MENU_ROWS = 8
 _LEAVE_SECONDS = 2.0
+_ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
 _STYLE = Style.from_dict(
     {
         "prompt": "ansicyan bold",
@@ -101,7 +104,7 @@ class PromptLine:
         self.exit_status = EXIT_DONE
         self.output = make_output()
         own = (self._interrupted, cycle_mode, self._open_whole, self._paste_picture)
-        self._origin = LineOrigin(pastes, lambda: source.several_lines)
+        self._origin = LineOrigin(pastes)
         bindings = prompt_bindings(pastes, self._origin, *own, workspace, preferences.keys)
         with create_app_session(input=source, output=self.output):
             self._session: PromptSession[str] = PromptSession(
@@ -195,8 +198,9 @@ class PromptLine:
 
     def _listen(self) -> None:
         """Take an ESC for one soon, and notice what is typed behind an offer."""
-        self._session.app.ttimeoutlen = 0.03
-        self._session.app.timeoutlen = 0.1
+        app = self._session.app
+        app.ttimeoutlen = FLUSH_SECONDS
+        app.key_processor.after_key_press += lambda keys: setattr(app, "timeoutlen", _chord_seconds(keys.key_buffer))
         self._origin.follow(self._session.default_buffer)
         self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
 
@@ -255,6 +259,11 @@ class PromptLine:
         app.invalidate()
         if app.loop is not None:
             app.loop.call_later(_LEAVE_SECONDS + 0.05, app.invalidate)
+
+
+def _chord_seconds(pressed: Sequence[KeyPress]) -> float:
+    """How long the next key of a chord may take. ESC before it is Alt, which the terminal sends at once."""
+    return _ALT_SECONDS if pressed and pressed[0].key == Keys.Escape else _CHORD_SECONDS
 
 
 def _history(preferences: Preferences, pastes: Pastes, complain: Callable[[str], None]) -> History:

@@ -262,7 +262,7 @@ class Repl:
         """The model that the user picks of those that can be asked now, or None; see `ReplControls`."""
         if self._models is None or self.view.is_running or not self.screen.renderer.is_live:
             return None
-        from codelet.frontends.terminal.model_picker import pick_model
+        from codelet.frontends.terminal.menu import pick_model
 
         models = await self._models(now := self.session.provider.model)
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)

@@ -45,6 +45,7 @@ class TurnView:
     def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer
         self._keyboard = keyboard
+        keyboard.pausing = renderer.stand_still
         self._draft = draft
         self._session = session
         self._log = log

@@ -201,7 +201,7 @@ def test_a_forced_push_asks_with_a_warning_and_enter_is_no(start: Start, repo: P
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("what others have pushed there may be lost for good")
-    assert "always" not in terminal.text and "› n " in terminal.settle(0.7)
+    assert "always" not in terminal.text and "▸ n " in terminal.settle(0.7)
     terminal.key("enter")
     terminal.wait_for("no, because:")
     terminal.key("esc")

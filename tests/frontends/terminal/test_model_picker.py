@@ -32,24 +32,24 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
     with Terminal("--model", recording(tmp_path, step("x")), cwd=repo, home=home, env=keys(offered)) as terminal:
         terminal.wait_for(STATUS)
         terminal.line("/model")
-        terminal.wait_for("which model should go on?")
+        terminal.wait_for("Choose a model")
         first = terminal.settle(0.15)
-        assert "› anthropic/claude-sonnet-5-5" in first
+        assert "▸ anthropic/claude-sonnet-5-5" in first
         assert "$2/10" in first
         assert all(len(line) <= 80 for line in first.splitlines())
         terminal.key("esc")
         terminal.wait_for("/model NAME goes on with another")
-        assert "which model" not in terminal.text
+        assert "Choose a model" not in terminal.text
         terminal.line("/model")
-        terminal.wait_for("which model should go on?")
+        terminal.wait_for("Choose a model")
         terminal.type("olla")
-        terminal.wait_for("› ollama/qwen3")
-        assert "anthropic/" not in terminal.text.rpartition("which model should go on?")[2]
+        terminal.wait_for("▸ ollama/qwen3")
+        assert "anthropic/" not in terminal.text.rpartition("Choose a model")[2]
         terminal.key("down")
-        terminal.wait_for("› ollama/gemma4")
+        terminal.wait_for("▸ ollama/gemma4")
         terminal.key("up")
         terminal.key("up")
-        terminal.wait_for("› ollama/llama9")
+        terminal.wait_for("▸ ollama/llama9")
         terminal.key("enter")
         terminal.wait_for("the model is now ollama/llama9, by http://127.0.0.1")
         terminal.wait_for("its window of 128,000 tokens is")
@@ -67,8 +67,8 @@ def test_with_an_address_what_is_there_is_offered(repo: Path, home: Path, offere
         with Terminal(*address, cwd=repo, home=home, env=keys(offered)) as terminal:
             terminal.wait_for(STATUS)
             terminal.line("/model")
-            terminal.wait_for("› house-1")
-            list_ = terminal.settle(0.15).rpartition("which model should go on?")[2]
+            terminal.wait_for("▸ house-1")
+            list_ = terminal.settle(0.15).rpartition("Choose a model")[2]
             assert "openai/openai/house-2" in list_
             assert "ollama/" not in list_ and "anthropic/" not in list_
             terminal.key("down")

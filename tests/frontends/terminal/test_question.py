@@ -98,7 +98,7 @@ class TestTyping:
         terminal.type("do it")
         terminal.wait_for("why:")
         wait(terminal)
-        terminal.wait_for("enter queues your line for the model")
+        terminal.wait_for("enter queues your message")
         terminal.key("enter")
         terminal.wait_for("queued: do it")
         assert not made.exists()
@@ -114,7 +114,7 @@ class TestTyping:
         terminal = start(step("Now.", bash(MADE)), step("Done."))
         terminal.wait_for(STATUS)
         terminal.line("go")
-        while "enter takes" not in terminal.text:
+        while "enter confirm" not in terminal.text:
             terminal.key("enter")
             terminal.pump(0.01)
         terminal.key("enter")
@@ -159,7 +159,7 @@ class TestKeys:
         terminal.type("give me")
         wait(terminal)
         terminal.type("a")
-        terminal.wait_for("› a ")
+        terminal.wait_for("▸ a ")
         wait(terminal)
         assert not made.exists()
         terminal.key("enter")
@@ -346,7 +346,7 @@ def test_no_row_below_the_head_begins_at_the_edge(start: Start) -> None:
     asked(terminal)
     for key in ("n", "\x1b", "y", "\t", "\x1b"):  # why not, back, the next one, its rule
         rows = terminal.settle().rpartition("? bash asks to run")[2].split("\n")[1:]
-        assert {row[:2] for row in rows if row} <= {"  ", "› ", "›"}, key
+        assert {row[:2] for row in rows if row} <= {"  ", "› ", "›", "▸ "}, key
         terminal.type(key)
         wait(terminal)
 

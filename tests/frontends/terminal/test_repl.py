@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -335,6 +336,7 @@ def test_escape_gives_queued_text_back(start: Start) -> None:
     terminal.line("go")
     terminal.wait_for("come")
     terminal.line("the second")
+    terminal.wait_for("queued: the second")
     terminal.type("and more")
     terminal.wait_for("› and more")
     terminal.key("esc")
@@ -345,26 +347,26 @@ def test_escape_gives_queued_text_back(start: Start) -> None:
     assert "Second answer." not in after
 
 
-def test_a_paste_that_comes_line_by_line_fills_no_screen(start: Start) -> None:
-    terminal = start(SLOW, rows=20)
+@pytest.mark.parametrize("running", [True, False])
+def test_lines_at_once_are_a_paste_and_send_nothing(start: Start, running: bool) -> None:
+    """As a terminal pastes that does not mark it."""
+    terminal = start(SLOW if running else step("Never asked."), rows=20)
     terminal.wait_for(STATUS)
-    terminal.line("go")
-    terminal.wait_for("come")
-    terminal.type("".join(f"pasted line {number}\r" for number in range(200)))
-    terminal.wait_for("queued: 197 more")
-    terminal.wait_for("queued: pasted line 199")
-    assert terminal.scrollback.count("queued: ") == 4
-    terminal.key("esc")
-    terminal.wait_for("stopped")
-    terminal.wait_for("pasted line 199")
-    assert "queued" not in terminal.settle()
+    if running:
+        terminal.line("go")
+        terminal.wait_for("come")
+    terminal.type("".join(f"pasted line {number}\r" for number in range(12)))
+    terminal.wait_for("[pasted #1, 12 lines]")
+    text = terminal.settle(0.1)
+    assert "queued" not in text and "Never asked." not in text
 
 
 def test_many_lines_and_long_pastes(start: Start) -> None:
     terminal = start(step("One."), step("Two."), rows=50)
     terminal.wait_for(STATUS)
-    terminal.type("first\x1b\rsecond\nthird\\\rfourth")
-    terminal.wait_for("fourth")
+    for part in ("first\x1b\r", "second\n", "third\\\r", "fourth"):
+        terminal.type(part)
+        terminal.settle(0.1)
     terminal.key("enter")
     terminal.wait_for("One.")
     terminal.wait_for(STATUS)
@@ -616,7 +618,7 @@ def test_a_dumb_terminal_gets_plain_lines(start: Start) -> None:
         step("Hello **there**.", ("bash", {"command": "touch made.txt; echo hi"})), step("Done."), env={"TERM": "dumb"}
     )
     terminal.line("go")
-    terminal.wait_for("enter takes")
+    terminal.wait_for("enter confirm")
     terminal.settle()  # a key that comes while the question is drawn answers nothing
     terminal.type("y")
     terminal.wait_for("Done.")
@@ -664,12 +666,31 @@ def test_keys_typed_while_it_starts_are_not_lost(start: Start) -> None:
     terminal.wait_for("One.")
 
 
+@pytest.mark.parametrize("wait", [0.05, 0.1, 0.2])
+def test_an_arrow_with_an_early_escape_stops_nothing(start: Start, wait: float) -> None:
+    terminal = start(SLOW, step("Second answer."))
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("come")
+    terminal.line("the second")
+    terminal.wait_for("queued: the second")
+    terminal.type("\x1b")
+    time.sleep(wait)  # clock: the line to the terminal is slow
+    terminal.type("[A")
+    terminal.wait_for("queued: the second", gone=True)
+    terminal.wait_for("› the second")
+    terminal.key("enter")
+    terminal.wait_for("queued: the second")
+    assert "stop" not in terminal.scrollback.replace("esc stops", "")
+
+
 def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
     terminal = start(step("Some words that come " * 6, pace=30), columns=200)
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("come")
     terminal.line("more")
+    terminal.wait_for("queued: more")
     terminal.line("kept")
     terminal.wait_for("the recording")
     terminal.wait_for("it holds 1 step")

@@ -143,6 +143,7 @@ def test_input_survives_a_resize_an_error_and_an_interrupt(running: Running) -> 
     running.server.script = [Reply("Look.", calls=[WAITS]), HttpError(400, "no such thing")]
     terminal = running.begin()
     terminal.line("steered words")
+    terminal.wait_for("queued: steered words")
     terminal.type("half a line")
     terminal.wait_for("half a line")
     terminal.resize(60, 20)

@@ -55,7 +55,7 @@ class Renderer:
         """The reasoning of the last step that had some."""
         self.shown_parts = ShownParts()
         """What was shown, whole."""
-        self._held = False
+        self._held = self._still = False
         self._said: list[str] = []
         self._clock = clock
         self._live = LiveArea(console)
@@ -179,8 +179,17 @@ class Renderer:
 
     def stopping(self) -> None:
         """Say at once that the user has stopped the turn, however long it takes to end."""
+        self._still = False
         self._activity.stopping = True
         self._draw()
+
+    def stand_still(self, still: bool) -> None:
+        """Say that the turn is being stopped and print nothing more, or go on as before."""
+        if still and self._asking:
+            return
+        self._still, self._activity.stopping = False, still
+        self._draw()
+        self._still = still
 
     def hold(self, held: bool) -> None:
         """Leave the screen to another program, and take it back; what comes meanwhile is drawn then."""
@@ -201,6 +210,7 @@ class Renderer:
 
     def stop(self) -> None:
         """End whatever is being shown, and leave the screen to others."""
+        self._still = False
         self._end_stretch()
         self._activity.clear()
         self._asking = ()
@@ -364,7 +374,7 @@ class Renderer:
         """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
         self._drawn_at = self._clock()
         self._owed = self._live.is_behind
-        if self._owed or self._held:
+        if self._owed or self._held or self._still:
             return
         rows, self._finished = self._finished, []
         if not self._live.enabled:

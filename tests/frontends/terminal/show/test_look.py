@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 
 import pytest
 
 from codelet import events
-from codelet.frontends.terminal.ground import AnswerReader
 from codelet.frontends.terminal.show.changed_words import changed_words
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.links import takes_links
@@ -85,26 +83,6 @@ def test_the_colour_blind_theme_has_neither_red_nor_green() -> None:
 @pytest.mark.parametrize(("told", "ground"), [("15;0", "dark"), ("0;default;15", "light"), ("0;7", "light"), ("x", "")])
 def test_the_background_by_the_environment(told: str, ground: str) -> None:
     assert ground_told({"COLORFGBG": told}) == ground
-
-
-def test_the_terminals_answer_is_taken_out_of_the_keys() -> None:
-    reading, writing = os.pipe()
-    told: list[str] = []
-    reader = AnswerReader(reading, told.append)
-
-    def keys(*pieces: bytes) -> list[str]:
-        found = []
-        for piece in pieces:
-            os.write(writing, piece)
-            found.append(reader.read())
-        return found
-
-    assert keys(b"ab\x1b]11;rgb:ffff/ffff/ee", b"ee\x1b\\cd") == ["ab", "cd"]
-    assert keys(b"\x1b", b"x") == ["\x1b", "x"], "ESC is handed on at once"
-    assert keys(b"1\x1b]11;rgb:00/00/20\x072") == ["12"]
-    assert told == ["light", "dark"]
-    os.close(writing)
-    os.close(reading)
 
 
 def rows(source: str, width: int = 60) -> list[str]:
