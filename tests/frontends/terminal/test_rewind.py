@@ -95,7 +95,7 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     assert cart.read_text() == "price = 2\nmine = True\n"
     terminal.settle(0.15)
     terminal.line("/undo")
-    terminal.until(lambda: terminal.text.count("leave it as it is now") and "esc leaves" in terminal.text)
+    terminal.until(lambda: terminal.text.count("leave it as it is now") and "esc cancel" in terminal.text)
     terminal.settle(0.25)
     terminal.key("down")
     terminal.settle(0.1)
