@@ -125,7 +125,9 @@ def _read_command(command: str, rest: list[str], read: dict[str, Any]) -> None:
         from codelet.frontends.mistakes import unknown_to_command
 
         raise unknown_to_command(*unknown, NAMED)
-    read |= vars(parser.parse_args(rest)) | {"command": command}
+    # The words of a review may stand between its options; a parser with subcommands cannot be read that way.
+    parse = parser.parse_intermixed_args if command == "review" else parser.parse_args
+    read |= vars(parse(rest)) | {"command": command}
 
 
 def _take_continue(read: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ from codelet.review.findings import SEVERITIES, Gate
 
 _ABOUT_WHAT = (
     "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to its upstream or the default branch);"
-    " or merge and the JSON reports of all shards, to join them"
+    " or merge and the JSON reports of all shards, to join them;"
+    " or post and a JSON report, to comment on a pull or merge request"
 )
 
 
@@ -40,6 +41,12 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     known.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
     known.add_argument("--update-baseline", action="store_true", help="and write the findings of this run into it")
     known.add_argument("--shard", metavar="I/N", help="review one part of N; `codelet review merge` joins the reports")
+    post = review.add_argument_group("comments on a pull or merge request: codelet review post FILE")
+    service = post.add_mutually_exclusive_group()
+    service.add_argument("--github", action="store_true", help="on GitHub (GITHUB_TOKEN, GITHUB_REPOSITORY)")
+    service.add_argument("--gitlab", action="store_true", help="on GitLab (GITLAB_TOKEN, CI_PROJECT_ID)")
+    post.add_argument("--request", type=positive, metavar="N", help="its number (default: the one the job runs for)")
+    post.add_argument("--last-reviewed", action="store_true", help="only print the commit of the last whole review")
     out = review.add_argument_group("output")
     out.add_argument("--output", action="append", default=[], metavar="FORMAT[=FILE]",
                      help="write the report in a format; may be given several times (text on stdout)")  # fmt: skip

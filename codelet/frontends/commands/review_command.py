@@ -79,6 +79,12 @@ def run_review(settings: Settings, options: argparse.Namespace) -> int:
         from codelet.frontends.commands.review_merge import run_merge
 
         return run_merge(options, outputs)
+    if options.what[:1] == ["post"]:
+        from codelet.frontends.commands.review_post import run_post
+
+        return run_post(options, settings.timeout)
+    if options.github or options.gitlab or options.request is not None or options.last_reviewed:
+        raise UsageError("--github, --gitlab, --request and --last-reviewed belong to: codelet review post FILE")
     return asyncio.run(_Review(settings, options, outputs).run())
 
 

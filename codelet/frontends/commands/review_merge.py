@@ -35,7 +35,7 @@ def run_merge(options: argparse.Namespace, outputs: Sequence[ReportFile]) -> int
     ):
         raise UsageError("merge takes reports only: codelet review merge FILE…")
     check_not_empty(options)
-    parts = [(name, _read(Path(name))) for name in options.what[1:]]
+    parts = [(name, read_report(Path(name))) for name in options.what[1:]]
     baseline = Path(options.baseline) if options.baseline is not None else None
     hunks = [hunk for _, report in parts for hunk in report.hunks]
     repeats = Repeats(hunks=hunks, baseline=baseline, update=options.update_baseline)
@@ -43,7 +43,7 @@ def run_merge(options: argparse.Namespace, outputs: Sequence[ReportFile]) -> int
     return save_baseline(repeats, report, write_reports(outputs, report, None))
 
 
-def _read(path: Path) -> Report:
+def read_report(path: Path) -> Report:
     """The report in a file. Raises UsageError that names it."""
     try:
         with path.open("rb") as file:

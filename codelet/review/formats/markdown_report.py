@@ -6,6 +6,8 @@ and no reference to an issue comes of it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from codelet.review.findings import Finding, HunkCoverage, Report, SetAside
 from codelet.review.formats import telling
 from codelet.review.formats.markdown_text import code_block, code_span, markdown_line, markdown_text
@@ -14,14 +16,15 @@ from codelet.review.report_text import UNCHANGED
 _MOST_PLACES = 50
 
 
-def markdown_report(report: Report) -> str:
-    """The report as one document."""
+def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
+    """The report as one document. The findings in `listed` take one row each: they are shown in full elsewhere."""
     parts = ["# Code review", _summary(report)]
     if report.summary:
         parts.append(markdown_text(report.summary))
     if report.findings:
         parts.append("## Findings")
-        parts += map(_finding, report.findings)
+        parts += ["\n".join(map(_row, listed))] if listed else []
+        parts += [_finding(each) for each in report.findings if each not in listed]
     if report.unsettled:
         parts.append("## Findings without a place or a confirmation")
         parts += [_unsettled(each, report) for each in report.unsettled]
@@ -47,16 +50,26 @@ def _summary(report: Report) -> str:
     return f"> **{markdown_line(incomplete)}**\n\n{summary}" if incomplete else summary
 
 
-def _finding(finding: Finding) -> str:
-    where = telling.place(finding.path, finding.line, finding.end_line)
+def finding_facts(finding: Finding) -> list[str]:
+    """Rule, category, confidence and state of a finding."""
     facts = [code_span(finding.rule), markdown_line(finding.category), f"confidence {finding.confidence:.2f}"]
     if finding.verified:
         facts.append("confirmed")
     if finding.unchanged:
         facts.append(UNCHANGED)
+    return facts
+
+
+def _row(finding: Finding) -> str:
+    where = code_span(telling.place(finding.path, finding.line, finding.end_line))
+    return f"- {finding.severity}: {markdown_line(finding.title)} – {where}"
+
+
+def _finding(finding: Finding) -> str:
+    where = telling.place(finding.path, finding.line, finding.end_line)
     parts = [
         f"### {finding.severity}: {markdown_line(finding.title)}",
-        f"{code_span(where)} · {' · '.join(facts)}",
+        f"{code_span(where)} · {' · '.join(finding_facts(finding))}",
         code_block(finding.quote, ""),
     ]
     if finding.removed:

@@ -1,0 +1,143 @@
+"""Comments on a pull request of GitHub. They are read through GraphQL, which alone knows threads and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from codelet.errors import ProviderError
+from codelet.review.findings import Finding
+from codelet.review.posting.comments import Thread, finding_comment, finding_of, is_summary
+from codelet.review.posting.posted_request import Place, PostedRequest
+from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
+from codelet.system.text import one_line
+
+_THREADS = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
+  viewer { login }
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    headRefOid
+    page: reviewThreads(first: 100, after: $after) {
+      pageInfo { hasNextPage endCursor }
+      nodes { id isResolved path resolvedBy { login } comments(first: 1) { nodes { body viewerDidAuthor } } }
+    } } } }"""
+_COMMENTS = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
+  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+    page: comments(first: 100, after: $after) {
+      pageInfo { hasNextPage endCursor }
+      nodes { databaseId body viewerDidAuthor }
+    } } } }"""
+_RESOLVE = "mutation($id: ID!) { resolveReviewThread(input: {threadId: $id}) { thread { id } } }"
+_REOPEN = "mutation($id: ID!) { unresolveReviewThread(input: {threadId: $id}) { thread { id } } }"
+
+
+class GitHubRequest(PostedRequest):
+    """One pull request. `repository` is OWNER/NAME; `graphql` is the API that answers queries."""
+
+    def __init__(self, api: ServiceApi, graphql: ServiceApi, repository: str, number: int) -> None:
+        self._api = api
+        self._graphql = graphql
+        self._repository = f"/repos/{repository}"
+        self._number = number
+        owner, _, name = repository.partition("/")
+        self._names = {"owner": owner, "name": name, "number": number}
+
+    def read(self) -> None:
+        """Read the head commit, our threads and our summary."""
+        self.threads, self.summary, self.summary_text = [], None, ""
+        for request, node, login in self._pages(_THREADS):
+            self.head = str(request["headRefOid"])
+            first = (node["comments"]["nodes"] or [{}])[0]
+            found = finding_of(first.get("body") or "") if first.get("viewerDidAuthor") else None
+            if found is not None:
+                by = (node.get("resolvedBy") or {}).get("login")
+                self.threads.append(
+                    Thread(
+                        id=node["id"],
+                        key=found[0],
+                        rule=found[1],
+                        path=node.get("path") or "",
+                        resolved=bool(node["isResolved"]),
+                        resolved_by_us=bool(node["isResolved"]) and by is not None and by == login,
+                    )
+                )
+        for _, node, _ in self._pages(_COMMENTS):
+            if node.get("viewerDidAuthor") and is_summary(node.get("body") or ""):
+                self.summary, self.summary_text = str(node["databaseId"]), node["body"]
+
+    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, Place]:
+        """Comment on the findings: in one review on their lines if GitHub takes all of them, else one by one."""
+        if exact:
+            comments = [self._on_lines(key, finding) for key, finding in findings.items()]
+            review = {"commit_id": self.head, "event": "COMMENT", "comments": comments}
+            try:
+                self._post(f"/pulls/{self._number}/reviews", review)
+            except ServiceRefusal as refusal:
+                if refusal.status != 422:  # a line that GitHub does not show as part of the change
+                    raise
+            else:
+                return dict.fromkeys(findings, "lines")
+        return {key: self._comment(key, finding, exact=exact) for key, finding in findings.items()}
+
+    def _comment(self, key: str, finding: Finding, *, exact: bool) -> Place:
+        on_file = {"path": finding.path, "subject_type": "file"}
+        on_file["body"] = finding_comment(key, finding, on_lines=False)
+        attempts: list[tuple[Place, dict[str, Any]]] = [("file", on_file)]
+        if exact:
+            attempts.insert(0, ("lines", self._on_lines(key, finding)))
+        for place, comment in attempts:
+            try:
+                self._post(f"/pulls/{self._number}/comments", {**comment, "commit_id": self.head})
+            except ServiceRefusal as refusal:
+                if refusal.status != 422:
+                    raise
+            else:
+                return place
+        return "nowhere"
+
+    def _on_lines(self, key: str, finding: Finding) -> dict[str, Any]:
+        lines: dict[str, Any] = {"path": finding.path, "line": finding.end_line, "side": "RIGHT"}
+        if finding.end_line > finding.line:
+            lines |= {"start_line": finding.line, "start_side": "RIGHT"}
+        return {**lines, "body": finding_comment(key, finding, on_lines=True)}
+
+    def resolve(self, thread: Thread) -> None:
+        """Mark a thread as resolved."""
+        self._query(_RESOLVE, {"id": thread.id})
+
+    def reopen(self, thread: Thread) -> None:
+        """Mark a thread as not resolved."""
+        self._query(_REOPEN, {"id": thread.id})
+
+    def summarise(self, text: str) -> None:
+        """Write the summary, over the one that is there."""
+        if self.summary is None:
+            self._post(f"/issues/{self._number}/comments", {"body": text})
+        else:
+            self._api.call("PATCH", f"{self._repository}/issues/comments/{self.summary}", {"body": text})
+
+    def _post(self, path: str, body: object) -> None:
+        self._api.call("POST", self._repository + path, body, repeatable=False)
+
+    def _pages(self, query: str) -> Iterator[tuple[dict[str, Any], dict[str, Any], str | None]]:
+        """The pull request, each node of a connection named `page`, and our own login."""
+        after = None
+        while True:
+            data = self._query(query, {**self._names, "after": after})
+            request = (data.get("repository") or {}).get("pullRequest")
+            if request is None:
+                raise ServiceRefusal(404, f"there is no pull request {self._number} in {self._repository[7:]}")
+            self.head = str(request.get("headRefOid") or self.head)
+            for node in request["page"]["nodes"]:
+                yield request, node, (data.get("viewer") or {}).get("login")
+            if not request["page"]["pageInfo"]["hasNextPage"]:
+                return
+            after = request["page"]["pageInfo"]["endCursor"]
+
+    def _query(self, query: str, variables: Mapping[str, object]) -> dict[str, Any]:
+        answer = self._graphql.call("POST", "", {"query": query, "variables": variables}).body
+        if not isinstance(answer, dict):
+            raise ProviderError("GitHub's answer to a query is not an object")
+        if errors := answer.get("errors"):
+            raise ServiceRefusal(403, one_line("; ".join(str(each.get("message")) for each in errors), 300))
+        data: dict[str, Any] = answer.get("data") or {}
+        return data

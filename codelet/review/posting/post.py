@@ -1,0 +1,86 @@
+"""Bring the comments on a request to what a report says; a second run with the same report changes nothing."""
+
+from __future__ import annotations
+
+import time
+
+from codelet.errors import ProviderError
+from codelet.review.findings import Report
+from codelet.review.posting.comments import changes, keyed, summary_comment
+from codelet.review.posting.posted_request import Place, PostedRequest
+from codelet.review.posting.service_api import MaybeDone, ServiceRefusal
+
+_MOST_COMMENTS = 50
+"""Comments on single findings in one run; the others are in the summary."""
+_AT_ONCE = 20
+_ATTEMPTS = 5
+
+
+class Posting:
+    """One run over a request. After `run` its attributes say what it did.
+
+    `places` are those of the comments that it wrote, by key; `present` counts the findings that had one before,
+    `resolved` and `reopened` are ids of threads, and `refused` is why not all of these could be changed. `newest` says
+    whether the report is of the newest commit of the request.
+    """
+
+    def __init__(self, request: PostedRequest, report: Report) -> None:
+        self._request = request
+        self._report = report
+        self._wanted = keyed(report.findings)
+        self._before: set[str] | None = None
+        self.places: dict[str, Place] = {}
+        self.resolved: set[str] = set()
+        self.reopened: set[str] = set()
+        self.refused = ""
+        self.newest = True
+
+    @property
+    def present(self) -> int:
+        """How many of the findings had a comment before this run."""
+        return len(self._wanted.keys() & (self._before or set()))
+
+    @property
+    def in_summary(self) -> int:
+        """How many findings have no comment of their own and are in the summary in full."""
+        known = {thread.key for thread in self._request.threads}
+        return sum(self.places.get(key, "nowhere") == "nowhere" and key not in known for key in self._wanted)
+
+    def run(self) -> None:
+        """Post the report. What may have been done when a connection broke is read again before going on.
+
+        Raises:
+            ServiceRefusal: the service refused something that cannot be left out.
+            ProviderError: the service cannot be reached.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._once()
+            except MaybeDone as error:
+                problem = str(error)
+                time.sleep(min(2.0**attempt, 8.0))
+        raise ProviderError(f"{problem}; run the same command again later: nothing is posted twice")
+
+    def _once(self) -> None:
+        request, report = self._request, self._report
+        request.read()
+        if self._before is None:
+            self._before = {thread.key for thread in request.threads}
+        self.newest = report.head is None or report.head == request.head
+        todo = changes(report, request.threads, newest=self.newest)
+        new = [(key, finding) for key, finding in todo.new.items() if key not in self.places][:_MOST_COMMENTS]
+        for start in range(0, len(new), _AT_ONCE):
+            self.places |= request.comment(dict(new[start : start + _AT_ONCE]), exact=self.newest)
+        try:
+            for thread in todo.gone:
+                request.resolve(thread)
+                self.resolved.add(thread.id)
+            for thread in todo.back:
+                request.reopen(thread)
+                self.reopened.add(thread.id)
+        except ServiceRefusal as refusal:  # a token may be allowed to comment and not to resolve
+            self.refused = str(refusal)
+        unplaced = {key for key in todo.new if self.places.get(key, "nowhere") == "nowhere"}
+        text = summary_comment(report, unplaced, request.summary_text, newest=self.newest)
+        if text.split() != request.summary_text.split():
+            request.summarise(text)
