@@ -31,7 +31,7 @@ def test_every_path_of_the_recipes_exists():
 
 def answer(request: Recorded) -> Reply:
     """What the model says: that it found nothing, where a review asks."""
-    return Reply('{"findings": []}' if b"Review the hunks below" in request.body else "Here you are.")
+    return Reply('{"findings": []}' if b"<diff id=" in request.body else "Here you are.")
 
 
 def test_there_are_examples():

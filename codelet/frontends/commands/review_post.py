@@ -19,11 +19,15 @@ from codelet.review.posting.comments import reviewed_head
 from codelet.review.posting.github import GitHubRequest
 from codelet.review.posting.gitlab import GitLabRequest
 from codelet.review.posting.post import Posting
-from codelet.review.posting.posted_request import Place, PostedRequest
+from codelet.review.posting.posted_request import CommentPlace, PostedRequest
 from codelet.review.posting.service_api import MaybeDone, ServiceApi, ServiceRefusal
 
 _SECONDS = 600.0
-_NAMES: dict[Place, str] = {"lines": "on its lines", "file": "on its file", "thread": "in a thread without a place"}
+_NAMES: dict[CommentPlace, str] = {
+    "lines": "on its lines",
+    "file": "on its file",
+    "thread": "in a thread without a place",
+}
 
 
 def run_post(options: argparse.Namespace, timeout: float | None) -> int:

@@ -15,7 +15,7 @@ from codelet.review.findings import AsideKind, Finding, Report
 from codelet.review.formats import telling
 from codelet.review.formats.markdown_report import finding_facts, markdown_report
 from codelet.review.formats.markdown_text import code_block, code_span, markdown_line, markdown_text
-from codelet.review.model_answers import rule_name
+from codelet.review.rule_list import rule_name
 
 _LONGEST = 60_000
 """Characters of a comment; GitHub takes 65,536."""
@@ -48,7 +48,7 @@ class Changes(Record, kw_only=True):
     back: Sequence[Thread]
 
 
-def keyed(findings: Sequence[Finding]) -> dict[str, Finding]:
+def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
     """The findings by a key that stays the same from run to run: the fingerprint, numbered if several share it."""
     found: dict[str, Finding] = {}
     for finding in findings:
@@ -69,7 +69,7 @@ def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Chang
     A thread is resolved only if the review of the newest commit (`newest`) was whole, and its finding is not among
     those that were set aside without being refuted.
     """
-    wanted = keyed(report.findings)
+    wanted = findings_by_key(report.findings)
     known = {thread.key for thread in threads}
     doubtful = {(aside.path, aside.rule) for aside in report.aside if aside.kind in _STILL_THERE}
     vague = any(aside.kind in _STILL_THERE and telling.file_of(aside, report) is None for aside in report.aside)
@@ -121,7 +121,7 @@ def summary_comment(report: Report, unplaced: Collection[str], before: str, *, n
     told = [f"<!-- codelet:review {head} -->"]
     if report.head is not None and not newest:
         told.append(f"> This review is of commit `{report.head}`; the request has other commits by now.")
-    placed = [finding for key, finding in keyed(report.findings).items() if key not in unplaced]
+    placed = [finding for key, finding in findings_by_key(report.findings).items() if key not in unplaced]
     told.append(markdown_report(report, placed))
     return _cut("\n\n".join(told))
 

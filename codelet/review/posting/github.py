@@ -8,7 +8,7 @@ from typing import Any
 from codelet.errors import ProviderError
 from codelet.review.findings import Finding
 from codelet.review.posting.comments import Thread, finding_comment, finding_of, is_summary
-from codelet.review.posting.posted_request import Place, PostedRequest
+from codelet.review.posting.posted_request import CommentPlace, PostedRequest
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 from codelet.system.text import one_line
 
@@ -64,7 +64,7 @@ class GitHubRequest(PostedRequest):
             if node.get("viewerDidAuthor") and is_summary(node.get("body") or ""):
                 self.summary, self.summary_text = str(node["databaseId"]), node["body"]
 
-    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, Place]:
+    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
         """Comment on the findings: in one review on their lines if GitHub takes all of them, else one by one."""
         if exact:
             comments = [self._on_lines(key, finding) for key, finding in findings.items()]
@@ -78,10 +78,10 @@ class GitHubRequest(PostedRequest):
                 return dict.fromkeys(findings, "lines")
         return {key: self._comment(key, finding, exact=exact) for key, finding in findings.items()}
 
-    def _comment(self, key: str, finding: Finding, *, exact: bool) -> Place:
+    def _comment(self, key: str, finding: Finding, *, exact: bool) -> CommentPlace:
         on_file = {"path": finding.path, "subject_type": "file"}
         on_file["body"] = finding_comment(key, finding, on_lines=False)
-        attempts: list[tuple[Place, dict[str, Any]]] = [("file", on_file)]
+        attempts: list[tuple[CommentPlace, dict[str, Any]]] = [("file", on_file)]
         if exact:
             attempts.insert(0, ("lines", self._on_lines(key, finding)))
         for place, comment in attempts:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from codelet.review.findings import Finding
 from codelet.review.posting.comments import Thread, finding_comment, finding_of, is_summary
-from codelet.review.posting.posted_request import Place, PostedRequest
+from codelet.review.posting.posted_request import CommentPlace, PostedRequest
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 
 _REFUSED_PLACE = (400, 422, 500)
@@ -50,16 +50,16 @@ class GitLabRequest(PostedRequest):
                     )
                 )
 
-    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, Place]:
+    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
         """Comment on each finding: on its last line, on its file, or without a place."""
         return {key: self._comment(key, finding, exact=exact) for key, finding in findings.items()}
 
-    def _comment(self, key: str, finding: Finding, *, exact: bool) -> Place:
+    def _comment(self, key: str, finding: Finding, *, exact: bool) -> CommentPlace:
         file = {"new_path": finding.path, "old_path": self._old_paths.get(finding.path, finding.path)}
         above = finding.end_line - finding.line
         on_lines = finding_comment(key, finding, on_lines=True, suggestion=f"suggestion:-{above}+0")
         elsewhere = finding_comment(key, finding, on_lines=False)
-        attempts: list[tuple[Place, str, dict[str, Any]]] = [
+        attempts: list[tuple[CommentPlace, str, dict[str, Any]]] = [
             ("lines", on_lines, {"position_type": "text", **file, "new_line": finding.end_line}),
             ("file", elsewhere, {"position_type": "file", **file}),
         ]

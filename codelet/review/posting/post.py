@@ -6,8 +6,8 @@ import time
 
 from codelet.errors import ProviderError
 from codelet.review.findings import Report
-from codelet.review.posting.comments import changes, keyed, summary_comment
-from codelet.review.posting.posted_request import Place, PostedRequest
+from codelet.review.posting.comments import changes, findings_by_key, summary_comment
+from codelet.review.posting.posted_request import CommentPlace, PostedRequest
 from codelet.review.posting.service_api import MaybeDone, ServiceRefusal
 
 _MOST_COMMENTS = 50
@@ -27,9 +27,9 @@ class Posting:
     def __init__(self, request: PostedRequest, report: Report) -> None:
         self._request = request
         self._report = report
-        self._wanted = keyed(report.findings)
+        self._wanted = findings_by_key(report.findings)
         self._before: set[str] | None = None
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, CommentPlace] = {}
         self.resolved: set[str] = set()
         self.reopened: set[str] = set()
         self.refused = ""

@@ -9,7 +9,7 @@ from typing import Literal
 from codelet.review.findings import Finding
 from codelet.review.posting.comments import Thread
 
-Place = Literal["lines", "file", "thread", "nowhere"]
+CommentPlace = Literal["lines", "file", "thread", "nowhere"]
 """Where a comment on a finding is: on its lines, on its file, in a thread without a place, or not anywhere."""
 
 
@@ -29,7 +29,7 @@ class PostedRequest(ABC):
         """Read what is there."""
 
     @abstractmethod
-    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, Place]:
+    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
         """Comment on findings by key. `exact` says that their lines are those of the head commit."""
 
     @abstractmethod
