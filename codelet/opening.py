@@ -154,8 +154,8 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     from codelet.tools import all_tools
     from codelet.tools.other_agents import OTHER_TOOLS
 
-    known = {tool.name for tool in (*session.tools, *all_tools())} | OPTIONAL_TOOLS
-    without = {tool.name for tool in session.tools if tool.touches in (None, in_memory)}
+    known = {tool.name for tool in (*session.toolbox.tools.values(), *all_tools())} | OPTIONAL_TOOLS
+    without = {tool.name for tool in session.toolbox.tools.values() if tool.touches in (None, in_memory)}
     for text in (*settings.allow, *settings.ask, *settings.deny):
         rule = parse_rule(text)
         if knows_all and rule.tool not in known:
@@ -223,16 +223,16 @@ async def mentioned(
         return None
     from codelet.context.attachments import Mentions  # only for who names a file
 
-    context = ToolContext(session.workspace, sees=lambda: session.facts.images is not False)
+    context = ToolContext(session.workspace, sees=lambda: session.models.facts.images is not False)
     mentions = Mentions(
         context, session.policy, session.mask, session.provider.model, person=person, pasted=pasted or {}
     )
     attached = await mentions.attached(text)
     for each in mentions.refused if person is None else ():
         about = f"read {each.path}"
-        session.approvals.refused.append(about)
+        session.toolbox.approvals.refused.append(about)
         if each.denied:
-            session.approvals.denied[about] = each.reason
+            session.toolbox.approvals.denied[about] = each.reason
     return attached
 
 
@@ -260,7 +260,7 @@ async def _answered(
 
 def unfinished(session: Session) -> bool:
     """Whether the last turn did not come to its end, so that `continue` has something to take up."""
-    return session.interruption is not None or session.conversation.is_open
+    return session.conversation.interruption is not None or session.conversation.is_open
 
 
 async def _read(resume: str, export: str | None) -> Resumed | None:

@@ -132,14 +132,14 @@ class TurnProgress:
         not read is no failure. `unsaved` is why the session could not be saved, where it should have been.
         """
         without_secrets = session.mask if session else mask
-        refused = tuple(session.approvals.refused) if session else ()
+        refused = tuple(session.toolbox.approvals.refused) if session else ()
         if stopped is not None:
             status, message = stopped
         elif error is not None:
             status, message = error.exit_status, without_secrets(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
-        cut = session.cut if session else ()
+        cut = session.entry.cut if session else ()
         partial = not self.is_over  # a signal during the last save takes nothing from the answer
         if status in (EXIT_DONE, EXIT_REFUSED) and not allow_cut and (missed := unread(cut)):
             partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut counts that as success"
@@ -156,7 +156,7 @@ class TurnProgress:
             usage=session.meter.spent if session else Usage(),
             cost=session.meter.spent_cost if session else None,
             refused=refused,
-            denied=dict(session.approvals.denied) if session else {},
+            denied=dict(session.toolbox.approvals.denied) if session else {},
             cut=cut,
             fallbacks=_masked(session) if session else (),
             model=without_secrets((session.provider.model if session else model) or "") or None,

@@ -120,7 +120,7 @@ class Recorder:
             "pins": session.compactor.pins,
             "reminders_off": _kinds(reminders.switched_off),
             "reminders_on": _kinds(reminders.switched_on) or UNSET,
-            "touched_folders": tuple(session.touched.names)[-_MOST_FOLDERS:],
+            "touched_folders": tuple(session.toolbox.touched.names)[-_MOST_FOLDERS:],
             "thinking_dropped": session.provider.drops_thinking or UNSET,
             "calls": self._calls.of(session.conversation.calls) or UNSET,
         }
@@ -185,7 +185,7 @@ def restore(session: Session, document: Document) -> None:
     session.adopt(document.messages, stopped["messages"] if stopped is not None else None, calls)
     session.compactor.pins = tuple(document.pins)
     session.reminders.switch(off=document.reminders_off or (), on=document.reminders_on or ())
-    session.touched.restore(document.touched_folders)
+    session.toolbox.touched.restore(document.touched_folders)
     if document.thinking_dropped:
         session.provider.drop_thinking()
     for entry in document.archive or ():
@@ -194,7 +194,7 @@ def restore(session: Session, document: Document) -> None:
     session.meter.usage = Usage(**{name: cast("dict[str, Any]", usage)[name] or 0 for name in _COUNTS})
     session.meter.cost = usage["cost"]
     session.turns = usage["turns"]
-    session.interruption = _receipt(stopped) if stopped is not None else None
+    session.conversation.interruption = _receipt(stopped) if stopped is not None else None
 
 
 def _kinds(names: Iterable[str]) -> tuple[str, ...]:
@@ -204,7 +204,7 @@ def _kinds(names: Iterable[str]) -> tuple[str, ...]:
 
 def _interruption(session: Session, carried: Interruption | None, *, unchanged: bool) -> Interruption | None:
     """Where the last turn was stopped, with the list before it; what was `carried` of it while the list is the same."""
-    stopped, before = session.interruption, session.conversation.latest
+    stopped, before = session.conversation.interruption, session.conversation.latest
     if stopped is None:
         return None
     if unchanged and carried is not None and _receipt(carried) == stopped:
@@ -290,7 +290,7 @@ def _token_usage(session: Session) -> TokenUsage:
     counts: dict[str, Any] = _as_counts({name: getattr(session.usage, name) for name in _COUNTS})
     if session.turns and not any(counts.values()):
         counts = dict.fromkeys(counts)
-    cost = session.cost
+    cost = session.meter.cost
     right = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COUNTED
     return cast("TokenUsage", counts | {"turns": session.turns, "cost": cost if right else None})
 

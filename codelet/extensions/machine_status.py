@@ -59,7 +59,7 @@ class Machine(Extension, Source):
     async def _shown(self, session: SessionView, argument: str) -> str:
         """The surroundings as they are now, and all that there is to see of the machine."""
         state = await asyncio.to_thread(machine_state, session.workspace)
-        rows = [await Environment(session.workspace, lambda: session.permissions).text()]
+        rows = [await Environment(session.workspace, session.toolbox.permissions).text()]
         rows += [
             f"{label}: {text}"
             for label, text in (

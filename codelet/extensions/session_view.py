@@ -59,15 +59,7 @@ class SessionView(Protocol):
     @property
     def policy(self) -> Policy: ...
     @property
-    def ask(self) -> Ask | None:
-        """How the user is asked, or None."""
-
-    @property
-    def approvals(self) -> ApprovalsView: ...
-    @property
-    def permissions(self) -> str:
-        """What commands may do, in the line that the model gets."""
-
+    def toolbox(self) -> ToolboxView: ...
     @property
     def safeguards(self) -> SafeguardsView: ...
     @property
@@ -97,6 +89,20 @@ class ApprovalsView(Protocol):
 
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
         """Ask the user about something other than a call; True for a yes. `asks` names it in a few words."""
+
+
+class ToolboxView(Protocol):
+    """What the model's calls run with."""
+
+    @property
+    def ask(self) -> Ask | None:
+        """How the user is asked, or None."""
+
+    @property
+    def approvals(self) -> ApprovalsView: ...
+
+    def permissions(self) -> str:
+        """Return what commands may do, in the line that the model gets."""
 
 
 class SafeguardsView(Protocol):

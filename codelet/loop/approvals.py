@@ -63,7 +63,7 @@ class Approvals:
         asker: Callable[[], Ask | None],
         timeout: float | None = None,
     ) -> None:
-        self.policy = policy
+        self._policy = policy
         self.masker = masker
         self._asker = asker
         self.timeout = timeout
@@ -88,14 +88,14 @@ class Approvals:
         is final.
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
-        verdict = self.policy.judge(call.name, call.touches, sandboxed=confines)
+        verdict = self._policy.judge(call.name, call.touches, sandboxed=confines)
         refused = Verdict("deny", "execute", refusal) if refusal else None
         wanted = refused or await self.guards.judged(call.replace(verdict=verdict))
         if self._tightened(verdict, wanted).action != "ask":
             return await self._decide(call, self._tightened(verdict, wanted), context)
         async with self._in_turn():
             # An "always" may have come in while this waited.
-            verdict = self.policy.judge(call.name, call.touches, sandboxed=confines)
+            verdict = self._policy.judge(call.name, call.touches, sandboxed=confines)
             return await self._decide(call, self._tightened(verdict, wanted), context)
 
     @asynccontextmanager
@@ -116,7 +116,7 @@ class Approvals:
 
         What only a person may permit is asked where there is one, also with `--yes`.
         """
-        if wanted is not None and not (wanted.action == "ask" and self.policy.yes):
+        if wanted is not None and not (wanted.action == "ask" and self._policy.yes):
             verdict = stricter(verdict, wanted)
         return verdict.replace(action="ask") if verdict.person_may and self.ask is not None else verdict
 
@@ -153,7 +153,7 @@ class Approvals:
 
         No mode and no rule is a yes to that; `--yes` is. Raises ToolError where nobody can be asked.
         """
-        if not change.unseen or self.policy.yes:
+        if not change.unseen or self._policy.yes:
             return verdict
         reason = f"it replaces all of {change.name}; {change.unseen} were shown to the model"
         if verdict.action == "ask":
@@ -216,18 +216,18 @@ class Approvals:
         Raises UsageError where the person's own rule is none.
         """
         if answer.mode and verdict.lifted_by is not None:
-            self.policy.mode = verdict.lifted_by
+            self._policy.mode = verdict.lifted_by
             return f"mode {verdict.lifted_by}"
         if not answer.always:
             return ""
         if verdict.suggestion is not None and answer.rule:
-            self.policy.add_allow(answer.rule)
+            self._policy.add_allow(answer.rule)
             return answer.rule
         if verdict.suggestion is not None:
-            self.policy.add_allow(verdict.suggestion)
+            self._policy.add_allow(verdict.suggestion)
             return verdict.suggestion
         if verdict.exactly is not None:
-            self.policy.allow_exactly(verdict.exactly, verdict.parts)
+            self._policy.allow_exactly(verdict.exactly, verdict.parts)
             return f"exactly: {verdict.exactly}"
         return ""
 

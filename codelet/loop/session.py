@@ -29,7 +29,7 @@ from codelet.context import (
 from codelet.context.entry import LONGEST_KEPT
 from codelet.context.reminders.sources import own_sources
 from codelet.context.tokens import estimate_text
-from codelet.conversation import Checkpoint, Conversation, Messages
+from codelet.conversation import Conversation, Messages
 from codelet.errors import CodeletError, LimitReached, UsageError
 from codelet.extensions.base import Extension, end_extension, named, offered_by
 from codelet.extensions.manifest import every_session
@@ -39,7 +39,7 @@ from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import BegunTurn, OpenTurn, TurnState, run_steps
 from codelet.loop.upkeep import Upkeep
 from codelet.messages import Message
-from codelet.providers.facts import ModelFacts, facts_of
+from codelet.providers.facts import facts_of
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
 from codelet.safety.secrets import MaskedPieces
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from codelet.context.asked import Size
     from codelet.context.relations.session_files import SessionFiles
     from codelet.context.rows import ContextRow
-    from codelet.loop.approvals import Approvals
 
 _Events = AsyncGenerator[events.Event, None]
 
@@ -96,27 +95,25 @@ class Session:
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
-        self.context_window = ContextWindow(sizes.of(facts), 0, clock, model=provider.model)
-        self.conversation = Conversation(self.context_window, self.cache, context)
-        self.meter = Meter(self.conversation, self.context_window, self.cache, facts, limits or Limits())
-        self.models = Models(provider, fallbacks, sizes, self.meter, self.context_window, self.cache, clock=clock)
-        self.compactor = Compactor(self.conversation, self.context_window, compaction or CompactionOptions())
+        self.window = ContextWindow(sizes.of(facts), 0, clock, model=provider.model)
+        self.conversation = Conversation(self.window, self.cache, context)
+        self.meter = Meter(self.conversation, self.window, self.cache, facts, limits or Limits())
+        self.models = Models(provider, fallbacks, sizes, self.meter, self.window, self.cache, clock=clock)
+        self.compactor = Compactor(self.conversation, self.window, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
-        self.entry = Entry(
-            self.conversation, self.compactor, self.context_window, self.safeguards.hides, recall=has_tools
-        )
+        self.entry = Entry(self.conversation, self.compactor, self.window, self.safeguards.hides, recall=has_tools)
         first, last = every_session(self.safeguards, chosen=tools is not None, has_tools=has_tools)
         self.extensions = (*first, *last, *extensions)
-        self._toolbox = equip(
+        self.toolbox = equip(
             [*(all_tools() if tools is None else tools), *offered_by(self.extensions)],
-            context.replace(tasks=self._tasks, sees=lambda: self.facts.images is not False),
+            context.replace(tasks=self._tasks, sees=lambda: self.models.facts.images is not False),
             policy or Policy(workspace),
             ask,
             self.safeguards,
             guards=[guard for each in (*first, *extensions) for guard in each.guards],
             closing=[guard for each in last for guard in each.guards],
         )
-        self.touched, self._turn_in_hand = self._toolbox.touched, OpenTurn()
+        self._turn_in_hand = OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, placement, bare=bare)
         self.commands = named("command", [command for each in self.extensions for command in each.commands])
         self._attach([] if attached is None else attached)
@@ -133,16 +130,16 @@ class Session:
 
     def _upkeep(self, system: str, placement: PlacementChoice, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
-        used, budget = (lambda: self.size), (lambda: self.budget)
-        own = [] if bare else own_sources(self.workspace, self.touched, used, budget, self._toolbox.permissions)
+        used, budget = (lambda: self.size), (lambda: self.window.budget.limit)
+        own = [] if bare else own_sources(self.workspace, self.toolbox.touched, used, budget, self.toolbox.permissions)
         sources = [*own, *(source for each in self.extensions for source in each.reminders)]
         named("reminder", sources)
         self.reminders = ReminderLedger(sources)
         self.conversation.zones = self.reminders.zones
         return Upkeep(
             self.conversation,
-            self.context_window,
-            self._toolbox,
+            self.window,
+            self.toolbox,
             self.compactor,
             self.entry,
             Renewal(self.conversation, sources, self.reminders, mask=self.mask),
@@ -168,32 +165,8 @@ class Session:
 
     @property
     def policy(self) -> Policy:
-        """What judges the model's actions."""
-        return self._toolbox.policy
-
-    @property
-    def approvals(self) -> Approvals:
-        """What decides on the model's calls, and its history."""
-        return self._toolbox.approvals
-
-    @property
-    def permissions(self) -> str:
-        """What commands may do, in the line that the model is told."""
-        return self._toolbox.permissions()
-
-    @property
-    def ask(self) -> Ask | None:
-        """How a person is asked, or None."""
-        return self._toolbox.ask
-
-    @ask.setter
-    def ask(self, ask: Ask | None) -> None:
-        self._toolbox.ask = ask
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that the model has."""
-        return tuple(self._toolbox.tools.values())
+        """What judges the model's actions: the toolbox's."""
+        return self.toolbox.policy
 
     @property
     def usage(self) -> Usage:
@@ -201,50 +174,9 @@ class Session:
         return self.meter.usage
 
     @property
-    def cost(self) -> float | None:
-        """The same in dollars; None where a price is not known."""
-        return self.meter.cost
-
-    @property
-    def interruption(self) -> events.Interrupted | None:
-        """What the early end of the last turn left, if it had one."""
-        return self.conversation.interruption
-
-    @interruption.setter
-    def interruption(self, left: events.Interrupted | None) -> None:
-        self.conversation.interruption = left
-
-    def add_tool(self, tool: Tool) -> None:
-        """Offer one more tool from the next request on: the provider's cache of the whole list is lost by it."""
-        self.upkeep.add_tool(tool)
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of the model: sizes, and prices unless it answers on this machine."""
-        return self.meter.facts
-
-    @property
-    def window(self) -> int:
-        """The model's window in tokens, or what the user set."""
-        return self.context_window.budget.window
-
-    @property
-    def budget(self) -> int:
-        """What the list may reach, in tokens: the window less the room for an answer, or less where the user said so.
-
-        How full the context is, is measured against this everywhere: compaction begins a little below it.
-        """
-        return self.context_window.budget.limit
-
-    @property
     def size(self) -> int:
         """The next request's size in tokens: the last one's, as reported, and an estimate of what came since."""
-        return self.context_window.size(self.conversation)
-
-    @property
-    def cut(self) -> tuple[events.Cut, ...]:
-        """What of the newest prompt, and of what was piped in with it, was not sent whole; how much of it was."""
-        return self.entry.cut
+        return self.window.size(self.conversation)
 
     def send(self, text: str, piped: Piped | None = None, attached: Attached | None = None) -> _Events:
         """One turn: takes the prompt in, then steps until the model stops calling tools.
@@ -270,7 +202,11 @@ class Session:
         """
         self._turn_in_hand.check_idle()
         points = self.conversation.checkpoints
-        pinned = self.pinned_after(points[-prompts]) if 0 < prompts <= len(points) and not unpin else []
+        pinned = (
+            self.compactor.pinned_outside(points[-prompts].parts.body)
+            if 0 < prompts <= len(points) and not unpin
+            else []
+        )
         if pinned:
             raise UsageError(f"message {pinned[0]} is pinned and would go: unpin it, or pass unpin=True")
         asked = self.conversation.back(prompts)
@@ -278,17 +214,13 @@ class Session:
             self.compactor.went_back()
         return asked
 
-    def pinned_after(self, point: Checkpoint) -> list[int]:
-        """The numbers of the pinned messages that going back to this point removes."""
-        return self.compactor.pinned_outside(point.parts.body)
-
     def clear(self) -> None:
         """Forget the conversation; usage and cost go on. Raises UsageError while a turn runs."""
         self._turn_in_hand.check_idle()
         self.conversation.clear()
         self._files = None
-        self._toolbox.context.seen.clear()
-        self.touched.clear()
+        self.toolbox.context.seen.clear()
+        self.toolbox.touched.clear()
         self.compactor.forget()
         self.entry.forget()
         for each in self.extensions:
@@ -321,7 +253,7 @@ class Session:
         """What the next request would carry, entry by entry, with estimates."""
         from codelet.context.rows import context_rows
 
-        system, schemas = estimate_text(self.upkeep.system), estimate_text(str(self._toolbox.schemas))
+        system, schemas = estimate_text(self.upkeep.system), estimate_text(str(self.toolbox.schemas))
         return context_rows(self.conversation.sent(), system, schemas, self.compactor.is_pinned)
 
     def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
@@ -337,7 +269,7 @@ class Session:
 
     def _go_on(self) -> None:
         self.conversation.turn = self.turns
-        if self.interruption is not None:
+        if self.conversation.interruption is not None:
             self.conversation.drop_partial()
 
     async def _turn(self, begun: BegunTurn, begin: Callable[[], None]) -> _Events:
@@ -350,10 +282,10 @@ class Session:
         await self._turn_in_hand.runs(begun)
         try:
             begin()
-            self.interruption = None
+            self.conversation.interruption = None
             self.models.begin_turn()
-            turn = TurnState(self.conversation, self.models, self._toolbox, self.upkeep, self.meter)
-            shown = MaskedPieces(self._toolbox.masker)
+            turn = TurnState(self.conversation, self.models, self.toolbox, self.upkeep, self.meter)
+            shown = MaskedPieces(self.toolbox.masker)
             yield events.TurnStart(self.turns, self.provider.model)
             seconds = self.meter.time_left
             deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -389,7 +321,7 @@ class Session:
 
     def mask(self, text: str) -> str:
         """The text without secrets."""
-        return self._toolbox.masker.mask(text)
+        return self.toolbox.masker.mask(text)
 
     def run_tool(
         self, name: str, arguments: dict[str, Any], known: ToolContext | None = None
@@ -397,7 +329,7 @@ class Session:
         """A call of the user's, between turns: see `run_beside`."""
         from codelet.loop.calls import run_beside
 
-        return run_beside(name, arguments, self._toolbox, known)
+        return run_beside(name, arguments, self.toolbox, known)
 
     async def run_command(self, name: str, argument: str = "") -> str:
         """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""

@@ -63,7 +63,7 @@ class Toolbox:
     ) -> None:
         self.known = self.tools = tools
         self.context = context
-        self.policy = policy
+        self._policy = policy
         self.ask = ask
         self.masker = guards.masker
         self.touched = Touched(context.workspace)
@@ -72,6 +72,11 @@ class Toolbox:
         self._ask_timeout = safeguards.ask_timeout
         self._only: Collection[str] | None = None
         self._told = False
+
+    @property
+    def policy(self) -> Policy:
+        """What judges the calls."""
+        return self._policy
 
     @cached_property
     def approvals(self) -> Approvals:

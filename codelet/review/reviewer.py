@@ -247,7 +247,7 @@ class Reviewer:
                         answer.clear()
                     case events.Text():
                         answer.append(event.delta)
-        cut: Sequence[events.Cut] = self._session.cut
+        cut: Sequence[events.Cut] = self._session.entry.cut
         if any(each.read < each.bytes for each in cut):
             raise Unanswered(_TOO_LARGE)
         return split_reasoning("".join(answer))[1]

@@ -62,7 +62,7 @@ async def test_the_policy_decides_what_may_be_read(files: Path, make_session: Ma
     found = await mentioned(session, words, person=None)
     assert found is not None
     assert ("elsewhere" in found.text, "hunter2" in found.text, "needle" in found.text) == (False, False, True)
-    assert session.approvals.refused == [f"read {outside}", "read .env"]
+    assert session.toolbox.approvals.refused == [f"read {outside}", "read .env"]
     assert len(found.notes) == 2
     denying = make_session(policy=Policy(files, deny=["read(small.txt)"]))
     kept = await mentioned(denying, "@small.txt", person=TYPED)
@@ -148,7 +148,7 @@ async def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_sessi
     (files / "half.png").write_bytes(png()[:-9])
     with pytest.raises(UsageError, match=r"half\.png begins as a PNG image, but is broken or not whole"):
         await mentioned(session, "@half.png", person=TYPED)
-    session.meter.facts = session.facts.replace(images=False)
+    session.meter.facts = session.models.facts.replace(images=False)
     with pytest.raises(UsageError, match=r"scripted takes no pictures: my shot\.png cannot be sent; --model"):
         await mentioned(session, 'what is @"my shot.png"?', person=TYPED)
 

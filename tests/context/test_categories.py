@@ -65,7 +65,7 @@ async def test_working_alone_a_result_beyond_it_is_cut_and_told(open_session: Op
     provider.answers.extend([Answer("x", [("look", {"lines": 1_000})]), Answer()])
     seen = await turn(session, "look at all of it")
     tokens, limit = used(session)["working"]
-    answer = session.context_window.estimate(session.messages[-1])
+    answer = session.window.estimate(session.messages[-1])
     assert tokens - answer <= limit == BUDGET // 10
     assert "lines" in str(session.messages[-2]["content"]) and "left out" in str(session.messages[-2]["content"])
     assert "was cut to its head and tail" in str(seen)

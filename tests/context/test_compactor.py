@@ -41,7 +41,7 @@ async def test_a_list_that_nears_the_limit_is_compacted_with_a_warning_and_a_rec
     starting, done = compactions(seen, "starting"), compactions(seen, "done")
     assert len(done) >= 2
     assert len(starting) == len(done)
-    budget = session.context_window.budget
+    budget = session.window.budget
     for event in done:
         assert event.before >= budget.cost_trigger
         assert event.after <= budget.enough
@@ -53,7 +53,7 @@ async def test_a_list_that_nears_the_limit_is_compacted_with_a_warning_and_a_rec
 async def test_a_warm_cache_defers_a_compaction_and_a_long_pause_does_not(open_session: Open):
     now = 0.0
     session, provider = open_session(window=60_000, clock=lambda: now)
-    budget = session.context_window.budget
+    budget = session.window.budget
     for _ in range(40):
         if session.size > budget.cost_trigger:
             break
@@ -70,11 +70,11 @@ async def test_a_warm_cache_defers_a_compaction_and_a_long_pause_does_not(open_s
 async def test_a_cold_cache_is_what_another_model_and_a_rewrite_leave(open_session: Open):
     session, provider = open_session()
     await fill(session, provider, 3)
-    assert not session.context_window.cold
-    assert session.context_window.effective(session.conversation) < session.size
+    assert not session.window.cold
+    assert session.window.effective(session.conversation) < session.size
     session.models.switch(ScriptedProvider())
-    assert session.context_window.cold
-    assert session.context_window.effective(session.conversation) == session.size
+    assert session.window.cold
+    assert session.window.effective(session.conversation) == session.size
 
 
 async def test_undo_after_more_turns_keeps_what_came_since(open_session: Open):
@@ -214,7 +214,7 @@ async def test_the_archive_names_turns_as_segments_do_and_survives_a_rewind(open
 async def test_memory_tiers_the_model_recalls_what_was_taken_out(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8, lines=80)
-    assert "recall" not in {tool.name for tool in session.tools}
+    assert "recall" not in set(session.toolbox.tools)
     await compacted(session)
     provider.answers.append(Answer("hm", [("recall", {"pattern": "value_part0_77 "})]))
     seen = await turn(session, "what was it?")
@@ -243,7 +243,7 @@ async def test_the_size_that_is_aimed_at_is_the_providers_own(open_session: Open
     await compacted(session)
     await turn(session, "on")
     before, after = (2 * request.size for request in provider.sent[-2:])
-    target = session.context_window.budget.target
+    target = session.window.budget.target
     assert after < 1.06 * target < before, "and the prompt that came since"
 
 
@@ -282,7 +282,7 @@ async def test_off_means_off(open_session: Open):
     session, provider = open_session(window=16_000, compaction=CompactionOptions(automatic=False))
     seen = await fill(session, provider, 16)
     assert compactions(seen) == []
-    assert session.size > session.context_window.budget.hard
+    assert session.size > session.window.budget.hard
     provider.window = 5_000
     before = len(session.messages)
     seen, error = await turn_until_error(session, "one more")
@@ -295,7 +295,7 @@ async def test_compact_at_moves_the_limit(open_session: Open):
     session, provider = open_session(window=16_000, compaction=CompactionOptions(at=30))
     seen = await fill(session, provider, 8)
     done = compactions(seen, "done")
-    limit = session.context_window.budget.limit
+    limit = session.window.budget.limit
     assert done and all(30 * limit <= 100 * event.before < 60 * limit for event in done)
 
 
@@ -382,7 +382,7 @@ async def test_what_a_compaction_lost_can_be_put_back_and_pinned(open_session: O
     before = list(session.messages)
     size = session.compactor.pin_lost()
     [added] = [message for message in session.messages if not any(message is old for old in before)]
-    assert session.compactor.is_pinned(added) and size == session.context_window.estimate(added)
+    assert session.compactor.is_pinned(added) and size == session.window.estimate(added)
     names = [name for name in done.lost if " " not in name]
     assert all(name in added["content"] for name in names), "each with the line that held it"
     assert "compute_" in added["content"]
@@ -485,12 +485,12 @@ async def test_a_budget_that_is_none_is_refused(open_session: Open, options, sai
 
 async def test_a_smaller_model_cuts_the_users_budget(open_session: Open):
     session, _ = open_session(window=None, budget=100_000)
-    assert session.context_window.budget.user_limit == 100_000
+    assert session.window.budget.user_limit == 100_000
     session.models.switch(ScriptedProvider(model="openai/gpt-4"))
-    assert session.facts.known, "litellm's map of models is not there"
-    assert session.window == 8_192
-    assert session.context_window.budget.user_limit == 8_192
-    assert session.context_window.budget.limit < 8_192
+    assert session.models.facts.known, "litellm's map of models is not there"
+    assert session.window.budget.window == 8_192
+    assert session.window.budget.user_limit == 8_192
+    assert session.window.budget.limit < 8_192
 
 
 async def test_the_estimate_follows_what_the_provider_reports(open_session: Open):
@@ -498,7 +498,7 @@ async def test_the_estimate_follows_what_the_provider_reports(open_session: Open
     await fill(session, provider, 6)
     reported = provider.sent[-1].size
     assert session.size == pytest.approx(reported, rel=0.05)
-    session.context_window.forget()
+    session.window.forget()
     assert session.size == pytest.approx(reported, rel=0.1)
     session.conversation.append(assistant(text(50)), user("x"))
     assert session.size > reported + 500

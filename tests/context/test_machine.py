@@ -99,7 +99,7 @@ class Machine(RuleBasedStateMachine):
                 assert now.tools == before.tools
             self.reported = False
             if self.session.compactor.options.automatic and not self.stopped:
-                assert now.size <= self.session.context_window.budget.hard
+                assert now.size <= self.session.window.budget.hard
         self.checked = len(self.provider.sent)
 
     @initialize(model=st.sampled_from(list(MODELS)))
@@ -158,7 +158,7 @@ class Machine(RuleBasedStateMachine):
         other = ScriptedProvider(model=model, answers=self.provider.answers, sent=self.provider.sent)
         self.session.models.switch(other)
         self.provider = other
-        assert self.session.window == MODELS[model]
+        assert self.session.window.budget.window == MODELS[model]
 
     @precondition(lambda self: self.session.conversation.sent())
     @rule(place=st.integers(0, 1_000), what=st.sampled_from(["pin", "pin", "unpin", "drop"]))
@@ -200,7 +200,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_window_counts_what_it_would_count_anew(self) -> None:
-        window = self.session.context_window
+        window = self.session.window
         if window.measurement().last is None:
             sent = self.session.conversation.sent()
             sizes = sum(map(window.estimate, sent))

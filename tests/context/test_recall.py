@@ -40,7 +40,7 @@ async def test_one_endless_line_is_read_to_its_end_by_bytes(open_session: Open):
     provider.script = script
     seen = await read(session, LONG_LINE)
     assert "".join(pieces) == LONG_LINE
-    [cut] = session.cut
+    [cut] = session.entry.cut
     assert (cut.what, cut.bytes, cut.read) == ("stdin", len(LONG_LINE.encode()), len(LONG_LINE.encode()))
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].cut == (cut,)
 
@@ -80,7 +80,7 @@ async def test_a_pattern_names_lines_and_what_it_shows_counts_as_read(open_sessi
     [result] = [event for event in seen if isinstance(event, events.ToolResult)]
     assert result.text == "r1 t1 line 4321: line 4321 of the pipe"
     sent = sum(len(line) + 1 for line in before.splitlines() if line in str(provider.sent[0].stable))
-    assert session.cut[0].read == sent + len("line 4321 of the pipe")
+    assert session.entry.cut[0].read == sent + len("line 4321 of the pipe")
 
 
 async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: Open):
@@ -91,7 +91,7 @@ async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: O
     read_at = []
     async for event in stream:
         if isinstance(event, events.UsageReport | events.ToolResult):
-            read_at.append(session.cut[0].read)
+            read_at.append(session.entry.cut[0].read)
         if isinstance(event, events.ToolResult):
             break
     await stream.aclose()
@@ -104,12 +104,12 @@ async def test_what_was_not_sent_whole_is_still_known_where_the_list_is_taken_ov
     provider.answers.extend([Answer("", [("recall", {"entry": "r1", "lines": "4001-4100"})]), Answer()])
     await read(session, "".join(f"line {number} of the pipe\n" for number in range(1, 9_001)))
     other, _ = open_session(window=24_000)
-    assert other.cut == ()
+    assert other.entry.cut == ()
     other.adopt(session.messages)
-    [there], [here] = session.cut, other.cut
+    [there], [here] = session.entry.cut, other.entry.cut
     assert (here.what, here.bytes) == (there.what, there.bytes) and 0 < here.read < there.read
     other.clear()
-    assert other.cut == ()
+    assert other.entry.cut == ()
 
 
 async def test_a_prompt_that_fits_stays_whole_through_a_compaction_of_what_is_old(open_session: Open):
@@ -122,4 +122,4 @@ async def test_a_prompt_that_fits_stays_whole_through_a_compaction_of_what_is_ol
     seen = [event async for event in session.send(new)]
     assert any(isinstance(event, events.Compaction) and event.phase == "done" for event in seen)
     assert any(message["content"] == new for message in provider.sent[-1].stable)
-    assert session.cut == ()
+    assert session.entry.cut == ()

@@ -41,7 +41,7 @@ def reduced_results(session: Session) -> list[int]:
 async def test_an_automatic_compaction_reduces_old_results_first(open_session: Open):
     session, provider = open_session(window=WINDOW)
     event = await until_reduced(session, provider)
-    budget = session.context_window.budget
+    budget = session.window.budget
     assert event.reduced == len(reduced_results(session)) > 5
     assert event.segments == 0
     assert event.after <= budget.enough < budget.cost_trigger <= event.before
@@ -142,7 +142,7 @@ async def test_asked_without_an_instruction_a_reduction_has_to_reach_the_size_of
     assert session.compactor.preview().report.tier > 1
     session, provider = open_session(window=400_000)
     await fill(session, provider, 60, lines=200)
-    target = session.context_window.budget.target
+    target = session.window.budget.target
     assert session.size > target
     preview = session.compactor.preview().report
     assert preview.tier == 1 and {fate.fate for fate in preview.turns} == {"kept", "reduced"}
@@ -181,7 +181,7 @@ async def test_a_reduction_that_says_less_than_a_summary_is_not_taken(open_sessi
             lines = [f"{n} " + "the same plain words of a log " * 3 for n in range(60)]
             lines[30] = f"the only telling line: value_of_{place} in src/told_{place}.py"
             body[place] = {**message, "content": "\n".join(lines)}
-    window = session.context_window
+    window = session.window
     enough = window.size(Parts(body=body)) - window.budget.enough
     reduced = reduction(body, window.estimate, keep_turns=3, least=window.budget.least_batch, enough=enough)
     made = tiers.compacted(Parts(body=body), "hard")
@@ -193,7 +193,7 @@ async def test_small_batches_are_not_worth_the_cache(open_session: Open):
     session, provider = open_session(window=16_000)
     done = compactions(await fill(session, provider, 24), "done")
     assert done and 1 not in {event.tier for event in done}
-    assert session.context_window.budget.least_batch == 8_000
+    assert session.window.budget.least_batch == 8_000
 
 
 async def test_a_reduction_is_a_reported_change_of_the_prefix_with_its_reason(open_session: Open):

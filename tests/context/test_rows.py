@@ -29,5 +29,5 @@ async def test_shares_add_up_to_the_whole(open_session: Open):
     assert [share.limit for share in shares.values()] == [1_500, 9_000, 4_500, 15_000]
     assert shares["history"].used == 0
     assert 900 < shares["working"].used < 2_000 < shares["context"].used
-    session.context_window.forget()
+    session.window.forget()
     assert abs(sum(share.used for share in shares.values()) - session.size) <= len(session.messages)

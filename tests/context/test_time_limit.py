@@ -32,7 +32,7 @@ def results(session: Session) -> list[str]:
 
 async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     session, provider = open_session(limits=Limits(timeout=0.3))
-    session.add_tool(tool(endless, touches=None))
+    session.upkeep.add_tool(tool(endless, touches=None))
     calls = [("look", {"lines": 1}), ("endless", {}), ("broken", {})]
     provider.answers.extend([Answer("Let me.", calls), Answer("on")])
     seen, error = await turn_until_error(session, "go")
@@ -44,7 +44,9 @@ async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     assert running.startswith(f"interrupted because {REASON} while it ran: it may have taken effect")
     assert "begun" in running
     assert waiting == f"interrupted because {REASON} before it started: nothing was done"
-    assert session.interruption == events.Interrupted(done=("call1",), half_done=("call2",), not_done=("call3",))
+    assert session.conversation.interruption == events.Interrupted(
+        done=("call1",), half_done=("call2",), not_done=("call3",)
+    )
     session.meter.limits = Limits()
     await turn(session, None)
     assert "by the user" not in str(provider.sent[-1].stable)
@@ -63,7 +65,7 @@ async def test_text_that_a_time_limit_cut_names_it_and_is_written_anew(open_sess
 @pytest.mark.parametrize("timeout", [None, 30.0])
 async def test_what_the_user_stops_still_names_the_user(open_session: Open, timeout: float | None):
     session, provider = open_session(limits=Limits(timeout=timeout))
-    session.add_tool(tool(endless, touches=None))
+    session.upkeep.add_tool(tool(endless, touches=None))
     provider.answers.append(Answer("Let me.", [("endless", {}), ("broken", {})]))
 
     async def run() -> None:

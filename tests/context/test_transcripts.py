@@ -24,8 +24,8 @@ async def test_real_sessions_go_on_in_a_small_window(open_session: Open, shared:
         session.adopt(messages)
         seen = await fill(session, provider, 3)
         assert unpaired(session.messages) == [], transcript.name
-        assert all(sent.size <= session.context_window.budget.hard for sent in provider.sent), transcript.name
-        if sum(map(session.context_window.estimate, messages)) > 18_000:
+        assert all(sent.size <= session.window.budget.hard for sent in provider.sent), transcript.name
+        if sum(map(session.window.estimate, messages)) > 18_000:
             large += 1
             assert compactions(seen, "done"), transcript.name
             assert session.compactor.archived

@@ -249,7 +249,7 @@ async def test_the_report_says_what_was_done_half_done_and_not_done(session: tup
     seen = await stop_at(subject, server, STATES["a later tool runs"], 0.2)
     report = next(event for event in seen if isinstance(event, events.Interrupted))
     assert (report.done, report.half_done, report.not_done) == (("read-1",), ("bash-1",), ("write-1",))
-    assert subject.interruption == report
+    assert subject.conversation.interruption == report
     results = {m["tool_call_id"]: m["content"] for m in subject.messages if m["role"] == "tool"}
     assert "hello" in results["read-1"]
     assert "begun" in results["bash-1"] or "interrupted" in results["bash-1"]
@@ -269,7 +269,7 @@ async def test_cancel_while_a_question_is_open(session: tuple[Session, ModelServ
     async def yes(question: Question) -> Answer:
         return Answer(allow=True)
 
-    subject.ask = never
+    subject.toolbox.ask = never
     server.script = [Reply(calls=[READ, WRITE, GREP])]
     seen: list[events.Event] = []
 
@@ -284,7 +284,7 @@ async def test_cancel_while_a_question_is_open(session: tuple[Session, ModelServ
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert not (subject.workspace / "made.txt").exists()
-    subject.ask = yes
+    subject.toolbox.ask = yes
     await assert_goes_on(subject, server, seen)
 
 

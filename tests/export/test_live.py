@@ -107,7 +107,7 @@ async def test_export_resume_export_is_the_same_document_but_for_time(
     again = Session(provider, workspace=repo, bare=True)
     restore(again, resumed.snapshot)
     assert again.messages == session.messages
-    assert (again.usage, again.turns, again.cost) == (session.usage, session.turns, session.cost)
+    assert (again.usage, again.turns, again.meter.cost) == (session.usage, session.turns, session.meter.cost)
     copy = await open_export(str(second), again, resumed=resumed)
     await copy.close()
     assert without_times(second) == without_times(first)
@@ -154,8 +154,8 @@ async def test_an_interrupted_turn_is_taken_along(provider: Provider, repo: Path
     assert unpaired(resumed.snapshot.messages) == []
     again = Session(provider, workspace=repo, bare=True)
     restore(again, resumed.snapshot)
-    assert again.interruption == session.interruption
-    assert again.interruption is not None
+    assert again.conversation.interruption == session.conversation.interruption
+    assert again.conversation.interruption is not None
     async with aclosing(again.resume()) as events:
         async for event in events:
             assert event.type != "failed"

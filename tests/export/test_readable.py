@@ -292,7 +292,7 @@ async def test_switches_and_folders_come_back_and_an_import_switches_nothing_on(
     for name in ("sub/deep", "other"):
         (repo / name).mkdir(parents=True)
     session.reminders.off |= {"environment", "gitStatus"}
-    session.touched.restore(["sub/deep", "other"])
+    session.toolbox.touched.restore(["sub/deep", "other"])
     document = document_of(session, Recorder())
     assert document["reminders_off"] == ["environment", "gitStatus"]
     assert document["touched_folders"] == ["sub/deep", "other"]
@@ -307,4 +307,4 @@ async def test_switches_and_folders_come_back_and_an_import_switches_nothing_on(
     assert again.reminders.off == {"environment", "gitStatus", "unheard of"}
     saved = document_of(again, Recorder(snapshot))["reminders_off"]
     assert saved == ["environment", "gitStatus", "unheard of"], "an extension that is not here keeps its switch"
-    assert again.touched.folders == (repo / "sub/deep",)
+    assert again.toolbox.touched.folders == (repo / "sub/deep",)

@@ -314,7 +314,7 @@ async def test_close_ends_everything_once_whatever_fails(open_session: Open) -> 
             self.name, self.error = name, error
 
         def attach(self, session: Session) -> None:
-            ended.append(f"begin {self.name} with {len(session.tools)} tools")
+            ended.append(f"begin {self.name} with {len(session.toolbox.tools)} tools")
 
         async def close(self) -> None:
             ended.append(f"end {self.name}")

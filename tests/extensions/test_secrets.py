@@ -179,7 +179,13 @@ async def test_it_is_nowhere(place: str, allows: bool, tmp_path: Path, caplog: p
         "events": repr(seen),
         "streams": f"{told}\n{progress}",
         "questions": repr(questions),
-        "denied": repr((session.approvals.refused, session.approvals.denied, list(session.approvals.history))),
+        "denied": repr(
+            (
+                session.toolbox.approvals.refused,
+                session.toolbox.approvals.denied,
+                list(session.toolbox.approvals.history),
+            )
+        ),
         "command": said,
         "end": ended,
         "export": to_json(snapshot, mask=mask).decode(),

@@ -41,11 +41,11 @@ async def test_what_the_server_says_counts_from_the_second_request_on(
     model_server.on_request = lambda request: asked_before.append(len(model_server.asked))
     model_server.said, model_server.script = LLAMA, [READ, Reply("done"), Reply("again")]
     session = make_session()
-    assert (session.window, session.models.window_is_guessed) == (DEFAULT_WINDOW, True)
+    assert (session.window.budget.window, session.models.window_is_guessed) == (DEFAULT_WINDOW, True)
     seen = await turn(session)
     assert asked_before[0] == 0, "the first request did not wait"
-    assert (session.window, session.models.window_is_guessed) == (16_384, False)
-    assert session.budget == 16_384 - 4_096
+    assert (session.window.budget.window, session.models.window_is_guessed) == (16_384, False)
+    assert session.window.budget.limit == 16_384 - 4_096
     assert [request.json["max_tokens"] for request in model_server.requests] == [32_000, 4_096]
     assert [event.window for event in of_type(seen, events.UsageReport)] == [DEFAULT_WINDOW, 16_384]
     assert notes(seen) == [
@@ -62,7 +62,7 @@ async def test_an_answer_without_steps_tells_it_too(make_session: MakeSession, m
     assert len(notes(await turn(session))) == 1
     bare = make_session(tools=())
     assert notes(await turn(bare)) == []
-    assert bare.window == 16_384
+    assert bare.window.budget.window == 16_384
 
 
 async def test_a_turn_that_meets_a_limit_tells_it_too(make_session: MakeSession, model_server: ModelServer):
@@ -97,7 +97,7 @@ async def test_a_server_that_does_not_say_anything_is_not_waited_for_long(
     session = make_session()
     seen = await turn(session, prompt)
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].reason == "done"
-    assert session.window == DEFAULT_WINDOW
+    assert session.window.budget.window == DEFAULT_WINDOW
     await session.close()
 
 
@@ -105,7 +105,7 @@ async def test_what_the_user_named_stays(make_session: MakeSession, model_server
     model_server.said, model_server.script = LLAMA, [Reply("done")]
     session = make_session(window=8_000)
     await turn(session)
-    assert session.window == 8_000
+    assert session.window.budget.window == 8_000
 
 
 class Asked(ScriptedProvider):
@@ -126,17 +126,17 @@ class Asked(ScriptedProvider):
 async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
     known, unknown = Asked("gpt-4o"), Asked("openai/house-1")
     session = Session(known, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    window = session.window
+    window = session.window.budget.window
     session.upkeep.ask_server()
     assert session.upkeep.server is not None
-    assert (await session.upkeep.learnt(), known.times, session.window) == ([], 0, window)
+    assert (await session.upkeep.learnt(), known.times, session.window.budget.window) == ([], 0, window)
     session.models.switch(unknown)
     session.upkeep.ask_server()
     session.upkeep.ask_server()
-    assert (await session.upkeep.learnt(), unknown.times, session.window) == ([], 1, 50_000)
-    assert session.context_window.budget.reserve == 2_000
+    assert (await session.upkeep.learnt(), unknown.times, session.window.budget.window) == ([], 1, 50_000)
+    assert session.window.budget.reserve == 2_000
     session.models.switch(known)
-    assert session.window == window
+    assert session.window.budget.window == window
     await session.close()
 
 
@@ -145,7 +145,7 @@ async def test_what_is_said_of_a_model_that_was_left_meanwhile_does_not_count(tm
     session = Session(first, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     session.upkeep.ask_server()
     session.models.switch(second)
-    assert (await session.upkeep.learnt(), session.window) == ([], DEFAULT_WINDOW)
+    assert (await session.upkeep.learnt(), session.window.budget.window) == ([], DEFAULT_WINDOW)
     await session.close()
 
 
@@ -186,10 +186,10 @@ async def test_a_window_that_a_refusal_names_is_kept_and_told_once(
     session = make_session()
     seen = await turn(session, LONG)
     assert notes(seen) == [TOLD]
-    assert (session.window, session.models.window_is_guessed) == (16_384, False)
+    assert (session.window.budget.window, session.models.window_is_guessed) == (16_384, False)
     assert [event.reason for event in of_type(seen, events.Compaction)][:1] in (["overflow"], ["entry"])
     assert notes(await turn(session)) == []
-    assert session.window == 16_384
+    assert session.window.budget.window == 16_384
 
 
 async def test_where_the_room_for_the_answer_did_not_fit_nothing_of_the_prompt_is_cut(
@@ -202,7 +202,7 @@ async def test_where_the_room_for_the_answer_did_not_fit_nothing_of_the_prompt_i
     assert of_type(seen, events.Compaction) == []
     assert [request.json["max_tokens"] for request in model_server.requests] == [32_000, 4_096]
     assert isinstance(seen[-1], events.TurnEnd) and seen[-1].steps == 1
-    assert session.window == 16_384, "also where the user had named a larger one"
+    assert session.window.budget.window == 16_384, "also where the user had named a larger one"
 
 
 async def test_over_anthropics_wire_the_window_is_kept_too(make_session: MakeSession, model_server: ModelServer):
@@ -220,14 +220,14 @@ async def test_a_first_request_of_more_than_four_thousand_tokens_is_long(
     model_server.on_request = lambda request: asked_before.append(len(model_server.asked))
     model_server.said, model_server.script = LLAMA, [Reply("done")]
     session = make_session()
-    room = 4_000 - session.context_window.size(session.conversation)
+    room = 4_000 - session.window.size(session.conversation)
     await turn(session, "word " * (room * 4 // 5 + 200))
     assert asked_before == [2]
 
 
 async def test_what_a_server_does_not_say_of_pictures_stays_as_it_was(tmp_path: Path):
     session = Session(Asked("openai/house-1"), workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    session.meter.facts = session.facts.replace(images=True)
+    session.meter.facts = session.models.facts.replace(images=True)
     session.upkeep.ask_server()
     await session.upkeep.learnt()
-    assert (session.window, session.facts.images) == (50_000, True)
+    assert (session.window.budget.window, session.models.facts.images) == (50_000, True)

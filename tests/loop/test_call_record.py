@@ -163,7 +163,7 @@ async def test_an_interrupt_records_what_ran_and_what_did_not(open_session: Open
     assert made[0].files == (FileFact("created", "a.txt", 1, 2),)
     assert (made[1].commands, made[1].ended, made[1].files) == ((commands[1],), None, ())
     assert (made[2].commands, made[2].seconds, made[2].changes) == ((), 0.0, False)
-    receipt = session.interruption
+    receipt = session.conversation.interruption
     assert receipt is not None
     assert [receipt.done, receipt.half_done, receipt.not_done] == [(each.id,) for each in made]
 

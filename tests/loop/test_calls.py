@@ -319,7 +319,7 @@ async def test_what_a_tool_said_before_it_was_stopped_is_kept_in_part(
     assert stop.endswith("".join(numbers[-400:]))
     assert numbers[-401] not in stop
     assert "0999" not in wait
-    assert session.interruption == events.Interrupted(done=(), half_done=("t",), not_done=("l",))
+    assert session.conversation.interruption == events.Interrupted(done=(), half_done=("t",), not_done=("l",))
     assert {name: status for name, (status, _) in witness.ends.items()} == {"t": "interrupted"}
     assert of_type(seen, events.TurnEnd)[0].reason == "interrupted"
     assert 0 < len(of_type(seen, events.ToolProgress)) <= 200, "what nobody takes is not kept for ever"
@@ -383,7 +383,7 @@ async def test_without_a_person_a_call_that_needs_one_is_refused_and_listed(
     seen = await turn(session)
     assert [event.status for event in of_type(seen, events.ToolResult)] == ["refused", "refused"]
     assert "there is nobody to ask" in of_type(seen, events.ToolResult)[0].text
-    assert session.approvals.refused == ["write new.txt", "bash touch made"]
+    assert session.toolbox.approvals.refused == ["write new.txt", "bash touch made"]
     assert not (repo / "new.txt").exists()
     assert not (repo / "made").exists()
 
@@ -412,7 +412,7 @@ async def test_a_person_says_yes_no_with_a_reason_and_always(
     assert results[0].text == "refused by the user: not there. Do not repeat it; ask or go another way."
     assert [question.call_id for question in asked] == ["w0", "w1", "w2"], "after always nobody is asked"
     assert asked[0].tool == "write"
-    assert session.approvals.refused == [], "a person's no is no refusal by the policy"
+    assert session.toolbox.approvals.refused == [], "a person's no is no refusal by the policy"
     assert session.policy.rules["allow"] == ["write(sub/**)"]
 
 
@@ -443,7 +443,7 @@ async def test_a_deny_rule_holds_against_yes(make_session: MakeSession, model_se
     session = make_session(policy=Policy(repo, deny=["write"], yes=True))
     seen = await turn(session)
     assert of_type(seen, events.ToolResult)[0].status == "refused"
-    assert session.approvals.refused == ["write new.txt"]
+    assert session.toolbox.approvals.refused == ["write new.txt"]
     assert not (repo / "new.txt").exists()
 
 

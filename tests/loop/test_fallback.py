@@ -227,7 +227,7 @@ async def test_a_probe_that_is_too_long_for_the_window_is_sent_again(
     clock.now += 31
     await turn(session)
     assert session.messages[-1]["content"] == "back"
-    assert session.window == 8192
+    assert session.window.budget.window == 8192
 
 
 async def test_the_user_may_ask_at_once(opened: Open, model_server: ModelServer):
@@ -420,10 +420,10 @@ async def test_the_list_is_valid_for_whoever_goes_on(
 async def test_its_window_and_prices_are_its_own(opened: Open, model_server: ModelServer, other: ModelServer):
     model_server.script, other.script = [DOWN] * 3, [Reply("ok")]
     session = opened("anthropic/claude-sonnet-5-5", ("openai/gpt-4o",))
-    assert session.window == 1_000_000
+    assert session.window.budget.window == 1_000_000
     await turn(session)
-    assert session.window == 128_000
-    assert session.facts.free
+    assert session.window.budget.window == 128_000
+    assert session.models.facts.free
 
 
 async def test_statistics_tell_how_each_stands(

@@ -170,7 +170,7 @@ async def test_what_a_refusal_says_of_the_window_is_played_too(record: Record, m
     played = record(play=True)
     await turn(played, "go")
     assert played.messages[-1]["content"] == "fits"
-    assert played.window == live.window == 8192
+    assert played.window.budget.window == live.window.budget.window == 8192
 
 
 async def test_what_the_server_says_of_the_model_reaches_the_session(record: Record, model_server: ModelServer):
@@ -178,7 +178,7 @@ async def test_what_the_server_says_of_the_model_reaches_the_session(record: Rec
     model_server.script = [Reply("done")]
     session = record()
     await turn(session)
-    assert session.window == 16_384
+    assert session.window.budget.window == 16_384
 
 
 async def test_each_request_stands_behind_the_one_before_it_whichever_model_was_asked(

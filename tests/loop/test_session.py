@@ -184,13 +184,13 @@ async def test_resume_after_a_cancel_in_text_writes_it_anew(make_session: MakeSe
     model_server.script = [Reply(["half ", "an"], fault=Stop("stall", 3)), Reply("the whole")]
     session = make_session()
     await until(session, events.Text)
-    assert session.interruption == events.Interrupted(done=(), half_done=(), not_done=())
+    assert session.conversation.interruption == events.Interrupted(done=(), half_done=(), not_done=())
     texts = [message["content"] for message in session.messages if message["role"] == "assistant"]
     assert len(texts) == 1
     assert texts[0].startswith("half an")
     assert texts[0].endswith(prompt.INTERRUPTED_TEXT)
     seen = await turn(session, None)
-    assert session.interruption is None
+    assert session.conversation.interruption is None
     assert session.turns == 1
     roles = [message["role"] for message in session.messages if reminder_type(message) is None]
     assert roles == ["user", "assistant"]
@@ -209,7 +209,7 @@ async def test_resume_after_a_cancel_in_a_tool_tells_what_was_done(
     model_server.script = [Reply("Let me.", calls=calls), Reply("done")]
     session = make_session()
     await until(session, events.ToolProgress)
-    assert session.interruption == events.Interrupted(done=("r",), half_done=("b",), not_done=("w",))
+    assert session.conversation.interruption == events.Interrupted(done=("r",), half_done=("b",), not_done=("w",))
     await turn(session, None)
     sent = messages_of(model_server.requests[1])
     results = {message["tool_call_id"]: message["content"] for message in sent if message["role"] == "tool"}
@@ -227,7 +227,8 @@ async def test_a_refused_call_is_not_told_as_done(make_session: MakeSession, mod
     model_server.script = [Reply(calls=calls)]
     session = make_session(policy=Policy(repo, deny=["write"], yes=True))
     await until(session, events.ToolProgress)
-    assert session.interruption == events.Interrupted(done=(), half_done=("b",), not_done=("w",), refused=("w",))
+    left = session.conversation.interruption
+    assert left == events.Interrupted(done=(), half_done=("b",), not_done=("w",), refused=("w",))
 
 
 async def test_a_failed_call_is_not_told_as_done(make_session: MakeSession, model_server: ModelServer, repo: Path):
@@ -243,7 +244,7 @@ async def test_a_failed_call_is_not_told_as_done(make_session: MakeSession, mode
     model_server.script = [Reply(calls=calls), Reply("on")]
     session = make_session()
     await until(session, events.ToolProgress)
-    stopped = session.interruption
+    stopped = session.conversation.interruption
     assert stopped is not None
     assert (stopped.done, stopped.failed) == (("r",), ("w", "e", "u"))
     assert (stopped.half_done, stopped.not_done, stopped.refused) == (("b",), ("l",), ())
@@ -273,7 +274,7 @@ async def test_closing_ends_a_turn_that_was_left_in_the_middle(make_session: Mak
         if isinstance(event, events.ToolProgress):
             break
     await session.close()
-    assert session.interruption == events.Interrupted(done=(), half_done=("b",), not_done=())
+    assert session.conversation.interruption == events.Interrupted(done=(), half_done=("b",), not_done=())
     with pytest.raises(StopAsyncIteration):
         await anext(left)
 
@@ -283,9 +284,9 @@ async def test_clear_forgets_the_folders_that_were_touched(make_session: MakeSes
     model_server.script = [Reply(calls=calls), Reply("done")]
     session = make_session()
     await turn(session)
-    assert session.touched.names
+    assert session.toolbox.touched.names
     session.clear()
-    assert not session.touched.names
+    assert not session.toolbox.touched.names
 
 
 async def test_resume_after_a_broken_stream(make_session: MakeSession, model_server: ModelServer):
@@ -377,7 +378,7 @@ async def test_the_limit_of_cost_where_prices_are_known(
     assert "would be about $0.45" in str(error), "the third request is not sent"
     assert "limit of 0.4 dollars" in str(error)
     assert len(model_server.requests) == 2
-    assert session.cost == pytest.approx(0.3)
+    assert session.meter.cost == pytest.approx(0.3)
 
 
 async def test_more_from_the_cache_than_was_read_at_all_is_no_money_back(
@@ -397,7 +398,7 @@ async def test_more_from_the_cache_than_was_read_at_all_is_no_money_back(
         await provider.close()
     assert "--max-cost" in str(error)
     assert len(model_server.requests) <= 2
-    assert session.cost == pytest.approx(0.15 * len(model_server.requests), rel=0.01)
+    assert session.meter.cost == pytest.approx(0.15 * len(model_server.requests), rel=0.01)
 
 
 @pytest.mark.parametrize("usage", [None, Tokens(0, output=0), Tokens(100, output=0)])
@@ -433,24 +434,24 @@ async def test_a_broken_answer_is_not_asked_for_again_past_a_limit(
 async def test_no_list_price_holds_on_this_machine(model_server: ModelServer, repo: Path, base: str):
     provider = open_provider("openai/gpt-4o-mini", ProviderOptions(base.format(model_server.port), "k"))
     session = Session(provider, workspace=repo, bare=True)
-    assert session.facts.prices is None
-    assert session.facts.free
-    assert session.facts.window == 128_000, "sizes hold anywhere"
+    assert session.models.facts.prices is None
+    assert session.models.facts.free
+    assert session.models.facts.window == 128_000, "sizes hold anywhere"
     if "127.1" not in base:
         model_server.script = [Reply("ok", usage=Tokens(1_000_000))]
         await turn(session)
-        assert session.cost is None
+        assert session.meter.cost is None
     await provider.close()
     away = open_provider("openai/gpt-4o-mini", ProviderOptions("https://models.example/v1", "k"))
-    assert Session(away, workspace=repo, bare=True).facts.prices
+    assert Session(away, workspace=repo, bare=True).models.facts.prices
 
 
 async def test_unknown_prices_make_the_cost_unknown(make_session: MakeSession, model_server: ModelServer):
     model_server.script = [Reply("ok")]
     session = make_session()
-    assert session.cost == 0.0
+    assert session.meter.cost == 0.0
     await turn(session)
-    assert session.cost is None
+    assert session.meter.cost is None
 
 
 @pytest.mark.parametrize("stage", ["text", "tool", "wait"])
@@ -467,7 +468,7 @@ async def test_the_limit_of_time(make_session: MakeSession, model_server: ModelS
     assert isinstance(error, LimitReached)
     assert "--timeout" in str(error)
     assert (seen[-1].reason, of_type(seen, events.Interrupted)) == ("limit", [])
-    assert session.interruption is not None, "it can be taken up again"
+    assert session.conversation.interruption is not None, "it can be taken up again"
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ async def test_the_end_says_steps_usage_and_why(tmp_path: Path):
     seen = await turn(session)
     assert seen[-1] == events.TurnEnd("done", 2, Usage(total_input=200, output=20), None, ())
     assert [event.step for event in seen if isinstance(event, events.StepStart)] == [1, 2]
-    assert (session.usage, session.interruption) == (Usage(total_input=200, output=20), None)
+    assert (session.usage, session.conversation.interruption) == (Usage(total_input=200, output=20), None)
     assert seen[0] == events.TurnStart(1, "scripted/small")
 
 
@@ -87,7 +87,7 @@ async def test_an_answer_that_breaks_off_leaves_its_text_and_what_it_cost(tmp_pa
     assert seen[-1] == events.TurnEnd("failed", 1, SPENT.usage, "the line broke", ())
     cut = prompt.CUT_TEXT.format(reason="the line broke")
     assert session.messages[-1] == assistant(f"half an\n\n{cut}")
-    assert session.interruption == events.Interrupted(done=(), half_done=(), not_done=())
+    assert session.conversation.interruption == events.Interrupted(done=(), half_done=(), not_done=())
     assert (session.usage, session.meter.spent) == (SPENT.usage, SPENT.usage)
     await turn(session, None)
     assert [message["content"] for message in session.messages] == ["go", "whole"]
@@ -110,7 +110,7 @@ async def test_an_error_that_nobody_expected_leaves_a_valid_list_too(tmp_path: P
                 seen.append(event)
     assert seen[-1] == events.TurnEnd("failed", 1, Usage(), "a defect", ())
     assert session.messages[-1] == assistant(f"half an\n\n{prompt.CUT_TEXT.format(reason='a defect')}")
-    assert session.interruption is not None
+    assert session.conversation.interruption is not None
 
 
 async def test_a_turn_that_is_left_settles_its_text(tmp_path: Path):
@@ -120,7 +120,7 @@ async def test_a_turn_that_is_left_settles_its_text(tmp_path: Path):
             if isinstance(event, events.Text) and event.delta == "an":
                 break
     assert session.messages[-1] == assistant(f"half an\n\n{prompt.INTERRUPTED_TEXT}")
-    assert session.interruption is not None
+    assert session.conversation.interruption is not None
 
 
 async def test_what_a_provider_says_of_its_failure_holds_no_secret(tmp_path: Path):
@@ -264,8 +264,8 @@ async def test_without_tools_nothing_is_said_of_recalling_what_was_cut(tmp_path:
         provider = played([TextChunk("x"), STOP])
         session = Session(provider, workspace=tmp_path, tools=tools, policy=Policy(tmp_path), bare=True, window=16_000)
         await turn(session, "word " * 40_000)
-        assert session.cut
-        assert ("recall" in [each.name for each in session.tools]) == bool(tools)
+        assert session.entry.cut
+        assert ("recall" in list(session.toolbox.tools)) == bool(tools)
         assert ("recall" in str(session.messages[0]["content"])) == bool(tools)
         await session.close()
 
@@ -284,7 +284,7 @@ async def test_closing_waits_for_a_turn_that_nobody_holds_any_more(tmp_path: Pat
         settled: bool | None = None
 
         async def close(self) -> None:
-            self.settled = session.interruption is not None
+            self.settled = session.conversation.interruption is not None
 
     provider = Closed(plays=[[TextChunk("half"), TextChunk(" more"), STOP]])
     session = session_of(provider, tmp_path)
@@ -358,7 +358,7 @@ async def test_a_tool_that_an_extension_offers_later_stands_behind_the_others(tm
     await turn(session)
     first, *later = ([each["function"]["name"] for each in request.tools] for request in provider.requests)
     assert later == [[*first, "nothing"]] * 2
-    assert session.context_window.fixed == session.upkeep.fixed_size > fixed
+    assert session.window.fixed == session.upkeep.fixed_size > fixed
 
 
 async def test_a_long_prompt_that_fits_is_sent_whole(tmp_path: Path):
@@ -367,7 +367,7 @@ async def test_a_long_prompt_that_fits_is_sent_whole(tmp_path: Path):
     long = "word " * 4_000
     await turn(session, long)
     assert provider.requests[0].messages[0]["content"] == long
-    assert session.cut == ()
+    assert session.entry.cut == ()
 
 
 async def test_a_request_beside_the_turn_has_the_same_head_and_nothing_of_the_list(tmp_path: Path):
@@ -421,11 +421,11 @@ async def test_a_list_from_elsewhere_is_taken_over_without_what_was_before(tmp_p
 
 async def test_without_a_report_nobody_knows_what_it_cost(tmp_path: Path):
     session = session_of(played([TextChunk("x"), STOP], [TextChunk("y"), SPENT, STOP]), tmp_path)
-    assert session.cost == 0.0
+    assert session.meter.cost == 0.0
     seen = await turn(session)
     assert not any(isinstance(event, events.UsageReport) for event in seen)
     await turn(session)
-    assert (session.cost, session.meter.spent_cost) == (None, None)
+    assert (session.meter.cost, session.meter.spent_cost) == (None, None)
     assert session.usage == SPENT.usage
 
 
@@ -451,7 +451,7 @@ async def test_a_session_ends_what_it_opened_once(tmp_path: Path):
     for _ in range(2):
         await session.close()
         assert (provider.closed, extension.closed) == (1, 1)
-    assert session.interruption is not None, "the turn that was left in the middle is ended too"
+    assert session.conversation.interruption is not None, "the turn that was left in the middle is ended too"
 
 
 async def test_what_the_user_wrote_meanwhile_goes_in_between_two_steps_and_not_before_the_first(tmp_path: Path):

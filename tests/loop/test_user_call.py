@@ -45,7 +45,7 @@ async def test_a_change_is_made_and_noted_and_the_list_knows_nothing(
     assert 0 <= ended.seconds < 600 and ended.display
     assert session.messages == []
     assert noted(audit) == ["verdict", "change", "execution"]
-    assert session.touched.names == ["sub"]
+    assert session.toolbox.touched.names == ["sub"]
 
 
 async def test_what_only_reads_is_no_change(make_session: MakeSession, audit: Path) -> None:

@@ -111,7 +111,7 @@ async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str
     assert [note.text for note in of_type(seen, events.Note)] == [
         "openai/smol takes no tools, says its server: it can read and change nothing; name another --model"
     ]
-    assert (session.window, session.models.window_is_guessed) == (WINDOW, False)
+    assert (session.window.budget.window, session.models.window_is_guessed) == (WINDOW, False)
     assert session.usage.total_input > 0
     await session.close()
     guessing = with_llama(llama, tmp_path, window=100_000)
@@ -119,8 +119,8 @@ async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str
     assert [note.text for note in of_type(seen, events.Note)] == [
         f"the model's window is {WINDOW:,} tokens, says its server: that counts from now on"
     ]
-    assert guessing.window == WINDOW
-    assert guessing.cut, "the prompt was cut to what fits, and that is known"
+    assert guessing.window.budget.window == WINDOW
+    assert guessing.entry.cut, "the prompt was cut to what fits, and that is known"
     await guessing.close()
 
 

@@ -191,7 +191,7 @@ async def test_an_interrupted_answer_and_a_stopped_tool_are_taken_back(
     task = asyncio.create_task(until_text())
     with suppress(asyncio.CancelledError):
         await task
-    assert session.interruption is not None
+    assert session.conversation.interruption is not None
     assert unpaired(session.messages) == []
     for prompt in ("go on", "sure?"):
         assert refused(model_server, await turn(session, prompt)) == []

@@ -186,7 +186,7 @@ async def test_what_a_yes_covers_from_then_on(tmp_path: Path) -> None:
         person.answers.append(YES)
         await call(box, name, **arguments)
         assert len(person.asked) == (1 if outcome == "always" else 2), "and is not asked again"
-        assert box.approvals.policy.mode == ("auto-edit" if answer.mode and name == "write" else "ask")
+        assert box.policy.mode == ("auto-edit" if answer.mode and name == "write" else "ask")
 
 
 async def test_a_person_sees_no_secret_and_the_call_keeps_it(tmp_path: Path) -> None:

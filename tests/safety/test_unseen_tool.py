@@ -208,7 +208,7 @@ async def test_its_change_is_planned_once_and_what_was_approved_is_made(workspac
     ]
     assert (workspace / "a.md.fr").read_text() == "translation 0\n"
     assert len(planned) == 1
-    box.approvals.policy.mode = "auto-edit"
+    box.policy.mode = "auto-edit"
     planned.clear()
     assert (await call(box, "translator", source="b.md"))[0] == "done"
     assert len(planned) == len(person.asked) == 1

@@ -54,7 +54,7 @@ class HeldValues(Extension):
         """Ask about the values in the lines of a narrative; what came of it, in sentences for the user."""
         session = self._session
         found = values_in(map(session.mask, lines))
-        if not found or session.ask is None or session.policy.yes:
+        if not found or session.toolbox.ask is None or session.policy.yes:
             return []
         from codelet.extensions.memory.remembering import Facts
 
@@ -66,7 +66,7 @@ class HeldValues(Extension):
         if not values:
             return []
         where = f", and in {facts.file.path.name}" if facts.file is not None else ""
-        yes = await session.approvals.put(
+        yes = await session.toolbox.approvals.put(
             "facts",
             f"keep what holds now{where}",
             "\n".join(f"- {text}" for text in values),

@@ -68,7 +68,7 @@ class Plans(Extension, Source, ExportPart):
 
     def attach(self, session: SessionView) -> None:
         """Learn whether somebody can approve a plan."""
-        self._can_approve = lambda: session.ask is not None or session.policy.yes
+        self._can_approve = lambda: session.toolbox.ask is not None or session.policy.yes
 
     def offered(self) -> Sequence[Tool]:
         """The tool, while the user wants a plan first."""
@@ -178,12 +178,16 @@ class PlanFirst(Extension, Guard):
         if verdict.tier != "read":
             return Verdict("deny", verdict.tier, _PLAN_ONLY)
         asked = call.name == plans.name and str(call.arguments.get("plan", "")).strip()
-        return Verdict("ask", "read", "nothing is changed before you say yes") if asked and self._session.ask else None
+        return (
+            Verdict("ask", "read", "nothing is changed before you say yes")
+            if asked and self._session.toolbox.ask
+            else None
+        )
 
     def answer(self) -> str:
         """The plan, where nobody could approve it."""
         plans = self._plans
-        if plans is None or plans.plan is None or not plans.planning or self._session.ask is not None:
+        if plans is None or plans.plan is None or not plans.planning or self._session.toolbox.ask is not None:
             return ""
         return plans.plan.text()
 

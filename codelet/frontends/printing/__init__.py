@@ -373,7 +373,7 @@ class _OneShot:
     async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
         """Write what the run came to and save for the last time, in the order of the format; the exit status."""
         if isinstance(failure, _UnwritableError):
-            refused = self._session is not None and self._session.approvals.refused
+            refused = self._session is not None and self._session.toolbox.approvals.refused
             status = self._unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
         else:
             unsaved = await self._save(task) if self._output.says_exit else None

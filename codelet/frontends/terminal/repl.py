@@ -115,7 +115,7 @@ class Repl:
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
         view.status = lambda: self._status.below_turn(self.screen.width)
         view.cycle_mode = self._cycle_mode
-        self.session.ask = self._ask
+        self.session.toolbox.ask = self._ask
         self.session.upkeep.steering = self._steering
         return view
 

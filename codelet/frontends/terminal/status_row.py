@@ -58,7 +58,11 @@ class StatusRow:
         """The row that stands below a running turn: model, mode, and how full the context is."""
         session = self._session
         mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
-        parts = [clean(session.provider.model), mode, f"context {percent_of(session.size, session.budget)}%"]
+        parts = [
+            clean(session.provider.model),
+            mode,
+            f"context {percent_of(session.size, session.window.budget.limit)}%",
+        ]
         return "  " + fitted(parts, columns - 3, self._signs)
 
 
@@ -90,13 +94,13 @@ def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
 
 def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> list[str]:
     """The parts of the row, the most important first."""
-    size, budget = session.size, session.budget
+    size, budget = session.size, session.window.budget.limit
     mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
     parts = [clean(session.provider.model), mode, *_confinement(session)]
     parts.append(f"{bar(size, budget, _BAR, signs)} {percent_of(size, budget)}% of {tokens(budget)}")
     if session.usage.total:
         used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"
-        parts.append(f"{used} {money(session.cost)}" if session.cost else used)
+        parts.append(f"{used} {money(session.meter.cost)}" if session.meter.cost else used)
     parts += extension_words(session)
     if branch:
         parts.append(clean(branch))

@@ -133,7 +133,9 @@ class TurnView:
             async for event in events:
                 self._log.see(event)
                 if isinstance(event, Interrupted):
-                    self._renderer.name_calls(titles_of(self._session.messages, self._session.tools))
+                    self._renderer.name_calls(
+                        titles_of(self._session.messages, [*self._session.toolbox.tools.values()])
+                    )
                 for piece in _slices(event):
                     self._renderer.show(piece)
                     if time.monotonic() - since >= _TURN_SECONDS:

@@ -37,7 +37,7 @@ class UserShell:
                 "write the shell command right after the !, or after !! to keep its output from the model"
             )
             return
-        masker = self._session.approvals.masker
+        masker = self._session.toolbox.masker
         command = TerminalCommand(self._command, self._session.workspace, masker)
         began = time.monotonic()
         try:
@@ -62,7 +62,7 @@ class UserShell:
 
     async def run_beside(self) -> None:
         """Run it beside the turn, without keys; its rows come when it has ended."""
-        masker = self._session.approvals.masker
+        masker = self._session.toolbox.masker
         run = UserCommand(self._command, self._session.workspace)
         try:
             async with aclosing(masked(run.events(), masker)) as events:

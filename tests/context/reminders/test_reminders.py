@@ -354,7 +354,7 @@ async def test_the_meter_measures_against_the_budget(make_session: MakeSession, 
         session = make_session(window=128_000, **options)
         seen = await turn(session)
         await turn(session)
-        assert session.budget == budget == session.context_window.budget.limit
+        assert session.window.budget.limit == budget == session.window.budget.limit
         reports = of_type(seen, events.UsageReport)
         assert [(report.context, report.budget, report.window) for report in reports] == [(12_000, budget, 128_000)]
         told = reminder(model_server.requests[-1], "tokenStatus")

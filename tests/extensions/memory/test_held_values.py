@@ -85,7 +85,7 @@ async def test_a_yes_keeps_them_as_facts_and_the_model_is_told(remembering: Reme
     assert question.shown == "- never touch port 9003\n- src/part2/mod.py is next"
     assert notes(seen)[-1] == "2 facts kept; /facts lists them"
     assert kept(session) == VALUES
-    assert session.approvals.history[-1].outcome == "yes"
+    assert session.toolbox.approvals.history[-1].outcome == "yes"
     await turn(session)
     assert "You noted with remember; check what may have changed:\n- never touch port 9003" in reminded(
         provider.sent[-1]

@@ -117,7 +117,7 @@ async def test_the_user_sees_and_edits_it_and_the_model_is_told(open_session: Op
 
 async def test_it_is_offered_unless_the_user_chose_the_tools(open_session: Open) -> None:
     def names(session: Session) -> list[str]:
-        return [each.name for each in session.tools]
+        return list(session.toolbox.tools)
 
     assert "plan" in names(open_session(tools=None)[0])
     assert "plan" not in names(open_session()[0])
@@ -239,7 +239,7 @@ async def test_where_nobody_can_approve_it_the_answer_ends_with_the_plan(open_se
     assert said == "That is it.\n\nship\n1. [>] read the tests\n2. [ ] write the parser\n3. [ ] publish"
     assert isinstance(seen[-1], events.TurnEnd)
     assert "it is your answer" in told(provider.sent[0].tail)
-    assert session.approvals.refused == []
+    assert session.toolbox.approvals.refused == []
 
 
 async def test_chosen_tools_gain_the_plan_where_a_plan_is_wanted_first(open_session: Open) -> None:

@@ -58,7 +58,7 @@ async def ran(session: Session, provider: Any, asked: list[Question]) -> tuple[l
         asked.append(question)
         return Said(allow=True)
 
-    session.ask = ask
+    session.toolbox.ask = ask
     provider.answers.extend([Answer("", CALLS), Answer()])
     seen = await turn(session)
     results = [event for event in seen if isinstance(event, events.ToolResult)]
@@ -111,7 +111,7 @@ async def test_souls_as_the_seed_writes_them(own_profiles: Path, with_profile: W
     (own_profiles / "safe_assistant.yaml").write_text(SEED)
     session, provider = with_profile("safe_assistant")
     seen = await turn(session)
-    assert [tool.name for tool in session.tools] == ["read", "write"]
+    assert list(session.toolbox.tools) == ["read", "write"]
     assert json.loads(provider.sent[0].tools)[0]["function"]["name"] == "read"
     assert "limited system access" in session.upkeep.system
     assert session.meter.limits.max_turns == 10
@@ -124,15 +124,15 @@ async def test_souls_as_the_seed_writes_them(own_profiles: Path, with_profile: W
 
 async def test_souls_are_switched_in_a_session_without_losing_the_list(with_profile: WithProfile):
     session, _ = with_profile(None, limits=Limits(max_turns=15))
-    before, tools = session.upkeep.system, [tool.name for tool in session.tools]
+    before, tools = session.upkeep.system, list(session.toolbox.tools)
     await turn(session)
     said = list(session.messages)
     shown = await session.run_command("profile")
     assert [line.split()[0] for line in shown.splitlines() if line][:2] == ["profile", "explainer"]
     assert "the profile is now reviewer" in await session.run_command("profile", "reviewer")
-    assert [tool.name for tool in session.tools] == ["read", "bash", "grep", "find"]
+    assert list(session.toolbox.tools) == ["read", "bash", "grep", "find"]
     await session.run_command("profile", "pair")
-    assert [tool.name for tool in session.tools] == tools, "from what the session began with, not from the one before"
+    assert list(session.toolbox.tools) == tools, "from what the session began with, not from the one before"
     assert session.meter.limits.max_turns == 15
     await session.run_command("profile", "safe")
     assert session.meter.limits.max_turns == 10
@@ -142,7 +142,7 @@ async def test_souls_are_switched_in_a_session_without_losing_the_list(with_prof
     assert list(session.messages) == said
     assert "no profile is in force" in await session.run_command("profile", "none")
     assert (session.upkeep.system, session.policy.yes) == (before, True)
-    assert [tool.name for tool in session.tools] == tools
+    assert list(session.toolbox.tools) == tools
 
 
 async def test_souls_are_kept_by_the_export_and_taken_up_with_it(with_profile: WithProfile):
@@ -152,7 +152,7 @@ async def test_souls_are_kept_by_the_export_and_taken_up_with_it(with_profile: W
     assert snapshot.profile == "safe"
     again, _ = with_profile(None)
     restore(again, snapshot)
-    assert [tool.name for tool in again.tools] == ["read", "write", "edit", "grep", "find"]
+    assert list(again.toolbox.tools) == ["read", "write", "edit", "grep", "find"]
     assert Recorder(snapshot).snapshot(again).profile == "safe"
     other, _ = with_profile("reviewer")
     restore(other, snapshot)
@@ -173,13 +173,17 @@ async def test_an_import_does_not_lift_the_profile_that_the_user_switched_to(wit
     session, _ = with_profile(None)
     await session.run_command("profile", "reviewer")
     restore(session, snapshot)
-    assert [tool.name for tool in session.tools] == ["read", "bash", "grep", "find"]
+    assert list(session.toolbox.tools) == ["read", "bash", "grep", "find"]
     assert (await session.run_command("profile")).startswith("profile reviewer")
 
 
 async def test_it_survives_five_compactions_a_clear_and_another_model(with_profile: WithProfile):
     session, _ = with_profile("safe")
-    before = (session.upkeep.system, [tool.name for tool in session.tools], session.meter.limits.max_turns)
+    before = (
+        session.upkeep.system,
+        list(session.toolbox.tools),
+        session.meter.limits.max_turns,
+    )
     await compact_five_times(session)
     session.clear()
     other = ScriptedProvider(model="scripted/other")
@@ -226,7 +230,7 @@ async def test_agents_of_other_tools_are_read(
     text = f"---\nname: helper\ndescription: helps\nmodel: sonnet\n{front}\n---\nYou help.\n"
     (own_profiles / "helper.md").write_text(text)
     session, _ = with_profile("helper")
-    assert [tool.name for tool in session.tools] == tools
+    assert list(session.toolbox.tools) == tools
     assert session.upkeep.system.endswith("\n\nYou help.")
 
 

@@ -200,7 +200,7 @@ async def test_no_pattern_stops_everything_else(begin: Begin, pattern: str, told
 
 async def test_no_shell_sees_what_is_waited_for(begin: Begin, tmp_path: Path) -> None:
     session, provider = begin(policy=Policy(tmp_path))
-    session.approvals.policy.add_allow("bash(sleep *)")
+    session.policy.add_allow("bash(sleep *)")
     await ran(session, provider, call("sleep 600", background=True))
     results = await ran(
         session,

@@ -116,7 +116,7 @@ async def _turn(session: Session, renderer: Renderer) -> str | None:
     finally:
         ticker.cancel()
         renderer.stop()
-    return f"{len(session.approvals.refused)} calls were refused" if session.approvals.refused else None
+    return f"{len(session.toolbox.approvals.refused)} calls were refused" if session.toolbox.approvals.refused else None
 
 
 async def _tick(renderer: Renderer) -> None:

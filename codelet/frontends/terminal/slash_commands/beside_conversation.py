@@ -69,7 +69,7 @@ async def by_the_way(repl: ReplControls, argument: str) -> None:
         return
     session = repl.session
     repl.screen.note("beside the conversation, not kept in it:")
-    if await repl.watch(masked(_answered(session, argument), session.approvals.masker)) == "stopped":
+    if await repl.watch(masked(_answered(session, argument), session.toolbox.masker)) == "stopped":
         repl.screen.note("stopped; the conversation is as it was")
 
 

@@ -172,7 +172,7 @@ async def continue_turn(repl: ReplControls, argument: str) -> None:
 async def redo(repl: ReplControls, argument: str) -> None:
     """Rewind, and send the same prompt again."""
     point = repl.session.conversation.latest
-    pinned = 0 if point is None else len(repl.session.pinned_after(point))
+    pinned = 0 if point is None else len(repl.session.compactor.pinned_outside(point.parts.body))
     prompt = repl.session.rewind(unpin=True)
     if prompt is None:
         repl.screen.note("there is no prompt to send again")

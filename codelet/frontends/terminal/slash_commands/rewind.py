@@ -102,7 +102,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
             screen.note(_NO_CHANGE)
         return
     repl.can_resume = False
-    pinned = len(session.pinned_after(point))
+    pinned = len(session.compactor.pinned_outside(point.parts.body))
     repl.prefill = session.rewind(prompts, unpin=True) or ""
     stay = "" if what == "both" else "; files stay as they are"
     unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""

@@ -123,7 +123,7 @@ async def _work_tree(screen: Screen, session: Session) -> None:
         return
     if not answer.complete:
         screen.note(f"the changes are more than {_MOST_BYTES >> 20} MiB: only the first are looked at")
-    changes = session.approvals.masker.mask(answer.stdout.decode("utf-8", "replace"))
+    changes = session.mask(answer.stdout.decode("utf-8", "replace"))
     fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
     names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []
     if not changes.strip() and not names:

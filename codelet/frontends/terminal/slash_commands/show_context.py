@@ -75,7 +75,7 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
     if found is None:
         screen.fail(f"there is no message {number}; /context lists them")
         return
-    message, mask = session.conversation.sent()[number], session.approvals.masker.mask
+    message, mask = session.conversation.sent()[number], session.mask
     head = styled((f"message {number}", ACCENT), f" {screen.signs.dot} {found.role}")
     if found.source != found.role:
         head.append(f" {screen.signs.dot} {clean(_source(found))}")
@@ -141,7 +141,7 @@ def _gist(session: Session, number: int) -> str:
 def _content(session: Session, number: int) -> str:
     """The text of a message, without the marks around a reminder."""
     message = session.conversation.sent()[number]
-    content = session.approvals.masker.mask(message.get("content") or "")
+    content = session.mask(message.get("content") or "")
     return reminder_text(content) if kind_of(message) == "reminder" else content
 
 
@@ -150,7 +150,7 @@ def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) ->
     sums: Counter[str] = Counter()
     for row in rows:
         sums[row.role] += row.tokens
-    budget = session.budget
+    budget = session.window.budget.limit
     cells = min(_MAP_CELLS, screen.width - 4)
     bar = styled("  ")
     used = 0
@@ -169,11 +169,11 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
     """The next request's size, real and effective, the sizes at which it is compacted, and what cannot shrink."""
     from codelet.context.rows import floor_of
 
-    size, budget = session.size, session.context_window.budget
-    effective = session.context_window.effective(session.conversation)
+    size, budget = session.size, session.window.budget
+    effective = session.window.effective(session.conversation)
     dot = f" {screen.signs.dot} "
-    parts = [f"{tokens(size)} of the budget of {tokens(session.budget)} tokens, {percent_of(size, session.budget)}%"]
-    parts.append(f"window {tokens(session.window)}{', a guess' if session.models.window_is_guessed else ''}")
+    parts = [f"{tokens(size)} of the budget of {tokens(budget.limit)} tokens, {percent_of(size, budget.limit)}%"]
+    parts.append(f"window {tokens(budget.window)}{', a guess' if session.models.window_is_guessed else ''}")
     if effective < size:
         parts.append(f"{tokens(effective)} effective (cached at a tenth)")
     if session.compactor.options.automatic:
@@ -209,7 +209,10 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
     from codelet.context.tokens.exact import ExactUnavailable, encoding_name
 
     model = session.provider.model
-    beside = [session.upkeep.system, json.dumps([tool.schema() for tool in session.tools], ensure_ascii=False)]
+    beside = [
+        session.upkeep.system,
+        json.dumps([tool.schema() for tool in session.toolbox.tools.values()], ensure_ascii=False),
+    ]
     try:
         counted = await asyncio.to_thread(exact_size, session.conversation.sent(), beside, model)
     except ExactUnavailable:
@@ -261,5 +264,5 @@ def _tool_rows(session: Session) -> list[Text]:
     """What the definition of each tool takes of every request, as an estimate."""
     from codelet.context.tokens import estimate_text
 
-    sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.tools]
+    sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.toolbox.tools.values()]
     return [styled((f"  {name:<15}", ACCENT), f"{tokens(size):>6} tokens  ", ("a tool", QUIET)) for name, size in sizes]

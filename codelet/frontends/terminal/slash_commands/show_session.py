@@ -41,11 +41,11 @@ async def usage(screen: Screen, session: Session, argument: str) -> None:
     ]
     if session.meter.dropped:
         lines.append(f"{plural(session.meter.dropped, 'block')} of earlier reasoning dropped by the server")
-    if session.cost:
-        lines.append(f"{money(session.cost)} by list price")
-    elif session.facts.free:
+    if session.meter.cost:
+        lines.append(f"{money(session.meter.cost)} by list price")
+    elif session.models.facts.free:
         lines.append("nothing to pay: the model answers on this machine")
-    elif session.cost is None or session.facts.prices is None:
+    elif session.meter.cost is None or session.models.facts.prices is None:
         lines.append("cost unknown: there is no price for this model, or its usage was not reported")
     screen.say(*(styled(f"  {line}") for line in lines))
 
@@ -53,8 +53,8 @@ async def usage(screen: Screen, session: Session, argument: str) -> None:
 async def tools(screen: Screen, session: Session, argument: str) -> None:
     """The tools, what their calls do, and the first sentence of each description."""
     entries = []
-    columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in session.tools), 0)
-    for tool in session.tools:
+    columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in session.toolbox.tools.values()), 0)
+    for tool in session.toolbox.tools.values():
         first = first_sentence(tool.description)
         line = styled(
             (f"  {tool.name:<{columns}} ", ACCENT),
@@ -91,7 +91,7 @@ async def permissions(screen: Screen, session: Session, argument: str) -> None:
 
 def _decisions(screen: Screen, session: Session) -> list[Text]:
     """What was asked and refused in this session, the newest last."""
-    history = session.approvals.history
+    history = session.toolbox.approvals.history
     rows = [styled("")] if history else []
     for decision in list(history)[-_ROWS:]:
         line = styled((f"  {decision.outcome:<14} ", ACCENT), one_line(decision.about, screen.width))
