@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from tests.support.reviewing import Fault, reviewer
 from tests.support.server import ModelServer
 
 CI = ROOT / "scripts" / "ci"
-SHELL = [CI / "review.sh", CI / "pre-push", CI / "github" / "run.sh"]
+SHELL = [CI / "review.sh", CI / "pre-push", CI / "github" / "run.sh", CI / "github" / "install" / "install.sh"]
 YAML = sorted(CI.rglob("*.yml"))
 WRITES = {"write"}
 SHOP = "def place(order):\n    return order\n"
@@ -34,6 +35,7 @@ def loaded(path: Path) -> dict[Any, Any]:
 def test_all_files_are_here() -> None:
     assert [path.relative_to(CI).as_posix() for path in YAML] == [
         "github/action.yml",
+        "github/install/action.yml",
         "github/workflow.yml",
         "gitlab/review.yml",
         "gitlab/sharded.yml",
@@ -52,28 +54,67 @@ def steps_of(job: dict[str, Any]) -> list[dict[str, Any]]:
     return steps
 
 
-def test_the_action_puts_no_input_into_a_script() -> None:
+def test_the_actions_put_no_input_into_a_script() -> None:
+    for path in (CI / "github" / "action.yml", CI / "github" / "install" / "action.yml"):
+        action = loaded(path)
+        assert action["runs"]["using"] == "composite"
+        for step in action["runs"]["steps"]:
+            assert "uses" in step or ("${{" not in step["run"] and step["shell"] == "bash")
     action = loaded(CI / "github" / "action.yml")
-    assert action["runs"]["using"] == "composite"
-    for step in action["runs"]["steps"]:
-        assert "${{" not in step["run"] and step["shell"] == "bash"
-    assert set(action["outputs"]) == {"status"} and action["inputs"]["model"]["required"]
+    assert set(action["outputs"]) == {"status", "reports"} and action["inputs"]["model"]["required"]
+
+
+def test_other_actions_are_pinned_to_commits() -> None:
+    for path in YAML:
+        for used in re.findall(r"uses: (\S+)", path.read_text()):
+            assert used.endswith("@COMMIT") or re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", used), used
 
 
 def test_who_may_write_has_no_key_and_no_checkout() -> None:
     workflow = loaded(CI / "github" / "workflow.yml")
-    assert workflow["permissions"] == {} and list(workflow[True]) == ["pull_request"]  # `on` is true to YAML 1.1
+    assert workflow["permissions"] == {}
+    assert list(workflow[True]) == ["pull_request", "merge_group"]  # `on` is true to YAML 1.1
+    assert "concurrency" in workflow
     review = workflow["jobs"].pop("review")
     assert review["permissions"] == {"contents": "read"}
     assert "head.repo.full_name == github.repository" in review["if"]
     checkout = next(step for step in steps_of(review) if "checkout" in step.get("uses", ""))
     assert checkout["with"]["persist-credentials"] is False
-    assert not any("run" in step for step in steps_of(review)), "nothing of the change is run beside the key"
+    assert not any("run" in step for step in steps_of(review)), "nothing of the change is run next to the key"
+    with_key = [step for step in steps_of(review) if "secrets." in json.dumps(step)]
+    assert [step["id"] for step in with_key] == ["review"], "what installs has no key"
     for job in workflow["jobs"].values():
-        assert "write" in job["permissions"].values() and job["needs"] == "review"
-        told = json.dumps(job)
-        assert "secrets." not in told and "actions/checkout" not in told
+        assert job["needs"] == "review"
+        text = json.dumps(job)
+        assert "secrets." not in text and "actions/checkout" not in text
         assert all("${{" not in step.get("run", "") for step in steps_of(job))
+
+
+@pytest.mark.parametrize("result", ["success", "failure", "skipped", "cancelled"])
+@pytest.mark.parametrize("status", ["0", "1", "2", "3", "4", "5", ""])
+def test_the_gate_passes_only_after_a_whole_review_without_findings(result: str, status: str) -> None:
+    gate = loaded(CI / "github" / "workflow.yml")["jobs"]["gate"]
+    assert gate["if"] == "always()", "GitHub counts a skipped job as passed"
+    (step,) = steps_of(gate)
+    assert set(step["env"]) == {"RESULT", "STATUS"}
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], env={"RESULT": result, "STATUS": status}, capture_output=True
+    )
+    assert (done.returncode == 0) == (result == "success" and status == "0")
+
+
+def test_only_a_whole_review_reaches_code_scanning() -> None:
+    job = loaded(CI / "github" / "workflow.yml")["jobs"]["code-scanning"]
+    assert """fromJSON('["0", "1"]'), needs.review.outputs.status""" in job["if"] and "!cancelled()" in job["if"]
+
+
+def test_a_forks_merge_request_fails_a_job_on_gitlab() -> None:
+    jobs = loaded(CI / "gitlab" / "review.yml")
+    fork = jobs["codelet-review-fork"]
+    assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID != $CI_MERGE_REQUEST_PROJECT_ID" in fork["rules"][0]["if"]
+    assert subprocess.run(["sh", "-e", "-c", "\n".join(fork["script"])], capture_output=True).returncode == 1
+    for each in (jobs["codelet-review"], loaded(CI / "gitlab" / "sharded.yml")["codelet-review-part"]):
+        assert "--max-cost" in each["script"][0] and "--timeout" in each["script"][0]
 
 
 def test_gitlab_reports_are_those_that_the_script_writes() -> None:
@@ -162,11 +203,49 @@ def test_the_actions_script_annotates_and_sums_up(work: Path, variables: dict[st
     done = shell(str(CI / "github" / "run.sh"), cwd=work, env=env)
     assert done.returncode == 0, done.stderr
     assert "::error file=shop.py,line=2,endLine=2,title=Input is run as code" in done.stdout
-    assert files["GITHUB_OUTPUT"].read_text() == "status=0\n"
+    assert files["GITHUB_OUTPUT"].read_text() == "reports=out\nstatus=0\n"
     assert "Input is run as code" in files["GITHUB_STEP_SUMMARY"].read_text()
+    empty = shell(str(CI / "github" / "run.sh"), cwd=work, env=env | {"REVIEW_DIR": ""})
+    assert empty.returncode == 0 and (tmp_path / "codelet-review" / "review.json").exists()
     failed = shell(str(CI / "github" / "run.sh"), cwd=work, env=env | {"REVIEW_BASE": "nowhere"})
     assert failed.returncode == 2
-    assert "**not reviewed** (status 2)" in files["GITHUB_STEP_SUMMARY"].read_text()
+    summary = files["GITHUB_STEP_SUMMARY"].read_text().partition("**not reviewed** (status 2)")[2]
+    assert "nowhere" in summary and "::error title=codelet review::not reviewed (status 2): codelet: " in failed.stdout
+
+
+def test_arguments_may_hold_blanks(work: Path, variables: dict[str, str], tmp_path: Path) -> None:
+    base = repo.git(work, "rev-parse", "HEAD")
+    repo.commit(work, {"a b.py": FAULTY, "c.py": FAULTY})
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    place = {"GITHUB_ACTION_PATH": str(CI / "github"), "RUNNER_TEMP": str(tmp_path)}
+    env = variables | files | place | {"REVIEW_BASE": base, "REVIEW_FAIL_ON": "high"}
+    done = shell(str(CI / "github" / "run.sh"), cwd=work, env=env | {"REVIEW_ARGUMENTS": "--jobs=2\na b.py\n"})
+    assert done.returncode == 1, done.stderr
+    report = json.loads((tmp_path / "codelet-review" / "review.json").read_text())
+    assert {finding["path"] for finding in report["findings"]} == {"a b.py"}
+
+
+def test_the_installed_program_takes_nothing_from_the_repository_under_review(work: Path, tmp_path: Path) -> None:
+    """The step that installs, with an environment that a cache brought back; what pip does is not tried."""
+    packages, program = tmp_path / "packages", tmp_path / "program"
+    (packages / "bin").mkdir(parents=True)
+    (packages / "complete").touch()
+    (packages / "bin" / "python").symlink_to(sys.executable)
+    (work / "codelet").mkdir()
+    (work / "codelet" / "__main__.py").write_text("print('caught')")
+    place = {"GITHUB_ACTION_PATH": str(CI / "github" / "install"), "GITHUB_OUTPUT": str(tmp_path / "out")}
+    env = environment(
+        tmp_path, place | {"PACKAGES": str(packages), "PROGRAM": str(program), "RUNNER_TEMP": str(tmp_path)}
+    )
+    script = str(CI / "github" / "install" / "install.sh")
+    assert shell(script, "place", cwd=work, env=env).returncode == 0
+    keys = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines())
+    assert (
+        set(keys) == {"packages", "program", "key"} and "-r" in (CI / "github" / "install" / "install.sh").read_text()
+    )
+    done = shell(script, "install", cwd=work, env=env)
+    assert done.returncode == 0 and done.stdout.startswith("codelet "), done.stderr
+    assert "caught" not in shell(str(program), "--version", cwd=work, env=env).stdout
 
 
 @pytest.mark.parametrize("base", ["", " ", None])
@@ -182,7 +261,7 @@ def test_no_script_takes_no_base_for_an_empty_change(
     place = {"GITHUB_ACTION_PATH": str(CI / "github"), "RUNNER_TEMP": str(tmp_path), "REVIEW_DIR": "out"}
     env = variables | files | place | {"REVIEW_FAIL_ON": "high"} | ({} if base is None else {"REVIEW_BASE": base})
     done = shell(str(CI / "github" / "run.sh"), cwd=work, env=env)
-    assert (done.returncode, (tmp_path / "GITHUB_OUTPUT").read_text()) == (2, "status=2\n")
+    assert (done.returncode, (tmp_path / "GITHUB_OUTPUT").read_text()) == (2, "reports=out\nstatus=2\n")
     assert "::error" in done.stdout and "not reviewed" in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
     assert shell(str(CI / "review.sh"), "--base", base or "", cwd=work, env=env).returncode == 2
     part = loaded(CI / "gitlab" / "sharded.yml")["codelet-review-part"]["script"][0]
