@@ -67,10 +67,11 @@ class Message(TypedDict, total=False):
     field. They are kept to be sent back to the provider that made them, which `origin` names, and to no other.
 
     `blocks` is the order of an answer: blocks of reasoning whole, `{"type": "text", "length": 12}` for the next 12
-    characters of `content`, and `{"type": "tool_use"}` for the next call. `bound_to` is the digest of everything that
-    was sent before the answer, if its reasoning is valid only after that very prefix. `thinking_blocks` is how exports
-    of version 0.1.0 hold the reasoning: it comes first in them. `inline_reasoning` is what came at the start of the
-    text, tags and all: it goes back before the text.
+    characters of `content`, and `{"type": "tool_use"}` for the next call, or for the one that its `call_id` names. What
+    else a block holds goes back with it. `bound_to` is the digest of everything that was sent before the
+    answer, if its reasoning is valid only after that very prefix. `thinking_blocks` is how exports of version 0.1.0
+    hold the reasoning: it comes first in them. `inline_reasoning` is what came at the start of the text, tags and all:
+    it goes back before the text.
     """
 
     role: Required[Role]
@@ -248,30 +249,45 @@ def call_arguments(call: Mapping[str, Any]) -> str:
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks", "bound_to")
 
 
-def answer_parts(message: Message) -> list[dict[str, Any] | str | ToolCall]:
-    """The parts of an assistant message in the order in which they came: blocks of reasoning, texts, and calls.
+_ITEMS = {"message": "text", "function_call": "tool_use"}
+"""Blocks of an answer over Responses as some exports hold them, in `extra`, and as they are called now."""
 
-    A text is a string; a call has a `function`. What `blocks` does not account for comes last: text, then calls.
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    if "blocks" in message:
+        return message["blocks"]
+    items = message.get("extra", {}).get("output_items")
+    if isinstance(items, list):
+        known = [item for item in items if isinstance(item, dict)]
+        return [{**item, "type": _ITEMS.get(str(item.get("type")), item.get("type"))} for item in known]
+    return [*message.get("thinking_blocks", ()), {"type": "text"}]
+
+
+def answer_parts(message: Message) -> list[tuple[dict[str, Any], str | ToolCall | None]]:
+    """The blocks of an assistant message in the order in which they came, each with its text or its call.
+
+    A block of reasoning has neither. What `blocks` does not account for comes last: text, then calls.
     """
     text, calls = message["content"] or "", list(message.get("tool_calls", ()))
-    blocks = message.get("blocks")
-    if blocks is None:
-        blocks = [*message.get("thinking_blocks", ()), {"type": "text"}]
+    blocks = _blocks(message)
     texts = sum(block.get("type") == "text" for block in blocks)
-    parts: list[dict[str, Any] | str | ToolCall] = []
+    parts: list[tuple[dict[str, Any], str | ToolCall | None]] = []
     for block in blocks:
         match block.get("type"):
             case "text":
                 texts -= 1
                 length = block.get("length") if texts else None
                 end = length if isinstance(length, int) else len(text)
-                parts.append(text[:end])
+                parts.append((block, text[:end]))
                 text = text[end:]
             case "tool_use":
-                parts += [calls.pop(0)] if calls else []
+                call = next((each for each in calls if block.get("call_id") in (None, each["id"])), None)
+                if call is not None:
+                    calls.remove(call)
+                    parts.append((block, call))
             case _:
-                parts.append(block)
-    return [*parts, text, *calls]
+                parts.append((block, None))
+    return [*parts, ({"type": "text"}, text), *(({"type": "tool_use"}, call) for call in calls)]
 
 
 def has_reasoning(message: Message) -> bool:

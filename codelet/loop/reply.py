@@ -13,6 +13,7 @@ from codelet.messages import Message, ToolCall, has_reasoning, tool_call
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import (
     BlockChunk,
+    BlocksChunk,
     Chunk,
     DroppedChunk,
     ExtraChunk,
@@ -31,7 +32,7 @@ from codelet.tools.call_forms import arguments_in, plain_name, strict_object
 from codelet.usage import Usage
 
 _PLAIN = {"role", "content", "tool_calls"}
-_CONTENT = (TextChunk, ReasoningChunk, BlockChunk, ToolCallChunk, ExtraChunk, RefusalChunk, FinishChunk)
+_CONTENT = (TextChunk, ReasoningChunk, BlockChunk, BlocksChunk, ToolCallChunk, ExtraChunk, RefusalChunk, FinishChunk)
 
 
 class _OpenCall:
@@ -94,6 +95,10 @@ class Reply:
                 return self._add_reasoning(chunk)
             case BlockChunk():
                 self._blocks.append({"type": "text", "length": 0} if chunk.kind == "text" else {"type": chunk.kind})
+            case BlocksChunk():
+                self._blocks = chunk.blocks
+                first = next((block for block in self._blocks if block["type"] == "text"), {"length": 0})
+                first["length"] = max(0, first["length"] - len("".join(self._inline)))  # it is no part of the text
             case ToolCallChunk():
                 self._add_call_piece(chunk)
             case ExtraChunk():
@@ -143,8 +148,8 @@ class Reply:
 
     @property
     def _has_blocks(self) -> bool:
-        """Whether blocks of reasoning have come, so that the order of all blocks matters."""
-        return any(block["type"] not in ("text", "tool_use") for block in self._blocks)
+        """Whether blocks have come that hold more than their order, so that it matters."""
+        return any(block["type"] not in ("text", "tool_use") or len(block) > 2 for block in self._blocks)
 
     @property
     def is_void(self) -> bool:

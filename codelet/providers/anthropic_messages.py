@@ -140,21 +140,21 @@ class AnthropicProvider(NativeProvider):
         text = message["content"] or ""
         if message["role"] == "tool":
             call_id = _call_id(message.get("tool_call_id", ""))
-            content = [*blocks, {"type": "text", "text": text}] if blocks else text or prompt.NO_OUTPUT
-            result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+            shown = [*blocks, {"type": "text", "text": text}] if blocks else text or prompt.NO_OUTPUT
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": shown}
             return [{**result, "is_error": True} if message.get("failed") else result]
         if message["role"] == "user":
             return [*blocks, {"type": "text", "text": text}] if text.strip() else blocks
         own = message.get("origin") == self.origin
         inline = message.get("inline_reasoning", "") if own else ""
-        for part in answer_parts(message):
-            if isinstance(part, str):
-                written, inline = inline + part, ""  # it came at the start of the first text
+        for block, content in answer_parts(message):
+            if isinstance(content, str):
+                written, inline = inline + content, ""  # it came at the start of the first text
                 blocks += [{"type": "text", "text": written}] if written.strip() else []
-            elif "function" in part:
-                blocks.append(_tool_use(part))
+            elif content is not None:
+                blocks.append(_tool_use(content))
             elif own:
-                blocks.append(part)
+                blocks.append(block)
         while blocks and blocks[-1]["type"] not in ("text", "tool_use"):
             del blocks[-1]  # thinking may not come last
         return blocks

@@ -157,7 +157,7 @@ def _in_order(message: Message) -> dict[str, Any]:
 
     Between calls it cannot send them. There they are left out: in another place the vendor refuses them.
     """
-    parts = answer_parts(message)
+    parts = [block if content is None else content for block, content in answer_parts(message)]
     calls = [place for place, part in enumerate(parts) if not isinstance(part, str) and "function" in part]
     said = [part for part in parts[: calls[0] if calls else len(parts)] if part]
     reasoning = [place for place, part in enumerate(said) if not isinstance(part, str)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codelet.messages import Message, ToolCall, kind_of
+from codelet.messages import Message, ToolCall, answer_parts, assistant, kind_of
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import OpenAIWire, compact_json
@@ -22,12 +22,6 @@ from codelet.providers.protocol import Chunk, ProviderOptions, Request
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
 
-ITEMS = "output_items"
-"""The field of a message's `extra` with the items of its answer, in order.
-
-Reasoning stands there as it came. Of texts and calls, which the message holds itself, there is only what it does not
-hold: ids, a text's `length` in characters, its `phase` and its status.
-"""
 _LEAST_OUTPUT = 16  # the API takes no smaller limit
 _NO_OUTPUT = "(no output)"
 _MOST_MARKS = 4
@@ -108,11 +102,6 @@ class OpenAIResponsesProvider(OpenAIWire):
             return [{"type": "function_call_output", "call_id": call_id, "output": output}]
         if message["role"] != "assistant":
             return [{"role": message["role"], "content": self._content(message)}]
-        if message.get("origin") == self.origin and not self.quirks.strict:
-            try:
-                return self._answer(message, message.get("extra", {}).get(ITEMS, ()))
-            except (AttributeError, KeyError, TypeError):
-                pass  # it came from a file, which may hold anything
         return self._answer(message)
 
     def _content(self, message: Message, empty: str = "") -> str | list[dict[str, Any]]:
@@ -127,36 +116,31 @@ class OpenAIResponsesProvider(OpenAIWire):
 
         return responses_parts(message)
 
-    def _answer(self, message: Message, kept: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
-        """An assistant's message as items; with those that were `kept` it is what the server sent.
+    def _answer(self, message: Message) -> list[dict[str, Any]]:
+        """An assistant's message as items; one of this server's has those that it sent.
 
         Reasoning with nothing behind it is left out: the server refuses it.
         """
-        inline = message.get("inline_reasoning", "") if message.get("origin") == self.origin else ""
-        text = inline + (message["content"] or "")
-        calls = {call["id"]: call for call in message.get("tool_calls", ())}
-        texts = sum(item["type"] == "message" for item in kept)
+        own = message.get("origin") == self.origin
+        inline = message.get("inline_reasoning", "") if own else ""
+        own = own and not self.quirks.strict
+        if not own:
+            message = {**assistant(message["content"]), "tool_calls": message.get("tool_calls", [])}
         items: list[dict[str, Any]] = []
         reasoning: list[dict[str, Any]] = []
-        for item in kept:
-            if item["type"] == "reasoning":
-                reasoning.append(item)
+        for block, content in answer_parts(message):
+            if content is None:
+                reasoning += [block] if block.get("type") == "reasoning" else []
                 continue
-            found: dict[str, Any] | None = None
-            if item["type"] == "message":
-                texts -= 1
-                length = item["length"] if texts else len(text)
-                if text[:length]:
-                    found = _text(text[:length], item)
-                text = text[length:]
-            elif item["call_id"] in calls:
-                found = self._call(calls.pop(item["call_id"]), item)
-            if found is not None:
-                items += [*reasoning, found]
+            if isinstance(content, str):
+                written, inline = inline + content, ""
+                found = [_text(written, block)] if written else []
+            else:
+                found = [self._call(content, block)]
+            if found:
+                items += [*(reasoning if len(block) > 1 else ()), *found]  # else it is none of what it led to
                 reasoning = []
-        if text:
-            items.append(_text(text, {}))
-        return items + [self._call(call, {}) for call in calls.values()]
+        return items
 
     def _call(self, call: ToolCall, kept: dict[str, Any]) -> dict[str, Any]:
         function = call["function"]
@@ -170,7 +154,7 @@ class OpenAIResponsesProvider(OpenAIWire):
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.openai_responses_decode import ResponseDecoder
 
-        return ResponseDecoder(ITEMS).chunks(events)
+        return ResponseDecoder().chunks(events)
 
 
 def _key_of(request: Request) -> str:

@@ -14,8 +14,8 @@ from codelet.errors import ProviderError
 from codelet.providers.answer import NO_MARKER, Events, JoinedText, as_count, as_counts, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
+    BlocksChunk,
     Chunk,
-    ExtraChunk,
     FinishChunk,
     FinishReason,
     OpenedChunk,
@@ -32,16 +32,12 @@ _INCOMPLETE: dict[object, FinishReason] = {"max_output_tokens": "length", "conte
 
 
 class ResponseDecoder:
-    """Turns the events of one answer into chunks; holds how much of each item was given, and its items.
+    """Turns the events of one answer into chunks; holds how much of each item was given, and the order of its items."""
 
-    These go into the field `items` of the message's `extra`.
-    """
-
-    def __init__(self, items: str) -> None:
-        self._field = items
+    def __init__(self) -> None:
         self._given: dict[int, int] = {}
         """Characters given of the item at an index of the output."""
-        self._items: list[dict[str, Any]] = []
+        self._blocks: list[dict[str, Any]] = []
         self._returnable = True
         self._calls = False
 
@@ -124,24 +120,24 @@ class ResponseDecoder:
         kind = item.get("type")
         if kind == "reasoning":
             kept = {name: item[name] for name in _REASONING if item.get(name)}
-            self._items.append({**kept, "summary": item.get("summary") or []})
+            self._blocks.append({**kept, "summary": item.get("summary") or []})
             # A server that stores nothing knows reasoning by what stands in it alone.
             self._returnable = self._returnable and bool(kept.keys() & {"content", "encrypted_content"})
         elif kind == "message":
-            kept = {name: item[name] for name in ("type", "id", "phase", "status") if item.get(name)}
-            self._items.append({**kept, "length": length})
+            kept = {name: item[name] for name in ("id", "phase", "status") if item.get(name)}
+            self._blocks.append({"type": "text", **kept, "length": length})
         elif kind == "function_call":
-            kept = {name: item[name] for name in ("type", "id", "status") if item.get(name)}
-            self._items.append({**kept, "call_id": _call_id(item)})
+            kept = {name: item[name] for name in ("id", "status") if item.get(name)}
+            self._blocks.append({"type": "tool_use", **kept, "call_id": _call_id(item)})
 
     def _finished(self, response: dict[str, Any]) -> list[Chunk]:
         """The end of the answer. Raises ProviderError where it is not whole, and not for a reason that we know."""
         chunks: list[Chunk] = []
-        if not self._items and not self._given:
+        if not self._blocks and not self._given:
             for index, item in enumerate(response.get("output") or ()):
                 chunks += self._whole(index, item)
-        if self._returnable and any(item["type"] == "reasoning" or "phase" in item for item in self._items):
-            chunks.append(ExtraChunk({self._field: self._items}))
+        if self._returnable and any(block["type"] == "reasoning" or "phase" in block for block in self._blocks):
+            chunks.append(BlocksChunk(self._blocks))
         if response.get("usage"):
             chunks.append(UsageChunk(_usage(response["usage"])))
         if response.get("status") != "incomplete":

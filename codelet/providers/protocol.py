@@ -59,6 +59,12 @@ class BlockChunk(Record):
     kind: Literal["text", "tool_use"]
 
 
+class BlocksChunk(Record):
+    """The order of a whole answer, as a message's `blocks` hold it, on wires that tell it at the end."""
+
+    blocks: list[dict[str, Any]]
+
+
 class OpenedChunk(Record):
     """A block of the answer has begun whose pieces come later, such as hidden reasoning. A wire keeps it to itself."""
 
@@ -133,6 +139,7 @@ Chunk = (
     TextChunk
     | ReasoningChunk
     | BlockChunk
+    | BlocksChunk
     | OpenedChunk
     | DroppedChunk
     | ExtraChunk
@@ -348,6 +355,8 @@ class AnswerSize:
                 self._size += max(len(chunk.text), len(chunk.inline)) + _size(chunk.block) + _size(chunk.details)
             case BlockChunk():
                 self._size += len(chunk.kind)
+            case BlocksChunk():
+                self._size += _size(chunk.blocks)
             case ExtraChunk():
                 self._size += _size(chunk.extra)
             case ToolCallChunk():

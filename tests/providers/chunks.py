@@ -12,6 +12,7 @@ from codelet.messages import Message, user
 from codelet.providers.litellm_bridge import IMPORTING
 from codelet.providers.protocol import (
     BlockChunk,
+    BlocksChunk,
     Chunk,
     Deadlines,
     Effort,
@@ -97,8 +98,8 @@ async def collect_until_error(
 
 
 def _is_no_content(chunk: Chunk) -> bool:
-    """Whether a chunk only says that a block begins, or that litellm is being imported."""
-    return isinstance(chunk, BlockChunk) or (isinstance(chunk, NoteChunk) and chunk.text == IMPORTING)
+    """Whether a chunk only says in which order blocks come, or that litellm is being imported."""
+    return isinstance(chunk, BlockChunk | BlocksChunk) or (isinstance(chunk, NoteChunk) and chunk.text == IMPORTING)
 
 
 def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:

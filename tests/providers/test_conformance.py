@@ -14,16 +14,20 @@ import pytest
 
 from codelet import events
 from codelet.errors import ProviderError
+from codelet.export.decode import from_json
+from codelet.export.document import Document
+from codelet.export.encode import to_json
 from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.providers import open_provider
 from codelet.providers.litellm_bridge import IMPORTING
-from codelet.providers.protocol import Deadlines, ExtraChunk
+from codelet.providers.protocol import Deadlines
 from codelet.safety import Policy
 from tests.providers.chunks import IN_TEXT, collect_until_error, joined, options
 from tests.providers.chunks import MODELS as EVERY_MODEL
 from tests.support.script import Body, Call, Delivery, HttpError, Insert, Reply, Step, Stop, StreamError, Tokens
 from tests.support.server import ModelServer
+from tests.support.wire_responses import responses
 
 MODELS = {name: model for name, model in EVERY_MODEL.items() if name != "responses"}
 RESPONSES = EVERY_MODEL["responses"]
@@ -202,13 +206,13 @@ async def test_a_fault_is_the_same_both_ways(name: str, wire: str, model_server:
 
 
 async def said_over(server: ModelServer, model: str, step: Any) -> tuple[dict[str, Any], ProviderError | None]:
-    """What a step says over a native wire, without the reasoning that goes back in a form of the wire's own."""
+    """What a step says over a native wire."""
     server.requests.clear()
     server.script = [step(IN_TEXT[model]) if callable(step) else step]
     provider = open_provider(model, options(server.openai, deadlines=SHORT))
     chunks, error = await collect_until_error(provider)
     await provider.close()
-    return joined([chunk for chunk in chunks if not isinstance(chunk, ExtraChunk)]), error
+    return joined(chunks), error
 
 
 @pytest.mark.parametrize("answer", {**ANSWERS, **CHAT_ANSWERS}.values(), ids={**ANSWERS, **CHAT_ANSWERS}.keys())
@@ -221,6 +225,76 @@ async def test_an_answer_is_the_same_over_responses(answer: Reply, model_server:
         responses["usage"] = responses["usage"].replace(cache_write=0)
     assert responses == chat
     assert responses["calls"] == [(call.id, call.name, call.json or "{}") for call in answer.calls]
+
+
+INTERLEAVED = Reply(
+    ["Looking.", "And there."],
+    order=("think", "text", "think", "call", "think", "text", "call"),
+    signatures=("s1", "s2", "s3"),
+    details=[{"type": "reasoning.encrypted", "data": f"s{number}", "index": number} for number in (1, 2, 3)],
+    calls=[READ, GREP],
+)
+
+
+@pytest.mark.parametrize("exported", [False, True])
+@pytest.mark.parametrize("model", EVERY_MODEL.values(), ids=EVERY_MODEL.keys())
+async def test_interleaved_blocks_go_back_as_they_came(
+    model: str, exported: bool, model_server: ModelServer, tmp_path: Path
+):
+    (tmp_path / "notes.txt").write_text("hay\nneedle\nhay\n", encoding="utf-8")
+    model_server.script = [INTERLEAVED, Reply("Line 2."), Reply("Yes.")]
+    provider = open_provider(model, options(model_server.openai))
+    session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+    async with aclosing(session.send("look for the needle")) as stream:
+        _ = [event async for event in stream]
+    if exported:
+        saved = to_json(Document(timestamp=1.0, token_count=1, messages=tuple(session.messages)), mask=None)
+        session = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
+        session.adopt(from_json(saved).messages)
+    async with aclosing(session.send("sure?")) as stream:
+        _ = [event async for event in stream]
+    await provider.close()
+    first, *others = [request.json for request in model_server.requests]
+    wanted = came(model, first)
+    for body in others:
+        if "input" in body:
+            at = listed(body).index(wanted[0])
+            assert listed(body)[at : at + len(wanted)] == wanted
+        else:
+            assert wanted in listed(body)
+
+
+def listed(body: dict[str, Any]) -> list[Any]:
+    """What a request holds of answers, in order: items, the blocks of a message, or whole messages."""
+    if "input" in body:
+        return list(body["input"])
+    answers = [message for message in body["messages"] if message["role"] == "assistant"]
+    return [message["content"] if isinstance(message["content"], list) else message for message in answers]
+
+
+def came(model: str, body: dict[str, Any]) -> Any:
+    """What the server sent, as the API takes it back."""
+    if "responses" in model:
+        items: list[dict[str, Any]] = list(responses(INTERLEAVED, body))[-1]["response"]["output"]
+        assert [item["type"] for item in items] == [
+            *("reasoning", "message", "reasoning", "function_call", "reasoning", "message", "function_call")
+        ]
+        return items
+    calls = [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in (READ, GREP)]
+    thoughts = [{"type": "thinking", "thinking": "", "signature": signature} for signature in INTERLEAVED.signatures]
+    texts = [{"type": "text", "text": text} for text in INTERLEAVED.text_pieces]
+    if "claude" in model:
+        return [thoughts[0], texts[0], thoughts[1], calls[0], thoughts[2], texts[1], calls[1]]
+    functions = [{"name": call.name, "arguments": call.json} for call in (READ, GREP)]
+    return {
+        "role": "assistant",
+        "content": "".join(INTERLEAVED.text_pieces),
+        "tool_calls": [
+            {"id": call.id, "type": "function", "function": function}
+            for call, function in zip((READ, GREP), functions, strict=True)
+        ],
+        "reasoning_details": list(INTERLEAVED.details),
+    }
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
@@ -289,6 +363,6 @@ async def test_a_turn_with_tools_gives_the_same_events_over_responses(model_serv
         event for event in over_chat if event.type != "turn_start"
     ]
     for message in kept:
-        message.pop("extra", None)
+        message.pop("blocks", None)
     assert kept == plain
     assert {request.wire for request in model_server.requests[:3]} == {"responses"}

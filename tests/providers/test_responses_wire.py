@@ -22,9 +22,9 @@ from codelet.messages import Message, assistant, reminder, tool_call, tool_resul
 from codelet.providers import open_provider
 from codelet.providers.openai_responses import OpenAIResponsesProvider
 from codelet.providers.protocol import (
+    BlocksChunk,
     Chunk,
     Deadlines,
-    ExtraChunk,
     FinishChunk,
     ProviderOptions,
     ReasoningChunk,
@@ -50,7 +50,7 @@ TAIL = [reminder(kind, prompt.as_reminder(kind, "x")) for kind in ("gitStatus", 
 CALL = tool_call("call_abc", "read", '{"path": "größe"}')
 TURN: list[Message] = [user("look"), assistant(None, [CALL]), tool_result("call_abc", "text")]
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "secret"}
-KEPT_CALL = {"type": "function_call", "id": "fc_1", "status": "completed", "call_id": "call_abc"}
+KEPT_CALL = {"type": "tool_use", "id": "fc_1", "status": "completed", "call_id": "call_abc"}
 
 
 def provider(model: str = "openai/gpt-x", base: str = OPENAI) -> OpenAIResponsesProvider:
@@ -73,7 +73,7 @@ def sent(wire: OpenAIResponsesProvider, *messages: Message) -> list[dict[str, An
 
 def own(wire: OpenAIResponsesProvider, message: Message, *kept: dict[str, Any]) -> Message:
     """The message as it stands in the list after this wire's answer."""
-    return {**message, "extra": {"output_items": list(kept)}, "origin": wire.origin}
+    return {**message, "blocks": list(kept), "origin": wire.origin}
 
 
 def test_the_whole_body():
@@ -214,9 +214,9 @@ def test_an_answer_goes_back_as_it_came():
         wire,
         assistant("Let me see.So.", [CALL]),
         REASONING,
-        {"type": "message", "id": "msg_1", "status": "completed", "phase": "commentary", "length": 11},
+        {"type": "text", "id": "msg_1", "status": "completed", "phase": "commentary", "length": 11},
         {**REASONING, "id": "rs_2"},
-        {"type": "message", "id": "msg_2", "status": "incomplete", "length": 3},
+        {"type": "text", "id": "msg_2", "status": "incomplete", "length": 3},
         KEPT_CALL,
     )
     assert sent(wire, TURN[0], message, TURN[2])[1:-1] == [
@@ -251,32 +251,46 @@ def test_an_answer_goes_back_as_it_came():
 PLAIN_CALL = {"type": "function_call", "call_id": "call_abc", "name": "read", "arguments": '{"path": "größe"}'}
 
 
+def test_an_answer_of_an_older_export_goes_back_too():
+    wire = provider()
+    text = {"type": "message", "id": "msg_1", "status": "completed", "phase": "commentary", "length": 11}
+    older = [REASONING, text, {**REASONING, "id": "rs_2"}, {**KEPT_CALL, "type": "function_call"}]
+    message: Message = {**assistant("Let me see.", [CALL]), "extra": {"output_items": older}, "origin": wire.origin}
+    saved = to_json(Document(timestamp=1.0, token_count=1, messages=(TURN[0], message, TURN[2])), mask=None)
+    newer = own(wire, assistant("Let me see.", [CALL]), REASONING, {**text, "type": "text"}, older[2], KEPT_CALL)
+    assert sent(wire, *from_json(saved).messages) == sent(wire, TURN[0], newer, TURN[2])
+    assert [item.get("id") for item in sent(wire, message)] == ["rs_1", "msg_1", "rs_2", "fc_1"]
+
+
 def test_nobody_elses_reasoning_goes_out_and_none_without_what_it_led_to():
     wire = provider()
     foreign: Message = {**own(wire, TURN[1], REASONING, KEPT_CALL), "origin": "anthropic"}
     assert sent(wire, foreign) == [PLAIN_CALL]
     other_model = own(provider("openai/gpt-y"), TURN[1], REASONING, KEPT_CALL)
     assert sent(wire, other_model) == [PLAIN_CALL]
-    dropped = own(wire, assistant("x"), {"type": "message", "id": "msg_1", "length": 1}, REASONING, KEPT_CALL)
+    dropped = own(wire, assistant("x"), {"type": "text", "id": "msg_1", "length": 1}, REASONING, KEPT_CALL)
     assert [item["type"] for item in sent(wire, dropped)] == ["message"], "its call is gone, so it is too"
     renamed = own(wire, TURN[1], REASONING, {**KEPT_CALL, "call_id": "call_xyz"})
     assert sent(wire, renamed) == [PLAIN_CALL]
 
 
 @pytest.mark.parametrize(
-    "extra",
+    "held",
     [
-        {"output_items": 5},
-        {"output_items": [5]},
-        {"output_items": [{}]},
-        {"output_items": [{"type": "message", "length": "x"}, {"type": "message"}]},
-        {"output_items": [{"type": "function_call", "call_id": []}]},
-        {"output_items": None},
+        {"extra": {"output_items": 5}},
+        {"extra": {"output_items": [5]}},
+        {"extra": {"output_items": [{}]}},
+        {"extra": {"output_items": [{"type": "message", "length": "x"}, {"type": "message"}]}},
+        {"extra": {"output_items": [{"type": "function_call", "call_id": []}]}},
+        {"extra": {"output_items": None}},
+        {"blocks": [{}]},
+        {"blocks": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "length": "x"}]},
+        {"blocks": [{"type": "tool_use", "call_id": []}, {"type": None}]},
     ],
 )
-def test_what_a_file_holds_in_their_place_is_left_out(extra: Any):
+def test_what_a_file_holds_in_their_place_is_left_out(held: Any):
     wire = provider()
-    message: Message = {**assistant("so", [CALL]), "extra": extra, "origin": wire.origin}
+    message: Message = {**assistant("so", [CALL]), **held, "origin": wire.origin}
     assert sent(wire, message) == [{"role": "assistant", "content": "so"}, PLAIN_CALL]
 
 
@@ -366,12 +380,12 @@ async def test_reasoning_that_no_server_could_read_again_is_not_kept():
     assert not [chunk for chunk in await chunks_of(item_done(bare), item_done(CALLED, 1), done()) if _keeps(chunk)]
     in_clear = {**bare, "content": [{"type": "reasoning_text", "text": "hm"}]}
     [kept] = [chunk for chunk in await chunks_of(item_done(in_clear), item_done(CALLED, 1), done()) if _keeps(chunk)]
-    assert isinstance(kept, ExtraChunk)
-    assert kept.extra["output_items"][0]["content"] == in_clear["content"]
+    assert isinstance(kept, BlocksChunk)
+    assert kept.blocks[0]["content"] == in_clear["content"]
 
 
 def _keeps(chunk: Chunk) -> bool:
-    return isinstance(chunk, ExtraChunk)
+    return isinstance(chunk, BlocksChunk)
 
 
 async def test_two_parts_of_a_summary_are_two_paragraphs():

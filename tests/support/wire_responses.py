@@ -40,13 +40,14 @@ def _events(reply: Reply, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.created", "response": response}
     yield {"type": "response.in_progress", "response": response}
     output: list[dict[str, Any]] = []
-    if reply.reasoning_pieces:
-        yield from _reasoning(reply, request, output)
-    if reply.text_pieces or reply.refusal:
-        yield from _message(reply, output)
-    streams = [_call(call, len(output) + number) for number, call in enumerate(reply.calls)]
-    output += [item for item, _ in streams]
-    yield from _merged([events for _, events in streams], interleaved=reply.interleaved)
+    for part in _in_order(reply) if reply.order else [reply]:
+        if part.reasoning_pieces:
+            yield from _reasoning(part, request, output)
+        if part.text_pieces or part.refusal:
+            yield from _message(part, output)
+        streams = [_call(call, len(output) + number) for number, call in enumerate(part.calls)]
+        output += [item for item, _ in streams]
+        yield from _merged([events for _, events in streams], interleaved=part.interleaved)
     whole = {**response, "status": "completed", "output": output, "usage": _usage(reply.usage) if reply.usage else None}
     if why := _REASONS.get(reply.reason):
         details = {"status": "incomplete", "incomplete_details": {"reason": why}}
@@ -55,10 +56,23 @@ def _events(reply: Reply, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.completed", "response": whole}
 
 
+def _in_order(reply: Reply) -> Iterator[Reply]:
+    """The answer block by block: each text is an item of its own, with a phase, and so is each piece of reasoning."""
+    signatures, texts, calls = iter(reply.signatures), iter(reply.text_pieces), iter(reply.calls)
+    for kind in reply.order:
+        match kind:
+            case "think":
+                yield Reply(reasoning="hm", signature=next(signatures))
+            case "text":
+                yield Reply(next(texts))
+            case _:
+                yield Reply(calls=[next(calls)])
+
+
 def _reasoning(reply: Reply, request: dict[str, Any], output: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     text = "".join(reply.reasoning_pieces)
     encrypted = reply.signature if "reasoning.encrypted_content" in (request.get("include") or ()) else None
-    item: dict[str, Any] = {"id": f"rs_{reply.signature[-1:]}", "type": "reasoning", "summary": []}
+    item: dict[str, Any] = {"id": f"rs_{reply.signature[-1:]}{len(output) or ''}", "type": "reasoning", "summary": []}
     index = len(output)
     at = {"item_id": item["id"], "output_index": index}
     yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "encrypted_content": None}}
@@ -78,7 +92,7 @@ def _reasoning(reply: Reply, request: dict[str, Any], output: list[dict[str, Any
 
 def _message(reply: Reply, output: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     index = len(output)
-    item: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress"}
+    item: dict[str, Any] = {"id": f"msg_{index + 1}", "type": "message", "role": "assistant", "status": "in_progress"}
     yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}}
     parts: list[dict[str, Any]] = []
     half = len(reply.refusal) // 2
