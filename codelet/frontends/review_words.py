@@ -28,13 +28,15 @@ async def wanted_of(options: argparse.Namespace) -> Wanted:
 
     words = list(options.what)
     check_not_empty(options)
+    if options.base is not None and (options.staged or options.uncommitted):
+        raise UsageError("--base goes with commits or with --diff, whose rules it names")
     if options.staged or options.uncommitted:
         _check_paths(words)
         return Wanted(kind="staged" if options.staged else "uncommitted", paths=tuple(words))
     if options.diff is not None:
         if words:
             raise UsageError(f"--diff takes no paths: {words[0]!r}")
-        return Wanted(kind="diff", name=options.diff)
+        return Wanted(kind="diff", name=options.diff, base=options.base)
     if options.base is not None:
         _check_paths(words)
         return Wanted(kind="branch", name=options.base, paths=tuple(words))

@@ -52,7 +52,8 @@ class FileDiff(Record, kw_only=True):
 
     Bytes of a name that are no UTF-8 are written as `\xe9`. `modes` are the old and the new one where they differ.
     `combined` marks a merge that is shown against several parents, of which no hunk is read. `unread` says why a file
-    that git does not know yet was not read, "" where it was.
+    that git does not know yet was not read, "" where it was. `in_known_folder` says that the folder of
+    others' code in which it lies was there before the change.
     """
 
     path: str
@@ -62,6 +63,7 @@ class FileDiff(Record, kw_only=True):
     submodule: bool = False
     combined: bool = False
     unread: str = ""
+    in_known_folder: bool = False
     modes: tuple[str, str] | None = None
     hunks: tuple[Hunk, ...] = ()
 
@@ -77,6 +79,14 @@ def text_of_bytes(data: bytes) -> str:
 def name_of_bytes(name: bytes) -> str:
     """A name as text: what is no UTF-8 is written as its code."""
     return name.decode("utf-8", "backslashreplace")
+
+
+def unread_file(file: FileDiff, why: str) -> FileDiff:
+    """The file as one that should have been reviewed and could not be read."""
+    hunk = Hunk(
+        old_start=1, old_lines=0, new_start=1, new_lines=0, section=b"", body=b"", added=0, removed=0, flaw=why
+    )  # fmt: skip
+    return file.replace(binary=False, hunks=(hunk,))
 
 
 def parse_diff(pieces: Iterable[bytes]) -> Iterator[FileDiff]:

@@ -191,6 +191,15 @@ class Report(Record, kw_only=True):
         return {state: counted[state] for state in HUNK_STATES}
 
     @property
+    def outcome(self) -> Literal["clean", "findings", "incomplete", "nothing"]:
+        """How it came out in one word; `nothing` if there was nothing to review."""
+        if self.partial or self.error or self.lost or any(each.state in ("truncated", "failed") for each in self.hunks):
+            return "incomplete"
+        if self.findings or self.unsettled:
+            return "findings"
+        return "clean" if self.coverage is not None else "nothing"
+
+    @property
     def coverage(self) -> float | None:
         """Per cent of the hunks that are not skipped which were reviewed; None where there are none."""
         return coverage_of(self.hunks)

@@ -1,7 +1,7 @@
 """What of a change no model is asked about, and why: every report lists it.
 
-Names decide, and marks that stood in the file before the change: a mark that the change itself adds to a file takes
-nothing out of the review.
+Names and marks decide, if they were there before the change: a name or a mark that the change itself adds takes nothing
+out of the review.
 """
 
 from __future__ import annotations
@@ -39,16 +39,36 @@ def why_left_out(file: FileDiff, *, generated: bool = False) -> str | None:
         return "the file was removed"
     if not file.hunks:
         return _without_hunks(file)
-    if generated:
+    if generated or is_new_name(file):
         return None
-    name = file.path.rpartition("/")[2]
+    return _why_by_name(file.path) or ("a generated file" if _is_marked(file) else None)
+
+
+def is_new_name(file: FileDiff) -> bool:
+    """Return whether a file has a name that is left out and that the change itself gives it.
+
+    Such a file is reviewed all the same, or else counts as not reviewed: a change must not take itself out.
+    """
+    if file.state not in ("added", "renamed", "copied") or _why_by_name(file.path) is None:
+        return False
+    if file.old_path is not None and _why_by_name(file.old_path) is not None:
+        return False
+    return not (file.in_known_folder and vendored_folder(file.path))
+
+
+def vendored_folder(path: str) -> str | None:
+    """The folder of others' code in which a path lies."""
+    found = _VENDORED.search(path)
+    return path[: found.end() - 1] if found is not None else None
+
+
+def _why_by_name(path: str) -> str | None:
+    name = path.rpartition("/")[2]
     if name in _LOCK_FILES:
         return "a lock file, which a program writes"
-    if _VENDORED.search(file.path):
+    if _VENDORED.search(path):
         return "vendored: it lies in a folder of others' code"
-    if _GENERATED.search(name) or _is_marked(file):
-        return "a generated file"
-    return None
+    return "a generated file" if _GENERATED.search(name) else None
 
 
 def looks_binary(data: bytes) -> bool:

@@ -15,7 +15,7 @@ from codelet.record import Record
 from codelet.review.diff import FileDiff, Hunk
 from codelet.review.findings import HunkCoverage, HunkState
 from codelet.review.hunk_lines import LONGEST_LINE, HunkLine, has_cut_line, hunk_heading, lines_of
-from codelet.review.left_out import why_left_out
+from codelet.review.left_out import is_new_name, why_left_out
 
 CHUNK_TOKENS = 24_000
 """What the hunks of a chunk come to at most, unless the user says otherwise or the window is small."""
@@ -29,6 +29,7 @@ _EVERYWHERE = frozenset(
 )
 """Names that are in many folders and say nothing of what a file is about."""
 _COMBINED = "the combined diff of a merge: review its commits, or the diff against one parent"
+_NEW_NAME = "it is large, and would be left out for a name that is new in this change: --generated reviews it"
 _UNASKED = "it was not asked about"
 _LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters, of which only the beginning was sent"
 
@@ -102,6 +103,8 @@ def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: b
         state: HunkState = "skipped"
         if file.combined:
             why, state = _COMBINED, "failed"
+        if why is None and not generated and is_new_name(file) and sum(map(_size, file.hunks)) > most:
+            why, state = _NEW_NAME, "failed"
         if why is not None and not file.hunks:
             hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why))
         for hunk in file.hunks:

@@ -6,13 +6,15 @@ module of its own that is imported when it is asked for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.errors import UsageError
+from codelet.errors import ExportError, UsageError
 from codelet.record import Record
 from codelet.review.findings import Report
+from codelet.system.git.hardening import find_repository
 
 if TYPE_CHECKING:
     from codelet.review.reviewed_change import ReviewedChange
@@ -114,8 +116,6 @@ def output_named(text: str) -> ReportFile:
     path = Path(file)
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UsageError(f"--output {text}: {path} cannot be written there")
-    from codelet.review.report_files import linked_folder  # only if a report goes to a file
-
     if (link := linked_folder(path)) is not None:
         raise UsageError(f"--output {text}: {link} is a link; name the folder that it leads to")
     return ReportFile(name, path)
@@ -124,3 +124,36 @@ def output_named(text: str) -> ReportFile:
 def written(output: ReportFile, report: Report, change: ReviewedChange | None) -> str:
     """The report in the output's format."""
     return FORMATS[output.format](report, change)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Make `text` the content of the file, whole or not at all; a pipe or a device (`/dev/stdout`) is written to.
+
+    Raises ExportError, which names the file, and OSError.
+    """
+    if (link := linked_folder(path)) is not None:
+        raise ExportError(f"{path}: not written: {link} is a link; name the folder that it leads to")
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            stream.write(text.encode("utf-8"))
+        return
+    from codelet.export.stores.file import FileStore
+
+    store = FileStore(path.parent)
+    expected = store.revision(path.name)
+    lease = store.lock(path.name)
+    try:
+        store.save(path.name, [text.encode("utf-8")], lease=lease, expected=expected)
+    finally:
+        lease.release()
+
+
+def linked_folder(path: Path) -> Path | None:
+    """The first folder of the path that is a link below the top of the repository, or below the current folder."""
+    here = os.path.realpath(os.getcwd())
+    repository = find_repository(here)
+    top = Path(here if repository is None else repository.folder)
+    for folder in reversed(path.absolute().parents):
+        if folder.is_symlink() and folder.parent.resolve().is_relative_to(top):
+            return folder
+    return None

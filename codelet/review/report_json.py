@@ -16,8 +16,9 @@ _TUPLES = ("before", "after")
 
 
 def report_document(report: Report) -> dict[str, Any]:
-    """The report as an object; `states`, `coverage` and `set_aside` are counted from the rest."""
+    """The report as an object; `outcome`, `states`, `coverage` and `set_aside` are counted from the rest."""
     document = {name: _plain(getattr(report, name)) for name in report.fields}
+    document["outcome"] = report.outcome
     document["states"] = report.states
     document["coverage"] = None if report.coverage is None else round(report.coverage, 2)
     document["set_aside"] = report.set_aside

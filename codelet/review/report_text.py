@@ -54,6 +54,8 @@ def _lines(report: Report) -> Iterator[str]:
     if not report.hunks:
         yield _NOTHING if report.error is None else one_line(report.error, _WIDTH)
         return
+    if report.outcome == "nothing":
+        yield _NOTHING
     if report.summary:
         yield from ("", *clean(report.summary).split("\n"))
     for finding in report.findings:

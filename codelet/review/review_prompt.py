@@ -105,17 +105,25 @@ says with which offset.
 
 path: The file or folder, relative to the top of the repository. Example: src/app.py
 offset: The first line to show, counted from 1.
-limit: The number of lines to show, at most 400. Default: 200."""
+limit: The number of lines to show, at most 400. Default: 200.
+before: true reads the file as it was before the change."""
 GREP = """\
-Search the files for a regular expression, {where}. Each match is a line `path:number: text`.
+Search the files for a regular expression, {where}. Each match is a line `path:number:text`; \
+the path is given once for each file.
 
-pattern: A POSIX extended regular expression, matched within one line.
-path: Only this file or folder, or the files that match this glob. Examples: src, src/**/*.py. Default: all files.
-ignore_case: true ignores upper and lower case."""
-AT_HEAD = "as of the commit under review"
-BEFORE = "as it was before the change"
+pattern: A regular expression (Perl), matched within one line.
+path: Only this file or folder. Examples: src, src/app.py. Default: all files.
+glob: Only files whose path below `path` matches. Without a slash it matches names at any depth. Example: *.{{ts,tsx}}
+ignore_case: true ignores upper and lower case.
+around: The number of lines to show around each match.
+limit: The number of matches to show, at most 500. Default: 100.
+before: true searches the files as they were before the change."""
+AFTER = "as it is after the change"
+PERHAPS_AFTER = "as it is in the checkout, which may or may not hold the change"
+NO_BEFORE = "the files before the change are not known"
+NO_PATH = "[there is no file {path} here, so nothing was searched; check path and glob]"
 
-NOT_THERE = "there is no {path} in this commit"
+NOT_THERE = "there is no {path} here"
 NOT_SHOWN = "{path} is not shown: its name says that it holds secrets"
 NOT_TEXT = "{path} is a binary file of {size} bytes; it is not shown as text"
 GREP_FAILED = "git could not search: {why}"

@@ -6,7 +6,6 @@ What the change itself says about reviews is no rule: REVIEW.md and the instruct
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from pathlib import Path
 
 from codelet.errors import UsageError
@@ -22,16 +21,13 @@ RULE_FILES = (REVIEW_FILE, *INSTRUCTION_FILES)
 _LONGEST = 24_000
 
 
-async def system_prompt(
-    folder: Path, commit: str | None, rules_file: Path | None, changed: Collection[str] = ()
-) -> str:
+async def system_prompt(folder: Path, commit: str | None, rules_file: Path | None) -> str:
     """What the model is told first: the same bytes in every request of a review.
 
-    `commit` is the id at which the project's own rules are read, None for none; files of the `changed` names are not
-    read, as what is there may be the change's own. Raises UsageError for a file that
+    `commit` is the id at which the project's own rules are read, None for none. Raises UsageError for a file that
     cannot be read.
     """
-    names = () if commit is None else tuple(name for name in RULE_FILES if name not in changed)
+    names = () if commit is None else RULE_FILES
     texts = [] if commit is None else await asyncio.gather(*(_blob(folder, commit, n) for n in names))
     found = dict(zip(names, texts, strict=True))
     instructions = next((name for name in INSTRUCTION_FILES if found.get(name)), None)

@@ -9,12 +9,10 @@ from codelet.context import CompactionOptions
 from codelet.extensions.base import guards_beside
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
-from codelet.review.commit_tools import tools_at
 from codelet.review.review_rules import system_prompt
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
 from codelet.safety import Policy
-from codelet.tools.tool import Tool
 
 if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts
@@ -38,10 +36,8 @@ class ReviewSessions:
         """One more. Raises UsageError where the rules or the model cannot be had."""
         folder, change = self._session.workspace, self._change
         if not self._system:
-            self._system = await system_prompt(folder, change.rules_at, None, change.changed_rules)
-        tools: tuple[Tool, ...] = ()
-        if change.reads_at is not None:
-            tools = tools_at(folder, change.reads_at, is_head=change.reads_at == change.head)
+            self._system = await system_prompt(folder, change.rules_at, None)
+        tools = change.tools(folder)
         rules = self._session.policy.rules
         session = Session(
             self._provider(),

@@ -10,16 +10,18 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.review.diff import FileDiff, Hunk, parse_diff
-from codelet.review.left_out import why_left_out
-from codelet.review.review_rules import RULE_FILES
+from codelet.review.diff import FileDiff, parse_diff, unread_file
+from codelet.review.left_out import vendored_folder, why_left_out
 from codelet.review.untracked import new_files
 from codelet.system.git import GitAnswer, run_git
+
+if TYPE_CHECKING:
+    from codelet.tools.tool import Tool
 
 Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
 
@@ -38,20 +40,23 @@ _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
 
 
 class Wanted(Record, kw_only=True):
-    """What the user asked to have reviewed. `name` is a range or a commit, or the branch to compare with."""
+    """What the user asked to have reviewed. `name` is a range or a commit, or the branch to compare with.
+
+    `base` is the commit whose rules hold for a diff that was made already.
+    """
 
     kind: Kind
     name: str | None = None
+    base: str | None = None
     paths: tuple[str, ...] = ()
 
 
 class ReviewedChange(Record, kw_only=True):
     """A change with where it stands. `subject` says in words what it is.
 
-    `base` and `head` are ids of commits, None where that side is none. Rules are read at `rules_at`, and `reads_at` is
-    the commit whose files the model may read: the head, or where there is none the commit that the change is made on.
-    `messages` are the commits' own words. `changed_rules` are names of files with rules that may be the change's own
-    at `rules_at`: where a diff came from is not known, and its commit may be the one that is checked out.
+    `base` and `head` are ids of commits, None where that side is none. Rules are read at `rules_at`. `reads_at` is the
+    commit whose files the model may read; `holds_change` says whether they are those after the change (True), before
+    it (False), or neither for sure (None). `messages` are the commits' own words, `description` the author's.
     """
 
     subject: str
@@ -60,25 +65,50 @@ class ReviewedChange(Record, kw_only=True):
     head: str | None = None
     rules_at: str | None = None
     reads_at: str | None = None
+    holds_change: bool | None = True
     messages: str = ""
-    changed_rules: tuple[str, ...] = ()
+    description: str = ""
+
+    def tools(self, folder: Path) -> tuple[Tool, ...]:
+        """The tools that read both sides; none without a repository."""
+        from codelet.review.change_sides import ChangeSide
+        from codelet.review.commit_tools import tools_for
+        from codelet.system.git.revisions import EMPTY_TREE
+
+        if self.reads_at is None:
+            return ()
+        held = ChangeSide(folder, self.reads_at, is_new=self.holds_change is not False)
+        if self.holds_change is None:
+            return tools_for(held, None, is_sure=False)
+        if self.holds_change is False:
+            return tools_for(ChangeSide(folder, self.reads_at, self.files, is_new=True), held)
+        if self.head is not None and self.base is not None:
+            before = None if self.base == EMPTY_TREE else ChangeSide(folder, self.base, is_new=False)
+            return tools_for(held, before)
+        return tools_for(held, ChangeSide(folder, self.reads_at, self.files, is_new=False))
 
 
-async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str) -> ReviewedChange:
-    """The change in a diff that comes in pieces. Raises UsageError for what is none; no bytes are an empty change."""
+async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, base: str | None = None) -> ReviewedChange:
+    """The change in a diff that comes in pieces. Rules are read at `base`, a commit's name, and nowhere without one.
+
+    Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
+    """
+    from codelet.review.change_sides import holds_change
+    from codelet.system.git.revisions import pair_of
+
     files = tuple(parse_diff(pieces))
     head = await _head(folder)
-    changed = _changed_rules(files) if head is not None else ()
-    subject = f"the diff {name}"
-    if changed:
-        subject += f" (rules in {', '.join(changed)}, which it changes, were not read)"
-    return ReviewedChange(subject=subject, files=files, base=head, rules_at=head, reads_at=head, changed_rules=changed)
-
-
-def _changed_rules(files: Iterable[FileDiff]) -> tuple[str, ...]:
-    """The names of files with rules that a diff touches, in whatever folder: its paths may begin anywhere."""
-    names = {PurePosixPath(path).name for file in files for path in (file.path, file.old_path) if path}
-    return tuple(name for name in RULE_FILES if name in names)
+    if not files:
+        raise UsageError(f"the diff {name} is empty: what made it has failed, or there is no change")
+    rules_at = (await pair_of(folder, base)).head if base is not None else None
+    return ReviewedChange(
+        subject=f"the diff {name}",
+        files=files,
+        base=rules_at or head,
+        rules_at=rules_at,
+        reads_at=head,
+        holds_change=await holds_change(folder, head, files) if head is not None else None,
+    )
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
@@ -105,7 +135,9 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     first = pair.base == EMPTY_TREE
     return ReviewedChange(
         subject=subject,
-        files=await _files(folder, wanted.paths, pair.base, pair.head),
+        files=await _with_known_folders(
+            folder, await _files(folder, wanted.paths, pair.base, pair.head), None if first else pair.base
+        ),
         base=pair.base,
         head=pair.head,
         rules_at=None if first else pair.base,
@@ -126,7 +158,7 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
         files = await _files(folder, wanted.paths, head)
         files += await new_files(folder, wanted.paths)
         subject = "what is not committed"
-    return ReviewedChange(subject=subject, files=files, base=head, rules_at=head, reads_at=head)
+    return ReviewedChange(subject=subject, files=files, base=head, rules_at=head, reads_at=head, holds_change=False)
 
 
 async def _head(folder: Path) -> str | None:
@@ -164,7 +196,7 @@ async def _as_text(folder: Path, files: list[FileDiff], *what: str) -> dict[str,
     read = {}
     for file in files:
         if numbers[file.path] > 1:  # names with other bytes can look the same
-            read[file.path] = _unread(file, "two files have a name that looks like this")
+            read[file.path] = unread_file(file, "two files have a name that looks like this")
         else:
             read[file.path] = found.get(file.path) or await _alone(folder, file, *what)
     return read
@@ -175,23 +207,15 @@ async def _alone(folder: Path, file: FileDiff, *what: str) -> FileDiff:
     words = (*_DIFF, _SUBMODULES, "--text", *what, "--", *_names([file]))
     answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=_LARGEST_AS_TEXT)
     if answer is None or (answer.complete and answer.exit_code != 0):
-        return _unread(file, "git did not show it")
+        return unread_file(file, "git did not show it")
     begun = answer if answer.complete else answer.replace(stdout=answer.stdout[:_PIECE])
     shown = next((each for each in _parsed(begun) if each.path == file.path), None)
     if shown is None:
-        return _unread(file, "git did not show it")
+        return unread_file(file, "git did not show it")
     if answer.complete:
         return shown
     why = answer.broken_off or f"it is larger than {_LARGEST_AS_TEXT >> 20} MiB"
-    return file if why_left_out(shown) is not None else _unread(file, why)
-
-
-def _unread(file: FileDiff, why: str) -> FileDiff:
-    """The file as one that should have been reviewed and could not be read."""
-    hunk = Hunk(
-        old_start=1, old_lines=0, new_start=1, new_lines=0, section=b"", body=b"", added=0, removed=0, flaw=why
-    )  # fmt: skip
-    return file.replace(binary=False, hunks=(hunk,))
+    return file if why_left_out(shown) is not None else unread_file(file, why)
 
 
 def _names(files: Iterable[FileDiff]) -> tuple[str, ...]:
@@ -199,6 +223,17 @@ def _names(files: Iterable[FileDiff]) -> tuple[str, ...]:
     names = [name for file in files for name in (file.old_path, file.path) if name]
     raw = [_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), name.encode("utf-8")) for name in names]
     return tuple(f":(top,literal){name}" for name in dict.fromkeys((*names, *map(os.fsdecode, raw))))
+
+
+async def _with_known_folders(folder: Path, files: tuple[FileDiff, ...], base: str | None) -> tuple[FileDiff, ...]:
+    """The files, those marked whose folder of others' code is in the base already."""
+    folders = {name for file in files if file.state != "changed" and (name := vendored_folder(file.path)) is not None}
+    known = set()
+    for name in folders if base is not None else ():
+        answer = await run_git(folder, "cat-file", "-t", f"{base}:{name}")
+        if answer is not None and answer.exit_code == 0:
+            known.add(name)
+    return tuple(file.replace(in_known_folder=True) if vendored_folder(file.path) in known else file for file in files)
 
 
 async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _LARGEST) -> GitAnswer:

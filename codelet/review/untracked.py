@@ -5,12 +5,13 @@ Only regular files inside the repository are read, no link is followed, and none
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 from codelet.errors import UsageError
-from codelet.review.diff import FileDiff, Hunk, name_of_bytes
+from codelet.review.diff import FileDiff, Hunk, name_of_bytes, unread_file
 from codelet.system.git import run_git
 
 _LARGEST = 1 << 20
@@ -41,9 +42,11 @@ def _added(root: bytes, name: bytes) -> FileDiff:
     try:
         data = _content(os.path.join(root, name))
     except OSError as error:
-        return FileDiff(path=path, state="added", unread=f"it cannot be read: {error.strerror or error}")
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return FileDiff(path=path, state="added", unread="it is no regular file")
+        return unread_file(FileDiff(path=path, state="added"), f"it cannot be read: {error.strerror or error}")
     if data is None:
-        return FileDiff(path=path, state="added", unread="it is no regular file of at most a mebibyte")
+        return unread_file(FileDiff(path=path, state="added"), f"it is larger than {_LARGEST >> 20} MiB")
     if not data:
         return FileDiff(path=path, state="added")
     lines = data.removesuffix(b"\n").split(b"\n")
@@ -58,8 +61,10 @@ def _added(root: bytes, name: bytes) -> FileDiff:
 
 
 def _content(place: bytes) -> bytes | None:
-    """A regular file's bytes; None for anything else, and for one that is too large."""
+    """A regular file's bytes; None for one that is too large."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
-        return file.read(_LARGEST) if stat.S_ISREG(facts.st_mode) and facts.st_size <= _LARGEST else None
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.ENXIO, "no regular file")
+        return file.read(_LARGEST) if facts.st_size <= _LARGEST else None

@@ -198,15 +198,19 @@ def _edit_parts(edit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _grep_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Options of grep and ripgrep as codelet's own. Lines on one side count for both: that shows no less."""
+    """Options of grep and ripgrep as codelet's own. Lines on one side count for both: that shows no less.
+
+    A `before` that is true or false is another thing: a review's, for the files before the change.
+    """
     arguments = dict(arguments)
+    sides = tuple(name for name in ("after", "before") if not isinstance(arguments.get(name), bool))
     around = [
         number
-        for name in ("around", "after", "before")
+        for name in ("around", *sides)
         if isinstance(number := _as_meant(arguments.get(name), {"type": "integer"}, name), int)
     ]
-    if around and not arguments.keys().isdisjoint(("after", "before")):
-        arguments = {key: value for key, value in arguments.items() if key not in ("after", "before")}
+    if around and not arguments.keys().isdisjoint(sides):
+        arguments = {key: value for key, value in arguments.items() if key not in sides}
         arguments["around"] = max(around)
     exact = _as_meant(arguments.get("case_sensitive"), {"type": "boolean"}, "")
     if isinstance(exact, bool) and "ignore_case" not in arguments:

@@ -257,8 +257,15 @@ def test_a_diff_whose_commit_is_checked_out_brings_no_rules(tmp_path: Path) -> N
     with ModelServer(model(found(finding("total = 0", 1, "pay.py")))) as server:
         done = review(server, folder, "--diff", str(tmp_path / "c.diff"))
         assert "OWNED" not in str(server.requests[0].messages[0])
+        part = repo.git(folder, "diff", "HEAD~1", "HEAD", "--", "pay.py") + "\n"
+        (tmp_path / "part.diff").write_text(part)
+        assert review(server, folder, "--diff", str(tmp_path / "part.diff")).exit == 1
+        assert "OWNED" not in str(server.requests[-1].messages[0]), (
+            "a part of the change does not show its rules either"
+        )
+        assert review(server, folder, "--diff", str(tmp_path / "part.diff"), "--base", "HEAD~1").exit == 1
+        assert "Look closely." in str(server.requests[-1].messages[0])
     assert done.exit == 1, done.err
-    assert "rules in REVIEW.md, CLAUDE.md, which it changes, were not read" in done.out.splitlines()[0]
 
 
 def test_what_the_change_itself_keeps_out_of_the_report_is_told(tmp_path: Path) -> None:

@@ -137,12 +137,13 @@ def test_what_only_a_session_can_keep_is_refused(server: ModelServer, changed: P
     assert not (changed / "kept").exists()
 
 
-@pytest.mark.parametrize("words", [("--staged",), ("HEAD..HEAD",), ("--diff", "/dev/null")])
+@pytest.mark.parametrize("words", [("--staged",), ("HEAD..HEAD",)])
 def test_an_empty_change_is_said_to_be_one(server: ModelServer, changed: Path, words: tuple[str, ...]) -> None:
     done = review(server, changed, *words, "--output", "json", "--output", "text=out.txt")
     assert (done.exit, server.requests) == (0, [])
     assert "nothing to review" in (changed / "out.txt").read_text()
     came = report(done)
+    assert came["outcome"] == "nothing"
     assert (came["hunks"], came["coverage"], came["cost"], came["usage"]["total_input"]) == ([], None, 0.0, 0)
 
 
@@ -319,8 +320,9 @@ def test_an_interrupt_gives_a_partial_report(changed: Path) -> None:
 
 
 def test_a_dry_run_needs_no_key_and_names_every_hunk(changed: Path) -> None:
-    repo.commit(changed, {"go.sum": "x\n", "b.py": "y\n"})
-    done = run("review", "HEAD~2..HEAD", "--dry-run", "-m", "openai/gpt-4o-mini", cwd=changed, home=changed.parent)
+    repo.commit(changed, {"go.sum": "x\n"})
+    repo.commit(changed, {"go.sum": "y\n", "b.py": "y\n", "app.py": BEFORE})
+    done = run("review", "HEAD", "--dry-run", "-m", "openai/gpt-4o-mini", cwd=changed, home=changed.parent)
     assert done.exit == 0
     for text in ("app.py", "go.sum", "b.py", "a lock file", "lines 1 to 6, 2 added, 2 removed: chunk 1", "about $0.0"):
         assert text in done.out
@@ -383,7 +385,7 @@ def test_the_model_reads_and_searches_the_reviewed_commit_and_nothing_else(chang
         results = [str(message["content"]) for message in server.requests[1].messages if message["role"] == "tool"]
     assert names == ["read", "grep"]
     assert "from app import area" in results[0]
-    assert "lib/used.py:1: from app import area" in results[1]
+    assert "lib/used.py:1:from app import area" in results[1]
     assert "KEY=" not in results[2] + results[4]
     assert "root:" not in results[3]
     assert "lib/" in results[5]

@@ -21,13 +21,19 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     one = what.add_mutually_exclusive_group()
     one.add_argument("--staged", action="store_true", help="what is staged")
     one.add_argument("--uncommitted", action="store_true", help="what is not committed, new files too")
-    one.add_argument("--base", metavar="BRANCH", help="HEAD since its merge base with that branch")
     one.add_argument("--diff", metavar="FILE", help="a unified diff; - is stdin")
+    what.add_argument("--base", metavar="BRANCH",
+                      help="HEAD since its merge base with that branch; with --diff whose rules hold")  # fmt: skip
     what.add_argument("--generated", action="store_true", help="generated, vendored and lock files, too")
     how = review.add_argument_group("how")
     how.add_argument("--rules", metavar="FILE", help="your rules, beside REVIEW.md and CLAUDE.md of the base commit")
     how.add_argument("--jobs", type=positive, default=8, metavar="N", help="requests side by side (8)")
-    how.add_argument("--chunk-tokens", type=positive, metavar="N", help="tokens of a diff in one request (6000)")
+    how.add_argument(
+        "--chunk-tokens",
+        type=positive,
+        metavar="N",
+        help="tokens of a diff in one request (24000, less for a small window)",
+    )
     how.add_argument("--no-verify", action="store_true", help="no second request that confirms each finding")
     how.add_argument("--dry-run", action="store_true", help="only say what would be asked, with tokens and cost")
     gate = review.add_argument_group("findings and exit status")

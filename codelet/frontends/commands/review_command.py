@@ -130,11 +130,8 @@ class _Review:
         rules = Path(options.rules) if options.rules is not None else None
         from codelet.review.review_rules import system_prompt
 
-        self._system = await system_prompt(folder, change.rules_at, rules, change.changed_rules)
-        if change.reads_at is not None:
-            from codelet.review.commit_tools import tools_at
-
-            self._tools = tools_at(folder, change.reads_at, is_head=change.reads_at == change.head)
+        self._system = await system_prompt(folder, change.rules_at, rules)
+        self._tools = change.tools(folder)
         if options.dry_run:
             return self._dry_run(change, plan)
         repeats = KnownFindings(options, change)
@@ -174,9 +171,9 @@ class _Review:
         if name == "-":
             if sys.stdin is None or sys.stdin.isatty():
                 raise UsageError("--diff -: there is no diff on stdin; pipe one in: git diff | codelet review --diff -")
-            return await change_from_diff(stdin_pieces(self._settings.timeout), folder, "on stdin")
+            return await change_from_diff(stdin_pieces(self._settings.timeout), folder, "on stdin", wanted.base)
         try:
-            return await change_from_diff(_pieces(Path(name)), folder, f"in {name}")
+            return await change_from_diff(_pieces(Path(name)), folder, f"in {name}", wanted.base)
         except OSError as error:
             raise UsageError(f"--diff {name}: {error.strerror or error}") from None
 

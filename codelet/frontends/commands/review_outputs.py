@@ -26,7 +26,7 @@ def write_reports(outputs: Sequence[ReportFile], report: Report, change: Reviewe
             if output.path is None:
                 print_report(text, output.format)
             else:
-                from codelet.review.report_files import replace_file
+                from codelet.review.report_formats import replace_file
 
                 replace_file(output.path, text)
         except BrokenPipeError:

@@ -57,6 +57,8 @@ def _missing(report: Report) -> list[dict[str, Any]]:
         path = telling.some_file(report)
         text = f"The review is not complete. {telling.incomplete_sentence(report)}"
         issues.append(_issue(_INCOMPLETE, text, "blocker", path, {"begin": 1}))
+    if report.outcome == "nothing":
+        issues.append(_issue("codelet-nothing", telling.NOTHING, "info", telling.some_file(report), {"begin": 1}))
     return issues
 
 

@@ -45,6 +45,7 @@ def junit(report: Report) -> str:
 def _facts(report: Report) -> dict[str, str]:
     return {
         "subject": report.subject,
+        "outcome": report.outcome,
         "result": telling.result_sentence(report),
         "coverage": telling.coverage_sentence(report),
         "complete": "yes" if telling.is_whole(report) else "no",

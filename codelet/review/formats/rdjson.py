@@ -27,6 +27,8 @@ def rdjson(report: Report) -> str:
     ]
     if not telling.is_whole(report) and not telling.not_reviewed(report):
         diagnostics.append(_whole_run(report))
+    if report.outcome == "nothing":
+        diagnostics.append(_entry(telling.NOTHING, telling.some_file(report), None, "info", "codelet-nothing"))
     result = {"source": {"name": "codelet"}, "diagnostics": diagnostics}
     return json.dumps(result, indent=2) + "\n"
 

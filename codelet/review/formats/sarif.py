@@ -56,6 +56,7 @@ def sarif(report: Report) -> str:
 def _facts(report: Report) -> dict[str, Any]:
     """What SARIF has no place for."""
     return {
+        "outcome": report.outcome,
         "summary": telling.result_sentence(report),
         "coverage": {**report.states, "percent": report.coverage},
         "setAside": report.set_aside,

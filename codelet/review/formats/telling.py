@@ -20,6 +20,9 @@ _ASIDE: dict[AsideKind, str] = {
 }
 
 
+NOTHING = "There was nothing to review."
+
+
 def on_one_line(name: str) -> str:
     """The name of a file or a line of code on one line, every letter that nobody would see written as its code."""
     return with_codes(name).replace("\n", "⟨U+000A⟩").replace("\t", " ")
@@ -32,7 +35,7 @@ def not_reviewed(report: Report) -> list[HunkCoverage]:
 
 def is_whole(report: Report) -> bool:
     """Whether everything that should have been reviewed was, to the end."""
-    return not (report.partial or report.error or report.lost or not_reviewed(report))
+    return report.outcome != "incomplete"
 
 
 def severity_counts(severities: Iterable[Severity]) -> str:
@@ -51,7 +54,7 @@ def result_sentence(report: Report) -> str:
     if sentences:
         return " ".join(sentences)
     if is_whole(report):
-        return "No findings." if report.coverage is not None else "There was nothing to review."
+        return NOTHING if report.outcome == "nothing" else "No findings."
     return "No findings in what was reviewed."
 
 
