@@ -6,6 +6,8 @@ never whole messages. Each class's `type` is also the `type` of a stream-json li
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, Literal
 
 from codelet.call_record import CommandEnd
@@ -125,6 +127,32 @@ class Note(Event):
 
     type: ClassVar[str] = "note"
     text: str
+
+
+class Notices:
+    """What the user should know, in sentences, each shown once: said by any part of a session, in any thread.
+
+    Those of a session become `Note`s before the next event of a turn; between turns a front end takes them.
+    """
+
+    def __init__(self, mask: Callable[[str], str] = str) -> None:
+        self._mask = mask
+        self._waiting: deque[str] = deque()
+        self._said: set[Hashable] = set()
+
+    def say(self, text: str, *, once: Hashable = None) -> None:
+        """Add a sentence; of those with the same key `once` only the first is added."""
+        if once is None or once not in self._said:
+            self._said.add(once)
+            self._waiting.append(self._mask(text))
+
+    def take(self) -> list[str]:
+        """Return the sentences that were not taken yet."""
+        return [self._waiting.popleft() for _ in range(len(self._waiting))]
+
+    def has(self, text: str) -> bool:
+        """Return whether a sentence was said and nobody has taken it yet."""
+        return self._mask(text) in self._waiting
 
 
 class Reminder(Event):

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from codelet.loop.required_answer import RequiredAnswer
 
 
-class SaidOnce(Extension):
-    """A sentence that the user gets when the first turn begins."""
-
-    def __init__(self, text: str) -> None:
-        self._texts = [text]
-
-    def remarks(self) -> Sequence[str]:
-        """The sentence, the first time."""
-        texts, self._texts = self._texts, []
-        return texts
-
-
 def provider_named(model: str, settings: Settings) -> Provider:
     """The provider for this model, with everything else as the settings say. Raises UsageError.
 
@@ -98,11 +86,10 @@ async def session_from(
     masker: Masker | None = None,
     needs_model: bool = True,
 ) -> tuple[Session, Resumed | None]:
-    """The session that the settings ask for, and what it goes on with where they say so.
+    """The session that the settings ask for, and what it goes on with where they say so. The caller closes it.
 
     Without a `workspace` it works in the current folder, without `ask` nobody can be asked, without a `masker` the
-    secrets are those that the process began with. What is not sure to need a model gets a `NoModel` where none is named
-    and none is there. Whoever opens it closes it.
+    process's own secrets are masked. Unless it `needs_model`, it may get a `NoModel`.
     Raises UsageError for what is wrong in the settings, and ProviderError where a server had to be asked and fails.
     """
     required = None
@@ -124,10 +111,8 @@ async def session_from(
     session, attached = None, list[Extension]()
     try:
         more = (*turned_on(OpenedWith(settings=settings, profile=profile, search=_search(settings))), *extensions)
-        more = (*(SaidOnce(each) for each in (refusal, _doubts(provider, settings)) if each is not None), *more)
-        standing_by = _fallbacks(settings, provider) if settings.fallback_model and provider.model else []
+        providers = [provider, *(_fallbacks(settings, provider) if settings.fallback_model and provider.model else ())]
         system = _system_prompt(settings, required)
-        providers = [provider, *standing_by]
         session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
         _check_rules(session, settings, knows_all=all(type(each).offered is Extension.offered for each in extensions))
         session.upkeep.required = required
@@ -138,6 +123,8 @@ async def session_from(
     except BaseException:
         await _close_opened(session, attached, provider, safeguards)
         raise
+    for each in filter(None, (refusal, _doubts(provider, settings))):
+        session.notices.say(each)
     return session, resumed
 
 

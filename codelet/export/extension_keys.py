@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from codelet.errors import ExportError
+from codelet.events import Notices
 from codelet.export.document import FILE_NAMES, FORMS, Document, check_free, problem
 from codelet.extensions.base import UNSAID, ExportPart
 from codelet.loop.session import Session
@@ -23,11 +24,11 @@ class ExtensionKeys:
     `unknown` are the keys that the document does not know, as a file held them.
     """
 
-    def __init__(self, unknown: Mapping[str, Any]) -> None:
+    def __init__(self, unknown: Mapping[str, Any], notices: Notices) -> None:
+        self._notices = notices
         self._unknown = unknown
         self._fields: dict[str, Any] = {}
         self._problems: dict[str, str] = {}
-        self._notices: list[str] = []
 
     def now(self, session: Session) -> dict[str, Any]:
         """The document's fields that extensions keep, and `unknown`: the keys that it does not know, with theirs.
@@ -47,16 +48,11 @@ class ExtensionKeys:
             self._unknown = {**self._unknown, **saved}
         return {**self._fields, "unknown": self._unknown}
 
-    def notices(self) -> list[str]:
-        """Lines for the user; each is returned once."""
-        told, self._notices = self._notices, []
-        return told
-
     def _tell(self, key: str, problem: str) -> None:
         if self._problems.get(key) != problem:
             self._problems[key] = problem
             kept = "as it was last saved" if key in self._unknown or key in self._fields else "left out"
-            self._notices.append(f"the export's key {key!r}, which an extension keeps, is {kept}: {problem}")
+            self._notices.say(f"the export's key {key!r}, which an extension keeps, is {kept}: {problem}")
 
 
 def _saved(part: ExportPart) -> Any:
@@ -66,6 +62,7 @@ def _saved(part: ExportPart) -> Any:
             return UNSAID
         check_free(value)
         value = msgspec.json.decode(msgspec.json.encode(value))
+        value = tuple(value) if part.key in _FIELDS and isinstance(value, list) else value
         if part.key in _FIELDS:
             msgspec.convert(value, FORMS[part.key])
     except Exception as error:

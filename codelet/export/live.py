@@ -5,7 +5,7 @@ restore(session, resumed.snapshot)
 export = await open_export("work.json", session, resumed=resumed)
 ...
 export.see(event)                                      # every event of every turn
-export.notices()                                       # lines for the user
+export.notices.take()                                  # lines for the user
 await export.close()                                   # at the end, whatever the end is
 """
 
@@ -64,7 +64,8 @@ class LiveExport:
     def __init__(self, session: Session, carried: Document | None, *, every: int, archive: bool) -> None:
         self._session = session
         self._archive = archive
-        self._recorder = Recorder(carried, archive=archive)
+        self.notices = events.Notices()
+        self._recorder = Recorder(carried, archive=archive, notices=self.notices)
         self._every = every
         self._steps = 0
         self.saver: Saver | None = None
@@ -76,7 +77,10 @@ class LiveExport:
 
     def carry(self, document: Document) -> None:
         """Record from this document on: it replaced the session."""
-        environment, self._recorder = self._recorder.environment, Recorder(document, archive=self._archive)
+        environment, self._recorder = (
+            self._recorder.environment,
+            Recorder(document, archive=self._archive, notices=self.notices),
+        )
         self._recorder.environment = environment
 
     def look(self, environment: EnvironmentState) -> None:
@@ -98,11 +102,6 @@ class LiveExport:
             self.saver.save(snapshot)
         if self.periodic is not None:
             self.periodic.save(snapshot)
-
-    def notices(self) -> list[str]:
-        """Lines for the user; each is returned once."""
-        parts = (self._recorder, self.saver, self.periodic)
-        return [line for part in parts if part is not None for line in part.notices()]
 
     async def close(self) -> None:
         """Save once more and give the lock up. Raises ExportError if the newest state is not saved."""
@@ -140,9 +139,9 @@ async def open_export(
         opened = open_target(target)
         same = resumed is not None and same_target(opened, resumed.target)
         revision = resumed.revision if resumed is not None and same else None
-        live.saver = await Saver.open(opened, mask=mask, resumed=revision, force=force)
+        live.saver = await Saver.open(opened, mask=mask, resumed=revision, force=force, notices=live.notices)
     if snapshots is not None:
-        live.periodic = Periodic(snapshots, mask)
+        live.periodic = Periodic(snapshots, mask, notices=live.notices)
     return live
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from codelet.errors import ExportError
+from codelet.events import Notices
 from codelet.export.document import Document
 from codelet.export.encode import Encoder
 from codelet.export.redaction import Mask
@@ -27,6 +28,7 @@ class Periodic:
         seconds: float = 60.0,
         keep: int = 10,
         clock: Callable[[], float] = time.monotonic,
+        notices: Notices | None = None,
     ) -> None:
         self._store = FileStore(folder)
         self._seconds = seconds
@@ -35,8 +37,8 @@ class Periodic:
         self._next = 0.0
         self._work: asyncio.Task[None] | None = None
         self._newest: Document | None = None
-        self._notices: list[str] = []
-        self._encoder = Encoder(mask, self._notices.append)
+        self.notices = notices or Notices()
+        self._encoder = Encoder(mask, self.notices.say)
 
     def save(self, snapshot: Document) -> None:
         """Save it if it is time and the last save is over; returns at once."""
@@ -45,12 +47,6 @@ class Periodic:
         if not busy and self._clock() >= self._next:
             self._next = self._clock() + self._seconds
             self._work = asyncio.create_task(self._save(snapshot))
-
-    def notices(self) -> list[str]:
-        """Lines for the user; each is returned once."""
-        told = self._notices[:]
-        del self._notices[: len(told)]
-        return told
 
     async def close(self) -> None:
         """Save the newest state."""
@@ -65,7 +61,7 @@ class Periodic:
         try:
             await asyncio.to_thread(self._write, snapshot)
         except ExportError as error:
-            self._notices.append(str(error))
+            self.notices.say(str(error))
 
     def _write(self, snapshot: Document) -> None:
         try:

@@ -60,7 +60,12 @@ class Recorder:
     """
 
     def __init__(
-        self, carried: Document | None = None, *, archive: bool = False, clock: Callable[[], float] = time.time
+        self,
+        carried: Document | None = None,
+        *,
+        archive: bool = False,
+        clock: Callable[[], float] = time.time,
+        notices: events.Notices | None = None,
     ) -> None:
         self.environment: EnvironmentState | None = None
         self._clock = clock
@@ -73,7 +78,8 @@ class Recorder:
         self._summarized: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
         self._calls = CallEntries()
-        self._keys = ExtensionKeys(self._carried.unknown)
+        self.notices = notices or events.Notices()
+        self._keys = ExtensionKeys(self._carried.unknown, self.notices)
 
     def see(self, event: events.Event) -> bool:
         """Take an event in. True where a step is complete, so that it is time to save."""
@@ -131,10 +137,6 @@ class Recorder:
         if self.environment is not None:
             parts["last_known_environment"] = self.environment
         return parts
-
-    def notices(self) -> list[str]:
-        """Lines for the user on what could not be taken into a snapshot; each is returned once."""
-        return self._keys.notices()
 
     def _summary(self, conversation: Conversation) -> dict[str, Any]:
         """The segments that stand in the list, and their text as the summary; new ones come by a rewrite only."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from codelet.errors import ExportError, SaveConflict
+from codelet.events import Notices
 from codelet.export.document import Document
 from codelet.export.encode import Encoder
 from codelet.export.redaction import Mask
@@ -23,7 +24,7 @@ _SLOW_SECONDS = 5.0
 class Saver:
     """Keeps one session under one name, whose lock it holds until `close`."""
 
-    def __init__(self, target: Target, lease: Lease, mask: Mask | None, revision: str | None) -> None:
+    def __init__(self, target: Target, lease: Lease, mask: Mask | None, revision: str | None, notices: Notices) -> None:
         self.target = target
         self.saves = 0
         self._lease = lease
@@ -31,25 +32,27 @@ class Saver:
         self._waiting: Document | None = None
         self.problem: str | None = None
         """Why the newest snapshot is not saved, in one line."""
-        self._notices: list[str] = []
-        self._encoder = Encoder(mask, self._notices.append)
+        self.notices = notices
+        self._encoder = Encoder(mask, notices.say)
         self._work: asyncio.Task[None] | None = None
         self._beat = asyncio.create_task(self._renew()) if lease.seconds is not None else None
 
     @classmethod
-    async def open(cls, target: Target, *, mask: Mask | None, resumed: str | None = None, force: bool = False) -> Saver:
+    async def open(
+        cls,
+        target: Target,
+        *,
+        mask: Mask | None,
+        resumed: str | None = None,
+        force: bool = False,
+        notices: Notices | None = None,
+    ) -> Saver:
         """Lock `target` and see that it may be written: new, or of the revision `resumed`, or `force`.
 
         Raises ExportError.
         """
         lease, revision = await asyncio.to_thread(_taken, target, resumed, force)
-        return cls(target, lease, mask, revision)
-
-    def notices(self) -> list[str]:
-        """Lines for the user; each is returned once."""
-        told = self._notices[:]
-        del self._notices[: len(told)]
-        return told
+        return cls(target, lease, mask, revision, notices or Notices())
 
     def save(self, snapshot: Document) -> None:
         """Save it soon; returns at once. A snapshot that was still waiting is passed over."""
@@ -81,14 +84,14 @@ class Saver:
             # A store that does not answer holds nothing else up.
             slow = asyncio.get_running_loop().call_later(
                 _SLOW_SECONDS,
-                self._notices.append,
+                self.notices.say,
                 f"{self.target.shown}: it does not answer; the session is saved once it does",
             )
             try:
                 await asyncio.to_thread(self._write, snapshot)
             except ExportError as error:
                 if str(error) != self.problem:
-                    self._notices.append(f"{error}; it is tried again after the next step")
+                    self.notices.say(f"{error}; it is tried again after the next step")
                 self.problem = str(error)
                 if self._waiting is snapshot:
                     return
@@ -106,7 +109,7 @@ class Saver:
             self._revision = target.store.save(target.name, parts, lease=self._lease, expected=self._revision)
         except SaveConflict as conflict:
             sibling = Target(target.store, target.store.save_beside(target.name, parts))
-            self._notices.append(f"{conflict}; this session goes on in {sibling.shown}")
+            self.notices.say(f"{conflict}; this session goes on in {sibling.shown}")
             lease = sibling.store.lock(sibling.name)
             self._lease.release()
             self.target, self._lease = sibling, lease
@@ -121,7 +124,7 @@ class Saver:
             with suppress(ExportError):  # unreachable for now: the next save tells
                 if not await asyncio.to_thread(lease.renew) and lease is self._lease and lost is not lease:
                     lost = lease
-                    self._notices.append(f"{self.target.shown}: somebody else took it over while we could not renew")
+                    self.notices.say(f"{self.target.shown}: somebody else took it over while we could not renew")
 
 
 def _taken(target: Target, resumed: str | None, force: bool) -> tuple[Lease, str | None]:

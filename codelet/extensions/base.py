@@ -325,13 +325,8 @@ class Extension:
     def clear(self) -> None:
         """The conversation is forgotten: forget what belongs to it."""
 
-    def remarks(self) -> Sequence[str]:
-        """What the user should know, each in a sentence and given once; told when a turn begins."""
-        return ()
-
-    async def between_turns(self) -> Sequence[str]:
-        """A turn is done, or a compaction by hand is: ask the user what is to be asked; what to tell, in sentences."""
-        return ()
+    async def between_turns(self) -> None:
+        """A turn is done, or a compaction by hand is: ask the user what is to be asked."""
 
     async def close(self) -> None:
         """The session ends: end whatever was opened for it. Called once."""

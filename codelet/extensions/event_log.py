@@ -46,7 +46,6 @@ class EventLog(Extension, Guard):
         self._least = _LEVELS.index(level)
         self._id = os.urandom(4).hex()
         self._problem: str | None = None
-        self._told = False
         self._begun = self._turn_begun = time.monotonic()
         self._requests, self._waited = 0, 0.0
         self._session: SessionView
@@ -104,13 +103,6 @@ class EventLog(Extension, Guard):
             level = "info" if facts.get("outcome") in ("yes", "always") else "warning"
             self._write(level, "approval", tool=call.name, call=call.id, **_texts(facts))
 
-    def remarks(self) -> list[str]:
-        """Once, that the log is not whole."""
-        if self._problem is None or self._told:
-            return []
-        self._told = True
-        return [self._problem]
-
     async def close(self) -> None:
         """Write the end. Raises CodeletError where something is missing and nobody was told yet."""
         if self._follows:
@@ -122,8 +114,8 @@ class EventLog(Extension, Guard):
                 compactions=self._session.compactor.count, **_numbers(meter.spent),
             )  # fmt: skip
         os.close(self._file)
-        for problem in self.remarks():
-            raise CodeletError(problem)
+        if self._problem is not None and self._session.notices.has(self._problem):
+            raise CodeletError(self._problem)
 
     def _see_request(self) -> None:
         """Write the request that was answered since the last event, with the time that it took."""
@@ -150,13 +142,14 @@ class EventLog(Extension, Guard):
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         masked = {name: self._masked(value) for name, value in facts.items()}
         line = json.dumps({"time": now, "level": level, "session": self._id, "event": event, **masked}) + "\n"
+        why = "no room for a whole line"
         try:
-            written = os.write(self._file, line.encode("ascii"))
+            if os.write(self._file, line.encode("ascii")) == len(line):
+                return
         except OSError as error:
-            self._problem = f"the log {self._path} cannot be written any more: {error.strerror}"
-        else:
-            if written < len(line):
-                self._problem = f"the log {self._path} cannot be written any more: no room for a whole line"
+            why = error.strerror or str(error)
+        self._problem = f"the log {self._path} cannot be written any more: {why}"
+        self._session.notices.say(self._problem)
 
     def _masked(self, value: object) -> object:
         return self._session.mask(value)[:_LONGEST] if isinstance(value, str) else value

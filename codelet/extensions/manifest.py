@@ -273,15 +273,12 @@ class Listed(Extension, Guard):
         """What ends with the session, once the extension is there."""
         return () if self._awake is None else self._awake.ending()
 
-    def remarks(self) -> Sequence[str]:
-        """The extension's remarks, once it is there."""
-        return () if self._awake is None else self._awake.remarks()
-
-    async def between_turns(self) -> Sequence[str]:
-        """What the extension asks and reports between two turns, once it is there."""
+    async def between_turns(self) -> None:
+        """Have the extension ask what it asks between two turns, once it is there."""
         if "compacted" in self._row.wakes and self._session.compactor.count:
             self.wake()
-        return () if self._awake is None else await self._awake.between_turns()
+        if self._awake is not None:
+            await self._awake.between_turns()
 
     def clear(self) -> None:
         """Have the extension forget what belongs to the conversation."""

@@ -49,6 +49,10 @@ class SessionView(Protocol):
         """The list, and in `calls` the records of its calls: to be read, not changed."""
 
     @property
+    def notices(self) -> events.Notices:
+        """What the user should know: say it there."""
+
+    @property
     def extensions(self) -> Sequence[object]:
         """The extensions of the session, this one included."""
 

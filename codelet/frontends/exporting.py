@@ -101,7 +101,7 @@ class Exporting:
 
     def notices(self) -> list[str]:
         """Remarks for the user, each returned once."""
-        return self._live.notices() if self._live is not None else []
+        return self._live.notices.take() if self._live is not None else []
 
     async def close(self) -> None:
         """Save for the last time. Raises ExportError if the newest state could not be saved."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from codelet import events
 from codelet.errors import ProviderError
 
 if TYPE_CHECKING:
@@ -36,38 +35,36 @@ class AskedServer:
         self._stop()
         self._of, self._asking = here, asyncio.create_task(provider.ask())
 
-    async def learnt(self, seconds: float) -> list[events.Event]:
-        """Use what the server has said, once; gives what the user is to be told. It is waited for so long at most."""
-        if self._asking is None:
-            return []
-        await asyncio.wait([self._asking], timeout=seconds)
-        return self.said()
+    async def settle(self, seconds: float) -> None:
+        """Use what the server has said, once. Wait for it so long at most."""
+        if self._asking is not None:
+            await asyncio.wait([self._asking], timeout=seconds)
+            self.take()
 
-    def said(self) -> list[events.Event]:
-        """The same of what it has said by now."""
+    def take(self) -> None:
+        """Use what it has said by now."""
         if self._asking is None or not self._asking.done():
-            return []
+            return
         asked, self._asking = self._asking, None
         said = asked.result()
         if said is None or self._of != (self._models.current.model, self._models.current.origin):
-            return []
+            return
         self._keep(said.window, said.max_output, said.images)
-        if said.tools is not False or not self._toolbox.tools:
-            return []
-        told = f"{self._of[0]} takes no tools, says its server: it can read and change nothing; name another --model"
-        return [events.Note(told)]
+        if said.tools is False and self._toolbox.tools:
+            told = "takes no tools, says its server: it can read and change nothing; name another --model"
+            self._toolbox.notices.say(f"{self._of[0]} {told}")
 
-    def refused(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
-        """Keep to the window that a refusal names: whether the prompt itself has to shrink, and what is to be told."""
+    def refused(self, error: ProviderError) -> bool:
+        """Keep to the window that a refusal names. Return whether the prompt itself has to shrink."""
         models = self._models
         if error.window is None or error.window >= models.budget.window:
-            return True, []
+            return True
         if models.limits.window is not None:
             models.limits = models.limits.replace(window=error.window)
         self._keep(error.window, None)
-        fits = error.prompt_size is not None and error.prompt_size <= models.budget.limit
         told = f"the model's window is {error.window:,} tokens, says its server: that counts from now on"
-        return not fits, [events.Note(told)]
+        self._toolbox.notices.say(told)
+        return error.prompt_size is None or error.prompt_size > models.budget.limit
 
     async def close(self) -> None:
         """Ask no more."""

@@ -135,8 +135,6 @@ class CallRunner:
             async with aclosing(self._run_batch(batch)) as batch_events:
                 async for event in batch_events:
                     yield event
-            if told := self._toolbox.untold():
-                yield events.Note(told)
 
     @property
     def changed(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from codelet.context import CacheWatch, ContextLimits, ContextWindow
 from codelet.errors import ProviderError
-from codelet.events import Event, Note
+from codelet.events import Notices
 from codelet.loop.meter import Meter
 from codelet.providers.facts import ModelFacts, facts_of
 from codelet.providers.protocol import Provider
@@ -62,6 +62,7 @@ class Models:
         window: ContextWindow,
         cache: CacheWatch,
         clock: Callable[[], float],
+        notices: Notices,
     ) -> None:
         self.chosen = self.current = chosen
         self.limits = limits
@@ -72,7 +73,7 @@ class Models:
         self._window = window
         self._cache = cache
         self._clock = clock
-        self._told: list[Event] = []
+        self._notices = notices
         self._breakers: dict[tuple[str, str], tuple[Provider, CircuitBreaker]] = {}
         self._last_reason = ""  # of the attempt before, in this turn: whoever looks on has been told it
 
@@ -121,18 +122,13 @@ class Models:
         """Go back to the chosen model if it may be asked again."""
         if self.current is not self.chosen and self._breaker(self.chosen).wait <= 0:
             self._go_to(self.chosen)
-            self._told.append(Note(f"{self.chosen.model} is asked again"))
+            self._notices.say(f"{self.chosen.model} is asked again")
 
     def end_turn(self) -> None:
         """The turn is over: a probe that was stopped is none."""
         self._last_reason = ""
         if self._breakers:
             self._breaker(self.current).abandoned()
-
-    def told(self) -> list[Event]:
-        """What is to be shown of changes of the model, each once."""
-        told, self._told = self._told, []
-        return told
 
     def ready(self) -> None:
         """See to it that somebody may be asked. Raises ProviderError where every circuit is open."""
@@ -211,7 +207,7 @@ class Models:
             self.changes.append(ModelChange(replaced=before.model, model=provider.model, reason=why))
             times = "once" if failures == 1 else f"{failures} times in a row"
             told = "" if is_told else f" ({why})"
-            self._told.append(Note(f"{before.model} failed {times}{told}: {provider.model} goes on"))
+            self._notices.say(f"{before.model} failed {times}{told}: {provider.model} goes on")
             return True
         return False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,14 +91,14 @@ class Session:
         fallbacks: Sequence[Provider] = (),
         attached: list[Extension] | None = None,
     ) -> None:
-        self.workspace, self.turns = workspace, 0
+        self.workspace, self.turns, self.notices = workspace, 0, events.Notices(self.mask)
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.window = ContextWindow(sizes.of(facts), 0, clock, model=provider.model)
         self.conversation = Conversation(self.window, self.cache, context)
         self.meter = Meter(self.conversation, self.window, self.cache, facts, limits or Limits())
-        self.models = Models(provider, fallbacks, sizes, self.meter, self.window, self.cache, clock=clock)
+        self.models = Models(provider, fallbacks, sizes, self.meter, self.window, self.cache, clock, self.notices)
         self.compactor = Compactor(self.conversation, self.window, compaction or CompactionOptions())
         has_tools = tools is None or len(tools) > 0 or bool(offered_by(extensions))
         self.entry = Entry(self.conversation, self.compactor, self.window, self.safeguards.hides, recall=has_tools)
@@ -112,10 +112,10 @@ class Session:
             self.safeguards,
             guards=[guard for each in (*first, *extensions) for guard in each.guards],
             closing=[guard for each in last for guard in each.guards],
+            notices=self.notices,
         )
         self._turn_in_hand = OpenTurn()
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, placement, bare=bare)
-        self.commands = named("command", [command for each in self.extensions for command in each.commands])
         self._attach([] if attached is None else attached)
 
     def _tasks(self) -> BackgroundTasks:
@@ -124,6 +124,7 @@ class Session:
         return background_tasks(self)
 
     def _attach(self, attached: list[Extension]) -> None:
+        self.commands = named("command", [command for each in self.extensions for command in each.commands])
         for each in self.extensions:
             attached.append(each)  # one whose `attach` raises is closed too
             each.attach(self)
@@ -131,10 +132,11 @@ class Session:
     def _upkeep(self, system: str, placement: PlacementChoice, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
         used, budget = (lambda: self.size), (lambda: self.window.budget.limit)
-        own = [] if bare else own_sources(self.workspace, self.toolbox.touched, used, budget, self.toolbox.permissions)
+        parts = self.workspace, self.toolbox.touched, used, budget, self.toolbox.permissions
+        own = [] if bare else own_sources(*parts, self.notices)
         sources = [*own, *(source for each in self.extensions for source in each.reminders)]
         named("reminder", sources)
-        self.reminders = ReminderLedger(sources)
+        self.reminders = ReminderLedger(sources, self.notices)
         self.conversation.zones = self.reminders.zones
         return Upkeep(
             self.conversation,
@@ -301,13 +303,11 @@ class Session:
                             raise
                         if event is None:
                             break
-                        self.watch(event)
-                        for each in shown.take(event):
+                        for each in self._seen(event, shown):
                             yield each
             except BaseException as error:
                 for event in turn.end_early(error):
-                    self.watch(event)
-                    for each in shown.take(event):
+                    for each in self._seen(event, shown):
                         yield each
                 raise
             for each in shown.flush():
@@ -318,6 +318,12 @@ class Session:
             finally:
                 self.models.end_turn()
                 self._turn_in_hand.is_over()
+
+    def _seen(self, event: events.Event, shown: MaskedPieces) -> Iterator[events.Event]:
+        """The notices that came before an event, and the event, masked."""
+        for each in (*map(events.Note, self.notices.take()), event):
+            self.watch(each)
+            yield from shown.take(each)
 
     def mask(self, text: str) -> str:
         """The text without secrets."""
@@ -366,5 +372,6 @@ class Session:
             async for event in steps:
                 self.watch(event)
                 yield event
-        for event in [*self.meter.handoffs(), *await self.upkeep.between_turns()]:
+        await self.upkeep.between_turns()
+        for event in [*self.meter.handoffs(), *map(events.Note, self.notices.take())]:
             yield event

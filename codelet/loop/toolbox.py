@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from codelet import prompt
 from codelet.context.reminders.instructions import Touched
 from codelet.errors import ToolError
+from codelet.events import Notices
 from codelet.extensions.base import Guard, Guards, named
 from codelet.record import Record
 from codelet.safety import Policy
@@ -60,6 +61,7 @@ class Toolbox:
         ask: Ask | None,
         safeguards: Safeguards,
         guards: Guards,
+        notices: Notices,
     ) -> None:
         self.known = self.tools = tools
         self.context = context
@@ -71,7 +73,7 @@ class Toolbox:
         self.sandbox = safeguards.sandbox
         self._ask_timeout = safeguards.ask_timeout
         self._only: Collection[str] | None = None
-        self._told = False
+        self.notices = notices
 
     @property
     def policy(self) -> Policy:
@@ -110,7 +112,12 @@ class Toolbox:
             return sandbox.found is not None and sandbox.found.way is not None
         if sandbox.use == "on" and any(touch.unconfined for touch in touches):
             raise ToolError(prompt.NOT_UNCONFINED)
-        return await sandbox.works()
+        works = await sandbox.works()
+        if sandbox.found is not None and not works:
+            self.notices.say(prompt.NO_SANDBOX.format(detail=sandbox.found.detail), once="sandbox")
+        elif sandbox.sees_home:
+            self.notices.say(prompt.HOME_SEEN, once="sandbox")
+        return works
 
     def admitted(self, context: ToolContext, verdict: Verdict, *, confines: bool) -> ToolContext:
         """Return what a call with this verdict runs with: in its sandbox if one `confines` its commands.
@@ -140,16 +147,6 @@ class Toolbox:
     def sandbox_kind(self, verdict: Verdict, *, confines: bool) -> SandboxKind | None:
         """Return the sandbox around the commands of a call with this verdict, None if they run without one."""
         return self.sandbox.kind(verdict.sandbox) if self.sandbox is not None and confines else None
-
-    def untold(self) -> str:
-        """What the user has to know of the sandbox and was not told yet, "" for nothing."""
-        sandbox = self.sandbox
-        if self._told or sandbox is None or sandbox.found is None:
-            return ""
-        self._told = True
-        if sandbox.found.way is None:
-            return prompt.NO_SANDBOX.format(detail=sandbox.found.detail)
-        return prompt.HOME_SEEN if sandbox.sees_home else ""
 
     def permissions(self) -> str:
         """One line for the model: the mode, what confines commands, and what becomes of those that are not confined."""
@@ -205,9 +202,10 @@ def equip(
     safeguards: Safeguards,
     guards: Sequence[Guard] = (),
     closing: Sequence[Guard] = (),
+    notices: Notices | None = None,
 ) -> Toolbox:
     """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
     masker = safeguards.hides
     standing = Guards(masker, guards, closing)
     guarded = context.replace(prepare_command=policy.prepare, resources=safeguards.resources)
-    return Toolbox(named("tool", tools), guarded, policy, ask, safeguards, standing)
+    return Toolbox(named("tool", tools), guarded, policy, ask, safeguards, standing, notices or Notices(masker.mask))

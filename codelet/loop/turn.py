@@ -125,7 +125,8 @@ class TurnState:
             case asyncio.CancelledError():
                 return [receipt, *self.end("interrupted")]
             case LimitReached():
-                return [*self.upkeep.said(), *self.end("limit", reason)]
+                self.upkeep.take_server_facts()
+                return self.end("limit", reason)
             case Exception():
                 return self.end("failed", reason)
         return []
@@ -192,7 +193,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     """Steps until the model stops calling tools. Raises what ends the turn early, which `TurnState.end_early` takes."""
     models, upkeep = turn.models, turn.upkeep
     await models.current.warm()
-    for event in [*models.told(), *await upkeep.before_turn()]:
+    for event in await upkeep.before_turn():
         yield event
     came_to: StepResult | None = "more"
     while came_to != "final":
@@ -226,14 +227,16 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
         if came_to in ("again", "shorter"):
             turn.steps -= 1
             turn.reply = None
-        for event in [*told, *models.told()]:
+        for event in told:
             yield event
         if turn.calls is not None:
             async with aclosing(turn.calls.run()) as results:
                 async for event in results:
                     yield event
             _after_calls(turn, turn.calls)
-    for event in [*await upkeep.learnt(), *await upkeep.between_turns(), *turn.end("done")]:
+    await upkeep.ask_settled()
+    await upkeep.between_turns()
+    for event in turn.end("done"):
         yield event
 
 
@@ -247,8 +250,6 @@ async def _before_step(turn: TurnState, *, shorter: bool) -> AsyncGenerator[even
         for event in turn.upkeep.steer():
             yield event
     turn.models.ready()
-    for event in turn.models.told():
-        yield event
     async with aclosing(turn.upkeep.before_step(shorter)) as preparation:
         async for event in preparation:
             yield event
@@ -271,14 +272,13 @@ def after_failure(turn: TurnState, error: ProviderError) -> _Next:
     turn.models.worked()  # it took the request in: a probe is over
     if turn.attempts.too_long:
         raise error
-    too_long, told = turn.upkeep.overflowed(error)
-    if not too_long:
-        return "again", told
+    if not turn.upkeep.overflowed(error):
+        return "again", ()
     if not turn.upkeep.may_compact:
         why = f"{error}; compaction is off (--compact auto)"
         raise ProviderError(why, status=error.status, overflow=True) from error
     turn.attempts.too_long += 1
-    return "shorter", told
+    return "shorter", ()
 
 
 def _taken_in(turn: TurnState, reply: Reply, seconds: float) -> list[events.Event]:

@@ -114,14 +114,10 @@ class Upkeep:
         self._window.fixed = self.fixed_size
 
     async def before_turn(self) -> list[events.Event]:
-        """Gather the reminders anew; what the extensions have to say comes first. A server that a long prompt waits for
-        may answer meanwhile.
-        """
+        """Gather the reminders anew. A server that a long prompt waits for may answer meanwhile."""
         self._ask_before_long()
         self._conversation.placement = self._reminders_go
-        notices, self._renewal.ledger.notices = self._renewal.ledger.notices, []
-        texts = [*notices, *(text for each in self._extensions for text in each.remarks())]
-        return [*map(events.Note, texts), *await self._renewal.for_turn()]
+        return await self._renewal.for_turn()
 
     def steer(self) -> list[events.Event]:
         """Between two steps: put what the user wrote meanwhile at the list's end, as messages of their own.
@@ -138,8 +134,7 @@ class Upkeep:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""
         self._ask_before_long()
         self._conversation.placement = self._reminders_go  # the step before may have shown that the model needs another
-        for event in await self.learnt():
-            yield event
+        await self.ask_settled()
         self._entry.fit()
         reason = "overflow" if overflow else self._compactor.due()
         if reason in ("overflow", "hard") and self._entry.shrink():
@@ -188,22 +183,25 @@ class Upkeep:
         if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
             self.ask_server()
 
-    async def learnt(self) -> list[events.Event]:
-        """Use what the server has said of the model, for which it is waited a moment; what is to be told of it."""
-        return [] if self.server is None else await self.server.learnt(_ANSWER_WAIT)
+    async def ask_settled(self) -> None:
+        """Use what the server has said of the model; wait a moment for it."""
+        if self.server is not None:
+            await self.server.settle(_ANSWER_WAIT)
 
-    def said(self) -> list[events.Event]:
-        """The same where nothing may be waited for any more."""
-        return [] if self.server is None else self.server.said()
+    def take_server_facts(self) -> None:
+        """Use what the server has said of the model by now."""
+        if self.server is not None:
+            self.server.take()
 
-    async def between_turns(self) -> list[events.Event]:
-        """The turn is done, or a compaction by hand is: have extensions ask the user; what they tell."""
-        return [events.Note(text) for each in self._extensions for text in await each.between_turns()]
+    async def between_turns(self) -> None:
+        """The turn is done, or a compaction by hand is: have extensions ask the user."""
+        for each in self._extensions:
+            await each.between_turns()
 
-    def overflowed(self, error: ProviderError) -> tuple[bool, list[events.Event]]:
-        """Keep to the window that a refusal names. Whether the list has to get shorter, and what is to be told."""
+    def overflowed(self, error: ProviderError) -> bool:
+        """Keep to the window that a refusal names. Return whether the list has to get shorter."""
         self.ask_server()
-        return (True, []) if self.server is None else self.server.refused(error)
+        return self.server is None or self.server.refused(error)
 
     async def close(self) -> None:
         """Nobody asks the server any more."""

@@ -315,7 +315,7 @@ async def test_a_failed_save_is_told_once_and_made_up_for(tmp_path: Path) -> Non
     for number in (1, 2, 3):
         saver.save(material.numbered(number))
         await saver.settle()
-    notices = saver.notices()
+    notices = saver.notices.take()
     assert len(notices) == 1
     assert "not saved: No such file or directory" in notices[0]
     assert saver.problem is not None

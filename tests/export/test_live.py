@@ -102,7 +102,7 @@ async def test_export_resume_export_is_the_same_document_but_for_time(
     for prompt in ("one", "two", "three"):
         await turn(session, export, prompt)
     await export.close()
-    assert export.notices() == []
+    assert export.notices.take() == []
     resumed = await read_export(str(first))
     again = Session(provider, workspace=repo, bare=True)
     restore(again, resumed.snapshot)
@@ -271,7 +271,7 @@ async def test_snapshots_from_time_to_time_are_pruned(tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "snaps").iterdir())
     assert names == ["numbered-19700101T000007-000.json", "numbered-19700101T000008-000.json",
                      "numbered-19700101T000009-000.json", other.name]  # fmt: skip
-    assert periodic.notices() == []
+    assert periodic.notices.take() == []
 
 
 def test_facts_tasks_and_the_limits_of_the_persistent_loop() -> None:
@@ -369,7 +369,7 @@ async def test_a_session_of_many_entries_is_saved_on_its_way_resumed_and_gone_on
     export = await open_export(path, session)
     await turn(session, export, "read it again and again")
     await export.close()
-    assert export.notices() == []
+    assert export.notices.take() == []
     assert len(session.messages) > most
     assert export.saver is not None
     assert export.saver.saves > 3

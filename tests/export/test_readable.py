@@ -245,10 +245,10 @@ async def test_a_session_with_odd_values_is_saved_and_says_so(repo: Path, tmp_pa
     assert [message["content"] for message in resumed.messages] == ["go\ufffd", "done"]
     assert resumed.token_usage["turns"] == 10**15
     assert (resumed.token_usage["cost"], resumed.effort) == (None, None)
-    told = export.notices()
+    told = export.notices.take()
     assert len(told) == 3, told
     assert all(any(name in notice for notice in told) for name in ("token_usage", "effort", "origin"))
-    assert export.notices() == []
+    assert export.notices.take() == []
 
 
 def test_a_list_beyond_what_can_be_read_is_refused_not_cut():

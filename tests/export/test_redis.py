@@ -87,7 +87,7 @@ async def test_a_quiet_session_keeps_its_lease(redis_server: RedisServer) -> Non
         open_place(redis_server.url).lock("quiet")
     saver.save(material.numbered(1))
     await saver.close()
-    assert saver.notices() == []
+    assert saver.notices.take() == []
 
 
 def test_what_is_not_saved_again_is_gone_after_its_time_to_live(redis_server: RedisServer) -> None:
@@ -231,7 +231,7 @@ async def test_a_server_that_is_killed_and_restarted_loses_no_work_silently(tmp_
         await saver.settle()
         saver.save(material.numbered(3, 3_000_000))
         await saver.settle()
-        told = saver.notices()
+        told = saver.notices.take()
         assert saver.problem is not None
         assert told
         assert all("\n" not in line for line in told)
@@ -271,7 +271,7 @@ async def test_somebody_elses_work_after_a_restart_is_not_overwritten(tmp_path: 
         other.save("work", parts(50), lease=lease, expected=None)
         saver.save(material.numbered(2))
         await saver.close()
-        assert len(saver.notices()) == 1
+        assert len(saver.notices.take()) == 1
         assert (await read_export(f"{server.url}/work")).snapshot == material.numbered(50)
         assert (await read_export(saver.target.shown)).snapshot == material.numbered(2)
     finally:

@@ -129,11 +129,11 @@ async def test_a_saver_whose_name_was_overwritten_goes_on_beside_it_and_says_so(
     _overwrite(store, material.numbered(100))
     saver.save(material.numbered(2))
     await saver.settle()
-    notices = saver.notices()
+    notices = saver.notices.take()
     assert len(notices) == 1
     assert saver.target.name != NAME
     assert saver.target.shown in notices[0]
-    assert saver.notices() == []
+    assert saver.notices.take() == []
     saver.save(material.numbered(3))
     await saver.close()
     assert state(store) == 100

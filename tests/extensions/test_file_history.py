@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from codelet import events
 from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.extensions.file_history.change_log import ChangeLog, FileBack, KeptChange
@@ -111,9 +112,9 @@ def put_back_all(log: ChangeLog, turn_number: int) -> list[FileBack]:
     return [back for back in plan if (back.foreign or back.lost) and not back.stands]
 
 
-async def one_turn(session: Session, provider: ScriptedProvider, *calls: tuple[str, Arguments]) -> None:
+async def one_turn(session: Session, provider: ScriptedProvider, *calls: tuple[str, Arguments]) -> list[events.Event]:
     provider.answers = deque([Answer("ok", list(calls)), Answer("done")])
-    await turn(session, f"prompt {session.turns + 1}")
+    return await turn(session, f"prompt {session.turns + 1}")
 
 
 @pytest.mark.parametrize("seed", range(amount(8, 8)))
@@ -355,10 +356,9 @@ def test_a_pipe_that_comes_into_a_file_s_place_while_it_is_looked_at_is_not_wait
 
 
 async def test_the_user_is_told_once_that_old_content_had_to_go(opened: Opened) -> None:
-    from codelet.extensions.file_history import FileHistory
-
-    log = ChangeLog()
-    history = FileHistory(log)
+    session, provider, log = opened
     log.forgotten = 3
-    assert "3 changes of the oldest can no longer be taken back" in history.remarks()[0]
-    assert history.remarks() == ()
+    for notices in (1, 0):
+        seen = await one_turn(session, provider, WRITE)
+        told = [event.text for event in seen if isinstance(event, events.Note)]
+        assert sum("3 changes" in text for text in told) == notices

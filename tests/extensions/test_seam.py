@@ -158,7 +158,7 @@ async def test_a_value_that_cannot_be_saved_stays_as_it_was_and_is_told_once(
         provider.answers.extend(take(text))
         async for event in session.send("note it"):
             export.see(event)
-        told.extend(export.notices())
+        told.extend(export.notices.take())
         assert export.saver is not None
         await export.saver.settle()
         return from_json((tmp_path / "kept.json").read_bytes(), "kept.json")
@@ -181,7 +181,7 @@ async def test_a_value_that_cannot_be_saved_stays_as_it_was_and_is_told_once(
     notes.fails = True
     recorder = Recorder()
     assert snapshot_of(open_session(notes)[0], recorder).unknown == {}
-    (line,) = recorder.notices()
+    (line,) = recorder.notices.take()
     assert line.startswith("the export's key 'notes', which an extension keeps, is left out: ")
 
 

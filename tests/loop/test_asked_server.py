@@ -129,11 +129,13 @@ async def test_who_the_list_of_models_knows_is_not_asked(tmp_path: Path):
     window = session.window.budget.window
     session.upkeep.ask_server()
     assert session.upkeep.server is not None
-    assert (await session.upkeep.learnt(), known.times, session.window.budget.window) == ([], 0, window)
+    await session.upkeep.ask_settled()
+    assert (known.times, session.window.budget.window) == (0, window)
     session.models.switch(unknown)
     session.upkeep.ask_server()
     session.upkeep.ask_server()
-    assert (await session.upkeep.learnt(), unknown.times, session.window.budget.window) == ([], 1, 50_000)
+    await session.upkeep.ask_settled()
+    assert (unknown.times, session.window.budget.window) == (1, 50_000)
     assert session.window.budget.reserve == 2_000
     session.models.switch(known)
     assert session.window.budget.window == window
@@ -145,7 +147,8 @@ async def test_what_is_said_of_a_model_that_was_left_meanwhile_does_not_count(tm
     session = Session(first, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     session.upkeep.ask_server()
     session.models.switch(second)
-    assert (await session.upkeep.learnt(), session.window.budget.window) == ([], DEFAULT_WINDOW)
+    await session.upkeep.ask_settled()
+    assert session.window.budget.window == DEFAULT_WINDOW
     await session.close()
 
 
@@ -229,5 +232,5 @@ async def test_what_a_server_does_not_say_of_pictures_stays_as_it_was(tmp_path: 
     session = Session(Asked("openai/house-1"), workspace=tmp_path, policy=Policy(tmp_path), bare=True)
     session.meter.facts = session.models.facts.replace(images=True)
     session.upkeep.ask_server()
-    await session.upkeep.learnt()
+    await session.upkeep.ask_settled()
     assert (session.window.budget.window, session.models.facts.images) == (50_000, True)

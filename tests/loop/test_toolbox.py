@@ -114,17 +114,18 @@ def test_a_call_runs_in_the_sandbox_of_its_verdict(
     assert context.sandbox_note == said.format(network=prompt.NO_NETWORK)
 
 
-def test_a_sandbox_that_does_not_work_is_told_of_once(tmp_path: Path) -> None:
+async def test_a_sandbox_that_does_not_work_is_told_of_once(tmp_path: Path) -> None:
+    runs = [Touch("run", "true")]
     box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path, works=False))
-    assert "(nothing)" in box.untold()
-    assert box.untold() == ""
-    unknown = Sandbox(tmp_path)
-    for sandbox in (None, unknown, sandbox_of(tmp_path)):
-        assert toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox).untold() == ""
-    box = toolbox(tmp_path, Policy(tmp_path), sandbox=unknown)
-    assert box.untold() == ""
-    unknown.found = Confinement(None, "nothing")
-    assert box.untold(), "it is told once it is known"
+    assert not await box.confines([Touch("read", "a")])
+    assert box.notices.take() == []
+    for notices in (1, 0):
+        assert not await box.confines(runs)
+        assert sum("(nothing)" in text for text in box.notices.take()) == notices
+    for sandbox in (None, sandbox_of(tmp_path)):
+        box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox)
+        assert await box.confines(runs) == (sandbox is not None)
+        assert box.notices.take() == []
 
 
 def test_a_tool_is_found_by_the_names_that_models_know(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ async def test_a_session_attaches_no_picture_for_a_server_that_takes_none(tmp_pa
         other = open_provider("m", options(f"{server.base}/v1"))
         session.models.switch(other)
         session.upkeep.ask_server()
-        await session.upkeep.learnt()
+        await session.upkeep.ask_settled()
     with pytest.raises(UsageError, match="takes no pictures"):
         await mentioned(session, "@a.png", person=TYPED)
     await other.close()

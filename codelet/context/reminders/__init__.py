@@ -64,10 +64,6 @@ class Source:
         """What the model is to be told now; None or an empty text takes the reminder out."""
         raise NotImplementedError
 
-    def remarks(self) -> Sequence[str]:
-        """Return what the user has to know about the texts so far, a line each, and each only once."""
-        return ()
-
     async def begin(self) -> None:
         """A turn begins: `text` is asked next."""
 
@@ -110,14 +106,14 @@ class ReminderLedger:
     `quiet` are those of which no front end says that their text was replaced, `sourced` those that have a source here.
     """
 
-    def __init__(self, sources: Sequence[Source] = ()) -> None:
+    def __init__(self, sources: Sequence[Source] = (), notices: events.Notices | None = None) -> None:
+        self.notices = notices or events.Notices()
         self.zones = zones_of(sources)
         self.sourced = frozenset(source.name for source in sources)
         self.at_first = frozenset(source.name for source in sources if source.off)
         self.quiet = frozenset(source.name for source in sources if source.quiet)
         self.instructing = frozenset(source.name for source in sources if source.instructs)
         self.off = set(self.at_first)
-        self.notices: list[str] = []
         self._sent: dict[str, int] = {}
 
     @property
@@ -139,7 +135,7 @@ class ReminderLedger:
         before, on = set(self.off), self.at_first.intersection(on)
         self.off = (self.off | (set(off) - self.instructing)) - on
         if kept := self.instructing.intersection(off) - before:
-            self.notices.append(
+            self.notices.say(
                 f"the saved session had {_listed(kept)} switched off: instruction files are sent all the same"
             )
         changed = self.sourced & (self.off ^ before)
@@ -147,7 +143,7 @@ class ReminderLedger:
             if names:
                 back = "off" if word == "on" else "on"
                 undo = f"/reminders NAME {back} undoes it"
-                self.notices.append(f"the saved session switches {word} the reminders {_listed(names)}; {undo}")
+                self.notices.say(f"the saved session switches {word} the reminders {_listed(names)}; {undo}")
 
     def count(self, parts: Parts) -> None:
         """A request with these reminders leaves."""
@@ -196,7 +192,6 @@ class Renewal:
         self._sources = sources
         self.ledger = ledger
         self._mask = mask
-        self._notes: list[events.Event] = []
         self._head: dict[str, str | None] = {}
 
     async def for_turn(self) -> list[events.Event]:
@@ -257,20 +252,18 @@ class Renewal:
         if source.name in self.ledger.off:
             return None
         text = await self._tried(source, source.text)
-        self._notes += [events.Note(self._mask(each)) for each in source.remarks()]
         return self._mask(text) if text else None
 
     async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
         try:
             return await _done(source, act)
         except _SourceFailed as error:
-            self._notes.append(events.Note(self._mask(str(error))))
+            self.ledger.notices.say(str(error))
             return None
 
     def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[events.Event]:
-        notes, self._notes = self._notes, []
         changes = self._conversation.renew(head, tail)
-        return [*notes, *(events.Reminder(each.kind, each.change, estimate_text(each.text)) for each in changes)]
+        return [events.Reminder(each.kind, each.change, estimate_text(each.text)) for each in changes]
 
 
 async def _done(source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 
 from codelet import prompt
 from codelet.context.reminders import Source
+from codelet.events import Notices
 from codelet.system.git import STATUS, run_git
 
 _SHOWN = 20
@@ -31,7 +31,8 @@ class GitStatus(Source):
     quiet = True
     momentary = True
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
+        self._notices = notices or Notices()
         self._workspace = workspace
         self._text: str | None = None
         self._when = prompt.TURN_START
@@ -39,7 +40,6 @@ class GitStatus(Source):
         self._answered = 0
         self._slow = False
         self._unread: str | None = None
-        self._told: str | None = None
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
@@ -50,11 +50,6 @@ class GitStatus(Source):
             self._ask()
             return
         await self._read()
-
-    def remarks(self) -> Sequence[str]:
-        """Return why git does not read the repository, if that is new."""
-        before, self._told = self._told, self._unread
-        return () if self._unread in (None, before) else (self._unread,)
 
     def changed(self) -> None:
         """Begin to ask git, unless it is still busy with the question before."""
@@ -91,7 +86,10 @@ class GitStatus(Source):
         self._answered, self._when = changes, prompt.EARLIER_STEP
 
     async def _read(self) -> None:
+        before = self._unread
         self._text, self._slow, self._unread = await _ask_git(self._workspace)
+        if self._unread is not None and self._unread != before:
+            self._notices.say(self._unread)
 
 
 class RepositoryStatus:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
+from codelet.events import Notices
 
 if TYPE_CHECKING:
     from codelet.safety.verdict import Touch
@@ -39,7 +40,8 @@ class Touched:
     `count` grows with each new one.
     """
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
+        self._notices = notices or Notices()
         self._root = Path(os.path.realpath(workspace))
         self._folders: dict[Path, None] = {}
         self.count = 0
@@ -88,23 +90,15 @@ class Touched:
 class Instructions:
     """Finds and reads the instruction files of one workspace. `folders` are those that the model has worked in."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
+        self._notices = notices or Notices()
         self._workspace = workspace.resolve()
         self._root = repository_root(self._workspace) or self._workspace
         self._told: set[Path] | None = None
-        self._remarks: list[str] = []
-        self._reported: set[tuple[str, int]] = set()
-
-    def remarks(self) -> list[str]:
-        """Return a line for each file that the model was not sent whole since the last call."""
-        remarks, self._remarks = self._remarks, []
-        return remarks
 
     def _report(self, line: str, text: str) -> None:
-        """Note once what the user has to know about a file with this text."""
-        if (key := (line, hash(text))) not in self._reported:
-            self._reported.add(key)
-            self._remarks.append(line)
+        """Say once what the user has to know about a file with this text."""
+        self._notices.say(line, once=(line, hash(text)))
 
     def text(self, folders: Iterable[Path] = ()) -> str | None:
         """The reminder's text, or None where there are no instructions."""

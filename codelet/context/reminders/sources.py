@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from codelet.context.reminders import Source
 from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.instructions import Instructions, Touched
 from codelet.context.tokens.budget import percent_of
+from codelet.events import Notices
 
 
 def own_sources(
@@ -20,16 +21,17 @@ def own_sources(
     used: Callable[[], int],
     budget: Callable[[], int],
     permissions: Callable[[], str],
+    notices: Notices,
 ) -> list[Source]:
     """The sources of a session. `used` and `budget` give the size of its list and what it may reach, in tokens;
     `permissions` is a line on what commands may do.
     """
-    instructions = Instructions(workspace)
+    instructions = Instructions(workspace, notices)
     return [
         Environment(workspace, permissions),
         ClaudeMd(instructions, touched),
         NestedClaudeMd(instructions, touched),
-        GitStatus(workspace),
+        GitStatus(workspace, notices),
         TokenStatus(used, budget),
     ]
 
@@ -74,10 +76,6 @@ class ClaudeMd(Source):
         """The instructions that hold at the turn's start."""
         return self._instructions.text(self._touched.folders)
 
-    def remarks(self) -> Sequence[str]:
-        """Return what the user has to know about the files."""
-        return self._instructions.remarks()
-
 
 class NestedClaudeMd(Source):
     """The instructions of folders that came up in the middle of the turn. Nothing while claudeMd is switched off."""
@@ -107,10 +105,6 @@ class NestedClaudeMd(Source):
             self._known = self._touched.count
             self._text = self._instructions.more(self._touched.folders)
         return self._text
-
-    def remarks(self) -> Sequence[str]:
-        """Return what the user has to know about the files."""
-        return self._instructions.remarks()
 
 
 class TokenStatus(Source):

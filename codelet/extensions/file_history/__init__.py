@@ -6,7 +6,6 @@ What a shell command changes cannot be known before it runs: of it there is only
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,13 +68,14 @@ class FileHistory(Extension, Guard):
             self.log.ended(number)
         return output
 
-    def remarks(self) -> Sequence[str]:
-        """That old content had to go, once each time it did."""
-        if (new := self.log.forgotten - self._told) <= 0:
-            return ()
-        self._told = self.log.forgotten
-        files = "one change" if new == 1 else f"{new:,} changes"
-        return (f"too much old content to keep in memory: {files} of the oldest can no longer be taken back",)
+    async def between_turns(self) -> None:
+        """Say that old content had to go, once each time it did."""
+        if (new := self.log.forgotten - self._told) > 0:
+            self._told = self.log.forgotten
+            files = "one change" if new == 1 else f"{new:,} changes"
+            self._session.notices.say(
+                f"too much old content to keep in memory: {files} of the oldest can no longer be taken back"
+            )
 
     def clear(self) -> None:
         """The conversation is forgotten, and with it what its calls changed."""

@@ -42,13 +42,14 @@ class HeldValues(Extension):
         """Serve this session."""
         self._session = session
 
-    async def between_turns(self) -> Sequence[str]:
+    async def between_turns(self) -> None:
         """Offer the values of the last narrative, once."""
         narrator = self._session.compactor.narrator
         if narrator is None or narrator.told is self._seen:
-            return ()
+            return
         self._seen = narrator.told
-        return await self.offer(narrator.told)
+        for text in await self.offer(narrator.told):
+            self._session.notices.say(text)
 
     async def offer(self, lines: Sequence[str]) -> list[str]:
         """Ask about the values in the lines of a narrative; what came of it, in sentences for the user."""

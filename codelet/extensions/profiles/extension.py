@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from codelet.errors import UsageError
@@ -34,7 +33,6 @@ class Profiles(Extension, Guard, ExportPart):
         self._places = places
         self._named = named
         self._profile = chosen
-        self._notes: list[str] = []
         self._session: SessionView
         self._system = ""
         self._most: int | None = None
@@ -54,11 +52,6 @@ class Profiles(Extension, Guard, ExportPart):
         self._most = session.meter.limits.max_turns
         if self._profile is not None:
             self._use(self._profile)
-
-    def remarks(self) -> Sequence[str]:
-        """What of a profile could not be taken over."""
-        notes, self._notes = self._notes, []
-        return notes
 
     async def before(self, call: GuardedCall) -> Verdict | None:
         """The verdict, where the profile is stricter than the policy."""
@@ -83,7 +76,8 @@ class Profiles(Extension, Guard, ExportPart):
             self._use(self._places.read(value))
         except UsageError as error:
             named = one_line(value, 60)
-            self._notes.append(f"the session was saved with the profile {named!r} and goes on without it: {error}")
+            told = f"the session was saved with the profile {named!r} and goes on without it: {error}"
+            self._session.notices.say(told)
 
     def _use(self, profile: Profile | None) -> None:
         """Put a profile in force, or none."""
@@ -97,9 +91,10 @@ class Profiles(Extension, Guard, ExportPart):
         confirms = profile is not None and profile.autonomy_mode == "confirm"
         session.policy.yes = self._yes and not confirms
         if profile is not None:
-            self._notes += [f"profile {profile.name}: {note}" for note in profile.notes]
+            for note in profile.notes:
+                session.notices.say(f"profile {profile.name}: {note}")
             if self._yes and confirms:
-                self._notes.append(f"profile {profile.name}: it asks before each change, so --yes answers nothing")
+                session.notices.say(f"profile {profile.name}: it asks before each change, so --yes answers nothing")
 
     async def _shown(self, session: SessionView, argument: str) -> str:
         if argument == _NONE:
@@ -112,11 +107,10 @@ class Profiles(Extension, Guard, ExportPart):
             profile = self._places.read(argument)
             self._named = True  # an export that is imported later does not lift it
             self._use(profile)
-            notes, self._notes = self._notes, []
             beside = [f"its model is {profile.model}: /model {profile.model} goes on with it"] if profile.model else []
             if profile.effort is not None:
                 beside.append(f"its effort is {profile.effort}: /effort {profile.effort} asks for it")
-            return "\n".join([f"the profile is now {profile.name}: {profile.told}", *notes, *beside])
+            return "\n".join([f"the profile is now {profile.name}: {profile.told}", *session.notices.take(), *beside])
         current = "none" if self._profile is None else f"{self._profile.name}: {self._profile.told}"
         listed = [found.line for found in self._places.listed()]
         return "\n".join([f"profile {current}", "", *listed, "", "/profile NAME switches, /profile none drops it"])

@@ -82,7 +82,6 @@ class Repl:
         self.rewound = RewoundFiles()
         self.pastes = Pastes()
         self.draft = Draft(self.pastes, self._act)
-        self._told: list[str] = []
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
         self._status = StatusRow(session, self.screen.signs, self.attached)
@@ -99,7 +98,7 @@ class Repl:
             show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
             preferences=own,
-            complain=self._told.append,
+            complain=session.notices.say,
         )
         self.attention = Attention(own.notify, title=own.title, workspace=session.workspace, send=self.screen.send)
         self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
@@ -407,9 +406,8 @@ class Repl:
         """Print the export's remarks, and a blank row before the next prompt."""
         from rich.text import Text
 
-        for line in (*self.log.notices(), *self._told):
+        for line in (*self.log.notices(), *self.session.notices.take()):
             self.screen.note(line)
-        self._told.clear()
         if self.exit_status is None:
             self.screen.say(Text())
 

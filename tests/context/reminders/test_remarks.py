@@ -8,6 +8,7 @@ import pytest
 
 from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.instructions import Instructions
+from codelet.events import Notices
 from tests.support import repo
 
 
@@ -24,11 +25,12 @@ def remarks(workspace: Path, **files: str | bytes) -> list[str]:
     for name, content in files.items():
         path = workspace / f"{name}.md"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    read = Instructions(workspace)
+    notices = Notices()
+    read = Instructions(workspace, notices)
     read.text()
-    found = read.remarks()
+    found = notices.take()
     read.text()
-    assert read.remarks() == [], "each is said once"
+    assert notices.take() == [], "each is said once"
     return found
 
 
@@ -63,22 +65,24 @@ def test_a_file_that_is_sent_whole_is_not_named(workspace: Path, text: str | byt
 
 
 def test_another_text_is_named_again(workspace: Path) -> None:
-    read = Instructions(workspace)
+    notices = Notices()
+    read = Instructions(workspace, notices)
     for text in ("a " * 30_000, "b " * 30_000):
         (workspace / "CLAUDE.md").write_text(text)
         read.text()
-        assert len(read.remarks()) == 1
+        assert len(notices.take()) == 1
 
 
 @pytest.mark.needs("git")
 async def test_git_status_names_a_repository_of_another_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = GitStatus(repo.plain(tmp_path / "r"))
+    notices = Notices()
+    source = GitStatus(repo.plain(tmp_path / "r"), notices)
     await source.begin()
-    assert source.remarks() == ()
+    assert notices.take() == []
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     await source.begin()
     assert "dubious ownership" in (await source.text() or "")
-    [line] = source.remarks()
+    [line] = notices.take()
     assert line.endswith(f"git config --global --add safe.directory {tmp_path / 'r'}")
     await source.begin()
-    assert source.remarks() == ()
+    assert notices.take() == []

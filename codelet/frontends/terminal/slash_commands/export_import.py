@@ -105,7 +105,7 @@ async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Document:
     if repl.session.turns:
         recorder.environment = await environment_state(repl.session.workspace)
     snapshot = recorder.snapshot(repl.session)
-    for line in recorder.notices():
+    for line in recorder.notices.take():
         repl.screen.note(line)
     return snapshot
 
