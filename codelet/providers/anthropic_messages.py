@@ -163,7 +163,9 @@ class AnthropicProvider(NativeProvider):
         return "/messages" if self._endpoint.base.rstrip("/").endswith("/v1") else "/v1/messages"
 
     def _headers(self) -> dict[str, str]:
-        key = {"x-api-key": self._endpoint.key} if self._endpoint.key else {}
+        endpoint = self._endpoint
+        is_token = endpoint.key_from in endpoint.vendor.bearer_names
+        key = {} if endpoint.key is None else super()._headers() if is_token else {"x-api-key": endpoint.key}
         beta = {"anthropic-beta": _BINDING_BETA} if self._binding_fields() else {}
         return {"anthropic-version": _VERSION, **beta, **key}
 

@@ -31,6 +31,7 @@ class Vendor(Record, kw_only=True):
     base: str
     key_names: tuple[str, ...] = ()
     base_names: tuple[str, ...] = ()
+    bearer_names: tuple[str, ...] = ()
     wire: Wire = "openai"
     default_model: str | None = None
     local: bool = False
@@ -63,6 +64,11 @@ def _sections() -> Mapping[str, str]:
     return {name: rows for name, _, rows in sections}
 
 
+def table_names() -> list[str]:
+    """Return the names of all tables of `vendors.toml`, in order."""
+    return list(_sections())
+
+
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """Return one table of `vendors.toml`, empty if there is none.
@@ -93,7 +99,7 @@ def _known(prefix: str) -> Vendor | None:
 @cache
 def vendors() -> tuple[Vendor, ...]:
     """Return all known vendors, in the order in which a model is chosen."""
-    return tuple(vendor for name in _sections() if (vendor := _known(name)) is not None)
+    return tuple(vendor for name in table_names() if (vendor := _known(name)) is not None)
 
 
 def is_vendor(prefix: str) -> bool:

@@ -363,7 +363,8 @@ def _family_facts(model: str) -> ModelFacts:
 
     A family is what a name says besides its version: `gpt-7-sol` is of that of `gpt-6.1-sol`, else of that of `gpt-6`.
     The newest known model that is not newer gives window, output limit and abilities, but no prices: they change with
-    each version. Without a family, or with one whose window is below the default, the facts are those of no model.
+    each version. Without a family the facts are those of no model; also where the window is below the default and the
+    main version is another: windows grow, and an old entry says nothing of a newer model.
     """
     vendor, _, name = model.rpartition("/")
     bare = vendor_of(name)
@@ -376,14 +377,18 @@ def _family_facts(model: str) -> ModelFacts:
         facts = entry_facts({**(_entry(places[like]) or {}), **newer})
         return facts if vendor in ("", maker) else facts.replace(tiers=())
     found = _newest(maker, name)
-    if found is None or found[1].window < DEFAULT_WINDOW:  # an old entry says nothing of a newer model
+    if found is None:
+        return ModelFacts()
+    wanted, known = name_parts(name), name_parts(found[0])
+    same = wanted is not None and known is not None and wanted[1][0] == known[1][0]
+    if found[1].window < DEFAULT_WINDOW and not same:
         return ModelFacts()
     return found[1].replace(known=False, tiers=(), like=found[0])
 
 
 def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
     """The newest model of a family that is not newer than this one, with its facts."""
-    wanted = _parts(name.lower())
+    wanted = name_parts(name.lower())
     if wanted is None or not maker:
         return None
     stem, version, kind = wanted
@@ -392,7 +397,7 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
 
     prefix = b"" if maker in table("bare").values() else escape(f"{maker}/").encode()
     for full, entry in entries_like(prefix + escape(stem).encode() + rb'[0-9][^"/]*'):
-        known = _parts(full.rpartition("/")[2].lower())
+        known = name_parts(full.rpartition("/")[2].lower())
         if known is None or known[0] != stem or known[1] > version:
             continue
         if entry.get("litellm_provider") != maker or entry.get("mode") not in _WIRES:
@@ -403,11 +408,11 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
     return None if best is None else best[1:]
 
 
-def _parts(name: str) -> tuple[str, tuple[int, int], str] | None:
+def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:
     """What comes before the version, the version, and the kind behind it; None for a name without a version."""
     import re
 
     match = re.fullmatch(_VERSIONED, name)
     if match is None or not match[1]:
         return None
-    return match[1], (int(match[2]), int(match[3] or 0)), match[4]
+    return match[1], (int(match[2]), int((match[3] or "").ljust(2, "0"))), match[4]  # 4.20 came before 4.7

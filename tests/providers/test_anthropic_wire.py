@@ -29,6 +29,8 @@ from codelet.providers.protocol import (
 from codelet.usage import Usage
 from tests.providers.chunks import TOOLS, collect
 from tests.support.raw import RawServer, event_stream, saying
+from tests.support.script import Reply
+from tests.support.server import ModelServer
 
 TAIL = [user(as_reminder("gitStatus", "clean")), user(as_reminder("tokenStatus", "1 %"))]
 HEAD = [user(as_reminder("environment", "here")), user("look")]
@@ -338,3 +340,26 @@ async def test_a_usage_of_an_odd_shape_loses_no_answer(usage: Any):
         await wire.close()
     assert TextChunk("hello") in chunks
     assert all(chunk.usage == Usage() for chunk in chunks if isinstance(chunk, UsageChunk))
+
+
+@pytest.mark.parametrize(
+    ("environment", "headers"),
+    [
+        ({"ANTHROPIC_API_KEY": "k1"}, {"x-api-key": "k1"}),
+        ({"ANTHROPIC_AUTH_TOKEN": "t1"}, {"authorization": "Bearer t1"}),
+        ({"ANTHROPIC_API_KEY": "k1", "ANTHROPIC_AUTH_TOKEN": "t1"}, {"x-api-key": "k1"}),
+    ],
+)
+async def test_a_token_goes_out_as_one(
+    environment: dict[str, str], headers: dict[str, str], model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    model_server.script = [Reply("a")]
+    made = open_provider("anthropic/claude-x", ProviderOptions(model_server.anthropic))
+    await collect(made)
+    await made.close()
+    given = {name: value for name, value in model_server.requests[0].headers if name in ("x-api-key", "authorization")}
+    assert given == headers
