@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from codelet.errors import ProviderError
 from codelet.providers.content.inline_reasoning import InlineReasoning
@@ -23,9 +24,6 @@ _FIELDS = (b"data", b"event", b"id", b"retry", b":")
 
 _from_json = json.JSONDecoder().decode
 
-Events = AsyncGenerator[tuple[dict[str, Any], bool], None]
-"""The events of an answer, each with whether it is the last of those that have been read."""
-
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
 """Seconds without an event after which an answer whose finish reason has come is whole, though the server goes on."""
@@ -37,57 +35,54 @@ MOST_TOKENS = 10**9
 """More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
 
 
-async def until_silent(events: Events, finished: Callable[[], bool]) -> Events:
-    """The events; once `finished`, silence counts as DONE: some servers neither say it nor close the connection."""
-    async for event in events:
-        yield event
-        if finished():
-            break
-    else:
-        return
-    while True:
-        try:
-            async with asyncio.timeout(SILENCE):
-                event = await anext(events)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
-            yield DONE, True
-            return
-        yield event
+class Events:
+    """The objects of a stream of server-sent events, each with whether it is the last of those that have been read.
 
-
-async def json_events(pieces: AsyncIterator[bytes]) -> Events:
-    """The objects of a stream of server-sent events; `data: [DONE]` becomes `DONE` and ends it.
-
-    Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
+    `data: [DONE]` becomes `DONE` and ends it. Once `finished` is set, silence does too: some servers neither say it nor
+    close the connection. Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
     """
-    fields = _DataFields()
-    try:
-        async for piece in pieces:
-            events, failure = _events(fields.feed(piece))
-            for number, event in enumerate(events, 1):
-                yield event, number == len(events)
-                if event is DONE:
-                    return
-            if failure is not None:
-                raise failure
-        for data in fields.flush():
-            yield _event(data), True
-    except _NoEventStream as other:
-        whole = await _whole(other.first, other.rest, pieces)
-        for number, event in enumerate(whole, 1):
-            yield event, number == len(whole)
 
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self.finished = False
+        self._pieces = pieces
+        self._fields = _DataFields()
+        self._read: deque[dict[str, Any]] = deque()
+        self._failure: ProviderError | None = None
+        self._ended = False
 
-def _events(fields: list[bytes]) -> tuple[list[dict[str, Any]], ProviderError | None]:
-    """The events in the data of several, up to one that is garbled, and what is wrong with that."""
-    events: list[dict[str, Any]] = []
-    try:
-        events.extend(map(_event, fields))  # those before a garbled one stay
-    except ProviderError as error:
-        return events, error
-    return events, None
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> tuple[dict[str, Any], bool]:
+        if not self._read:
+            try:
+                async with asyncio.timeout(SILENCE if self.finished else None):
+                    while not self._read and not self._ended and self._failure is None:
+                        await self._read_on()
+            except TimeoutError:
+                if not self.finished:
+                    raise
+                self._read.append(DONE)
+        if not self._read:
+            raise self._failure or StopAsyncIteration
+        event = self._read.popleft()
+        if event is DONE:
+            self._read.clear()
+            self._ended, self._failure = True, None
+        return event, not self._read
+
+    async def _read_on(self) -> None:
+        """Take in the next piece. What is wrong with it is raised behind the events before that."""
+        try:
+            piece = await anext(self._pieces, None)
+            self._ended = piece is None
+            for data in self._fields.flush() if piece is None else self._fields.feed(piece):
+                self._read.append(_event(data))
+        except _NoEventStream as other:
+            self._ended = True
+            self._read.extend(await _whole(other.first, other.rest, self._pieces))
+        except ProviderError as error:
+            self._failure = error
 
 
 class JoinedText:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_text, until_silent
+from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
     BlockChunk,
@@ -48,7 +48,7 @@ class MessageDecoder:
         An end before anything came is an empty answer.
         """
         empty, text = True, JoinedText()
-        async for event, last in until_silent(events, lambda: self._finish is not None):
+        async for event, last in events:
             for chunk in text.take(self._decode, event, last or event.get("type") == "message_stop"):
                 empty = False
                 yield chunk
@@ -57,6 +57,7 @@ class MessageDecoder:
                     yield chunk
                 yield FinishChunk(self._finish or "stop")
                 return
+            events.finished = self._finish is not None
         for chunk in text.end():
             empty = False
             yield chunk

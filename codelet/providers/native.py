@@ -202,7 +202,7 @@ class NativeProvider(ABC):
 
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self._path(), self._headers(), body, self._load_decoder) as response:
-            from codelet.providers.answer import json_events
+            from codelet.providers.answer import Events
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
@@ -220,8 +220,8 @@ class NativeProvider(ABC):
                 way = f", through the proxy {response.proxy}," if response.proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with aclosing(json_events(response.body())) as events:
-                    async for chunk in self._chunks(events):
+                async with aclosing(self._chunks(Events(response.body()))) as chunks:
+                    async for chunk in chunks:
                         if isinstance(chunk, OpenedChunk):
                             response.opened()
                             continue

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_counts, as_text, until_silent
+from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_counts, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.native import compact_json
 from codelet.providers.protocol import (
@@ -58,10 +58,7 @@ async def decoded_chunks(events: Events, *, charged: bool = False) -> AsyncGener
     empty = True
     text = JoinedText()
 
-    def finished() -> bool:
-        return finish is not None
-
-    async for event, last in until_silent(events, finished):
+    async for event, last in events:
         if event is DONE:
             finish = finish or "stop"
         for chunk in text.take(_decode, event, last):
@@ -70,6 +67,7 @@ async def decoded_chunks(events: Events, *, charged: bool = False) -> AsyncGener
             else:
                 empty = False
                 yield UsageChunk(_with_cost(chunk.usage, event)) if charged and isinstance(chunk, UsageChunk) else chunk
+        events.finished = finish is not None
     for chunk in text.end():
         empty = False
         yield chunk

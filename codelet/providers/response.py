@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from typing import Self
 
 import h11
 
@@ -67,6 +68,8 @@ class Response:
         self._deadlines = deadlines
         self._first_until = first_until
         self._begun = False
+        self._event: object = h11.NEED_DATA  # what was read behind the piece before
+        self._turned = asyncio.get_running_loop().time()
 
     def heard(self) -> None:
         """Note that what was read last was a piece of the answer."""
@@ -81,33 +84,31 @@ class Response:
         """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
         encoding = self.headers.get("content-encoding", "identity")
         if encoding == "identity":
-            return self._pieces()
+            return self
         from codelet.providers.content.whole_answer import unpacked  # nobody asks for it
 
-        return unpacked(self._pieces(), encoding)
+        return unpacked(self, encoding)
 
-    async def _pieces(self) -> AsyncIterator[bytes]:
-        time = asyncio.get_running_loop().time
-        turned = time()
-        event: object = h11.NEED_DATA
-        while True:
-            if event is h11.NEED_DATA:
-                event = await self._next_event()
-            if isinstance(event, h11.Data):
-                data, event = _with_what_is_there(self._connection, event)
-                if not self._begun:
-                    self.opened()
-                yield data
-                if (now := time()) - turned > _TURN:  # however fast the server sends, signals have their turn
-                    await asyncio.sleep(0)
-                    turned = now
-            elif isinstance(event, h11.EndOfMessage):
-                self._connection.rest()
-                return
-            elif isinstance(event, ProviderError):
-                raise event
-            else:
-                raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if (now := asyncio.get_running_loop().time()) - self._turned > _TURN:
+            await asyncio.sleep(0)  # however fast the server sends, signals have their turn
+            self._turned = now
+        event = await self._next_event() if self._event is h11.NEED_DATA else self._event
+        if isinstance(event, h11.Data):
+            data, self._event = _with_what_is_there(self._connection, event)
+            if not self._begun:
+                self.opened()
+            return data
+        if isinstance(event, h11.EndOfMessage):
+            self._event = event
+            self._connection.rest()
+            raise StopAsyncIteration
+        if isinstance(event, ProviderError):
+            raise event
+        raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
 
     async def text(self, limit: int = 65_536) -> str:
         """The body as text, at most `limit` bytes: for error messages, so a cut one is good enough."""

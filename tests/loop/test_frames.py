@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from scripts.frames import frames
+from scripts.frames import ways
 
 
-def test_at_most_nine_frames_lead_from_the_command_line_to_the_provider():
-    above, deeper, _ = frames()
-    assert above[0] == "main" and deeper, "the whole way was seen"
-    assert len(above) <= 9, " > ".join(above)
+def test_the_way_to_the_provider_and_back_is_short():
+    way = ways()
+    assert way.above[0] == "main" and way.below, "the whole way was seen"
+    assert len(way.above) <= 7, " > ".join(way.above)
+    assert len(way.above) + len(way.below) <= 12, " > ".join(way.below)
+    assert way.generators[-1:] and len(way.generators) <= 5, " ".join(way.generators)
