@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from codelet.providers.litellm_bridge import MALICIOUS
+from codelet.providers.by_litellm import MALICIOUS
 from tests.support.program import ROOT
 
 FILES = ("requirements.txt", "requirements-dev.txt")

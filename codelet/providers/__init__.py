@@ -75,6 +75,6 @@ def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provide
         from codelet.providers.choice.accepted import check_for_litellm  # litellm takes longer to load by far
 
         check_for_litellm(model)
-    from codelet.providers.litellm_bridge import LiteLLMProvider
+    from codelet.providers.by_litellm.provider import LiteLLMProvider
 
     return LiteLLMProvider(model, options)

@@ -13,7 +13,7 @@ from codelet import UsageError, run
 from codelet.loop.required_answer import RequiredAnswer, required_answer
 from codelet.messages import user
 from codelet.providers import open_provider
-from codelet.providers.litellm_request import Requests
+from codelet.providers.by_litellm.request import Requests
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import ProviderOptions, Request
 from codelet.providers.quirks import Quirks

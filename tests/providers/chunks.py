@@ -9,7 +9,7 @@ from typing import Any
 
 from codelet.errors import ProviderError
 from codelet.messages import Message, user
-from codelet.providers.litellm_bridge import IMPORTING
+from codelet.providers.by_litellm.provider import IMPORTING
 from codelet.providers.protocol import (
     BlockChunk,
     BlocksChunk,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from codelet.providers import open_provider
-from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.by_litellm.provider import LiteLLMProvider
 from codelet.providers.protocol import LARGEST_ANSWER, MOST_CALLS, Deadlines, TextChunk, ToolCallChunk
 from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
 from tests.support.fake_clock import timed

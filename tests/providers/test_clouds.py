@@ -11,12 +11,12 @@ from codelet.errors import CodeletError, UsageError
 from codelet.providers import open_provider
 from codelet.providers.addresses.clouds import credentials, missing
 from codelet.providers.anthropic_messages import AnthropicProvider
+from codelet.providers.by_litellm.failed_call import translated
+from codelet.providers.by_litellm.provider import LiteLLMProvider
 from codelet.providers.choice.known import known_models
 from codelet.providers.effort import taken_words
 from codelet.providers.endpoint import endpoint_for, speaks_responses
 from codelet.providers.facts import model_facts
-from codelet.providers.litellm_bridge import LiteLLMProvider
-from codelet.providers.litellm_errors import translated
 from codelet.providers.openai_chat import OpenAIChatProvider
 from codelet.providers.openai_responses import OpenAIResponsesProvider
 from codelet.providers.protocol import ProviderOptions

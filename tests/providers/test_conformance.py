@@ -20,7 +20,7 @@ from codelet.export.encode import to_json
 from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.providers import open_provider
-from codelet.providers.litellm_bridge import IMPORTING
+from codelet.providers.by_litellm.provider import IMPORTING
 from codelet.providers.protocol import Deadlines
 from codelet.safety import Policy
 from tests.providers.chunks import IN_TEXT, collect_until_error, joined, options

@@ -12,7 +12,7 @@ import pytest
 from codelet.loop.reply import Reply
 from codelet.messages import assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
-from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.by_litellm.provider import LiteLLMProvider
 from codelet.providers.protocol import FinishChunk
 from tests.providers.chunks import collect, collect_until_error, joined, options, request
 from tests.support.script import Body
@@ -22,7 +22,7 @@ from tests.support.server import ModelServer
 
 @pytest.fixture(autouse=True)
 async def closed() -> AsyncIterator[None]:
-    """Each test has its own event loop; litellm's connections must not outlive it."""
+    """litellm's process is given back."""
     yield
     await LiteLLMProvider("openai/x", options("http://127.0.0.1:1/v1")).close()
 

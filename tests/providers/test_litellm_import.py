@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ ASK = """
 import asyncio, json, os, sys
 from contextlib import aclosing
 from codelet.errors import ProviderError
-from codelet.providers.litellm_bridge import LiteLLMProvider
+from codelet.providers.by_litellm.provider import LiteLLMProvider
 from tests.providers.chunks import TOOLS, joined, options, request
 
 async def ask(model, base):
@@ -58,38 +59,6 @@ async def main():
             print(await ask(model, sys.argv[1]))
 asyncio.run(main())
 """
-
-
-def test_warnings_stay_away_where_filters_are_reset_after_the_import(tmp_path: Path, model_server: ModelServer):
-    model_server.script = [Reply("one")]
-    code = """
-    import warnings
-    from codelet.providers.litellm_bridge import _library
-    with warnings.catch_warnings():
-        asyncio.run(_library.loaded())
-    warnings.resetwarnings()
-    warnings.simplefilter("error")
-    print(asyncio.run(ask("openai/scripted", sys.argv[1])))
-    """
-    result = run(code, tmp_path, model_server.openai)
-    assert (result.stdout.split(), result.stderr) == (["one"], "")
-
-
-def test_a_first_request_imports_little_more(tmp_path: Path, model_server: ModelServer):
-    """Whatever it imported would hold up the loop, and be taken for the server's silence."""
-    model_server.script = [Reply("one"), Reply("two")]
-    code = """
-    from codelet.providers.litellm_bridge import _library
-    asyncio.run(_library.loaded())
-    for model in ("openai/scripted", "anthropic/claude-sonnet-4-5"):
-        before = set(sys.modules)
-        print(asyncio.run(ask(model, sys.argv[1])), len(set(sys.modules) - before))
-    """
-    said, more = zip(
-        *(line.split() for line in run(code, tmp_path, model_server.openai).stdout.splitlines()), strict=True
-    )
-    assert said == ("one", "two")
-    assert all(int(count) < 60 for count in more), more
 
 
 def test_failures_are_one_line_each(tmp_path: Path, model_server: ModelServer):
@@ -133,13 +102,13 @@ def test_neither_a_dotenv_nor_the_mcp_library_is_loaded_no_switch_left(tmp_path:
     text = asyncio.run(ask("openai/scripted", sys.argv[1]))
     switches = {name: value for name, value in os.environ.items() if "LITELLM" in name or "REPEATED" in name}
     stolen = [name for name in ("STOLEN", "OPENAI_API_BASE") if name in os.environ]
-    modules = [name for name in ("mcp", "litellm") if name in sys.modules]
+    modules = [name for name in ("mcp", "litellm", "openai", "httpx") if name in sys.modules]
     print(json.dumps({"text": text, "switches": switches, "stolen": stolen, "modules": modules}))
     """
     found = json.loads(run(code, tmp_path, model_server.openai, LITELLM_MODE="DEV").stdout)
     assert (found["text"], found["stolen"]) == ("one", [])
     assert found["switches"] == {"LITELLM_MODE": "DEV"}, "none of ours reaches the programs that are started later"
-    assert found["modules"] == ["litellm"]
+    assert found["modules"] == [], "litellm has a process of its own"
     assert len(model_server.requests[0].json["tools"]) == 2
 
 
@@ -152,41 +121,22 @@ def test_the_module_is_imported_by_its_first_use_and_not_before(tmp_path: Path):
     assert run(code, tmp_path).stdout.split() == ["[]"]
 
 
-def test_the_loop_runs_on_while_the_import_does(tmp_path: Path):
-    code = """
-    from codelet.providers.litellm_bridge import _library
-    async def main():
-        loading = _library.warm()
-        ticks = 0
-        while not loading.done():
-            await asyncio.sleep(0.01)
-            ticks += 1
-        print(ticks, loading.result().__name__)
-    asyncio.run(main())
-    """
-    ticks, name = run(code, tmp_path).stdout.split()
-    assert name == "litellm"
-    assert int(ticks) > 30
-
-
 @pytest.mark.parametrize("after", [0.0, 0.1, 0.4, 0.8])
 def test_leaving_does_not_wait_for_the_import(after: float, tmp_path: Path):
-    """It is left after so much processor time, nearly all of it the import's; what more is used would be waited for."""
+    """It is left so many seconds after the import has begun."""
     code = """
     import atexit, time
     async def main():
         await LiteLLMProvider("bedrock/x", options("http://127.0.0.1:1")).warm()
-        while time.process_time() - begun < float(sys.argv[1]):
-            await asyncio.sleep(0.01)
-        print(time.process_time())
-    atexit.register(lambda: print(time.process_time()))
-    begun = time.process_time()
+        await asyncio.sleep(float(sys.argv[1]))
     asyncio.run(main())
+    print(time.monotonic())
+    sys.stdout.flush()
     """
     result = run(code, tmp_path, str(after))
+    ended = time.monotonic()  # clock: the same for both processes
     assert (result.returncode, result.stderr) == (0, "")
-    left, ended = result.stdout.split()
-    assert float(ended) - float(left) < 0.3
+    assert ended - float(result.stdout) < 1.0
 
 
 def test_a_malicious_release_is_not_imported(tmp_path: Path):
@@ -230,14 +180,14 @@ def test_the_pinned_release_is_the_one_that_is_tested():
 
 
 SLOW = """
-import importlib.abc, sys, time
-
-class Slow(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "litellm":
-            time.sleep(1.5)  # clock: longer than a user is left in silence
-
-sys.meta_path.insert(0, Slow())
+import os, sys, time
+time.sleep(1.5)  # clock: longer than a user is left in silence
+sys.path.remove(os.path.dirname(__file__))
+del sys.modules[__name__]
+__import__(__name__)  # the real one
+"""
+TWICE = """
+sys.path.insert(0, sys.argv[2])
 
 async def twice(base):
     provider = LiteLLMProvider("openai/scripted", options(base, attempts=2))
@@ -253,7 +203,9 @@ asyncio.run(twice(sys.argv[1]))
 def test_a_silence_of_more_than_a_second_is_told_once(tmp_path: Path, model_server: ModelServer):
     """A failure behind it is tried again all the same: nothing of an answer was shown."""
     model_server.script = [HttpError(503), Reply("yes"), Reply("yes")]
-    done = run(SLOW, tmp_path, model_server.openai)
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "dotenv.py").write_text(SLOW, encoding="utf-8")
+    done = run(TWICE, tmp_path, model_server.openai, str(tmp_path / "library"))
     assert done.stdout.splitlines() == ["['litellm is being imported, which takes some seconds', 'yes']", "['yes']"]
 
 
@@ -261,15 +213,12 @@ def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, model_s
     """Neither for calls with tools on the wires that it speaks itself, nor to read an error."""
     call = Call("c1", "read", {"x": "1"})
     model_server.script = [Reply("a", calls=[call]), Reply("b", calls=[call]), HttpError(401, "who are you")]
+    for name in ("mcp", "mcp_types", "httpx2", "cryptography", "starlette", "uvicorn", "jwt"):
+        (tmp_path / "library").mkdir(exist_ok=True)
+        missing = f"raise ModuleNotFoundError({name!r}, name={name!r})\n"
+        (tmp_path / "library" / f"{name}.py").write_text(missing, encoding="utf-8")
     code = """
-    import importlib.abc
-
-    class Missing(importlib.abc.MetaPathFinder):
-        def find_spec(self, name, path, target=None):
-            if name.partition(".")[0] in ("mcp", "mcp_types", "httpx2", "cryptography", "starlette", "uvicorn", "jwt"):
-                raise ModuleNotFoundError(name, name=name.partition(".")[0])
-
-    sys.meta_path.insert(0, Missing())
+    sys.path.insert(0, sys.argv[2])
 
     async def all_of_them():
         for model in ("openai/scripted", "anthropic/claude-sonnet-4-5", "github/scripted"):
@@ -277,7 +226,7 @@ def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, model_s
 
     asyncio.run(all_of_them())
     """
-    done = run(code, tmp_path, model_server.openai)
+    done = run(code, tmp_path, model_server.openai, str(tmp_path / "library"))
     said, refused = done.stdout.splitlines()[:2], done.stdout.splitlines()[2]
     assert said == ["a", "b"], done.stderr
     assert "who are you" in refused

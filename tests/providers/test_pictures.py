@@ -12,8 +12,8 @@ from codelet import prompt
 from codelet.errors import ProviderError
 from codelet.messages import Message, Picture, assistant, reminder, tool_call, tool_result, user
 from codelet.providers import open_provider
+from codelet.providers.by_litellm.request import Requests
 from codelet.providers.endpoint import quirks_of
-from codelet.providers.litellm_request import Requests
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import Chunk, NoteChunk, ProviderOptions, Request, Retries, TextChunk
 from codelet.providers.quirks import Quirks

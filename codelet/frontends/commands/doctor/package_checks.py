@@ -12,7 +12,7 @@ from pathlib import Path
 from codelet.errors import CodeletError, UsageError
 from codelet.extensions.services import search_by_meaning
 from codelet.frontends.commands.doctor.check_result import CheckResult
-from codelet.providers.litellm_bridge import MALICIOUS
+from codelet.providers.by_litellm import MALICIOUS
 from codelet.settings import Settings
 
 _DISTRIBUTION = "codelet-repl"

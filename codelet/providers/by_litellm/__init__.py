@@ -1,0 +1,8 @@
+"""litellm, for every model that the native wires do not reach.
+
+It takes seconds and 250 MB to import and does much on its own, so it runs in a process of its own: `child` is what
+runs there and the only module that imports it, `pipe` is codelet's end of the pipe, `provider` makes the requests.
+"""
+
+# Releases with a stealer in them: these are never imported.
+MALICIOUS = ("1.82.7", "1.82.8", "1.107.0")

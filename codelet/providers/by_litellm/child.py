@@ -1,0 +1,182 @@
+"""What runs in litellm's own process: requests in, chunks out, as lines of JSON.
+
+It reads `{"id": N, "resolve": {…}}`, `{"id": N, "call": {…}}` and `{"id": N, "cancel": true}`, and before a
+request `{"environment": {…}}` if codelet's own has changed. It writes first that litellm is imported, or why not, then
+`resolved`, `chunk`, `failed` and `ended` with the number of the request. `alive` says that something came that is no
+piece of the answer. What litellm prints, logs or warns of goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from codelet.errors import CodeletError, ProviderError
+from codelet.providers.by_litellm import MALICIOUS
+from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.providers.protocol import Chunk
+
+_LATER = (
+    "litellm.litellm_core_utils.default_encoding",
+    "litellm.proxy.openai_files_endpoints.common_utils",
+    "litellm._service_logger",
+    "openai.resources",
+)
+"""What litellm imports with the first request, a quarter as much as itself: it would count as the server's time."""
+
+
+def main() -> None:
+    """Import litellm and serve requests until standard input ends."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # what litellm prints is none of ours
+    try:
+        litellm = _imported()
+    except ProviderError as error:
+        _send(output, {"failed": {"text": str(error)}})
+        return
+    _send(output, {"ready": True})
+    asyncio.run(_Server(litellm, output).serve())
+
+
+def _imported() -> ModuleType:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        installed = version("litellm")
+    except PackageNotFoundError as error:
+        raise ProviderError("litellm cannot be imported: it is not installed") from error
+    if installed in MALICIOUS:
+        raise ProviderError(f"litellm {installed} is malicious: remove it and replace the keys it could read")
+    try:
+        return _import()
+    except BaseException as error:
+        raise ProviderError(f"litellm cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _import() -> ModuleType:
+    from importlib import import_module
+
+    tempfile.tempdir = os.environ.get("TMPDIR") or "/tmp"  # else a file is written there to try it
+    import litellm
+
+    for name in _LATER:
+        with suppress(ImportError):  # one that another release lacks, its requests do not want either
+            import_module(name)
+    return litellm
+
+
+class _Server:
+    def __init__(self, litellm: ModuleType, output: int) -> None:
+        self._litellm = litellm
+        self._output = output
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def serve(self) -> None:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def read() -> None:
+            for line in sys.stdin.buffer:
+                loop.call_soon_threadsafe(self._take, json.loads(line))
+            loop.call_soon_threadsafe(ended.set)
+
+        threading.Thread(target=read, daemon=True).start()
+        await ended.wait()
+        os._exit(0)  # nothing of litellm is waited for
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "environment" in message:
+            os.environ.clear()
+            os.environ.update(message["environment"])
+            return
+        number = message["id"]
+        if "cancel" not in message:
+            self._tasks[number] = asyncio.create_task(self._answer(number, message))
+        elif number in self._tasks:
+            self._tasks[number].cancel()
+
+    async def _answer(self, number: int, message: dict[str, Any]) -> None:
+        try:
+            if "resolve" in message:
+                self._send(number, resolved=self._resolved(**message["resolve"]))
+            else:
+                await self._call(number, **message["call"])
+        except CodeletError as error:
+            facts = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+            self._send(number, failed={"kind": type(error).__name__, "text": str(error), **facts})
+        finally:
+            del self._tasks[number]
+            self._send(number, ended=True)
+
+    def _resolved(self, name: str, about: dict[str, Any], *, has_base: bool) -> tuple[str, str, list[str]]:
+        """The model's name and provider as litellm splits them, and the parameters that it takes there.
+
+        An unknown one that has an address of its own is OpenAI's.
+        """
+        litellm = self._litellm
+        try:
+            model, provider, _, _ = litellm.get_llm_provider(name)
+        except litellm.BadRequestError as error:
+            if not has_base:
+                raise _translated(error, about) from error
+            model, provider = name, "openai"
+        return model, provider, list(litellm.get_supported_openai_params(model, provider) or ())
+
+    async def _call(
+        self, number: int, arguments: dict[str, Any], about: dict[str, Any], limits: list[float], *, counts: bool
+    ) -> None:
+        """One request: its chunks as they come. `limits` are those for reading and connecting, in seconds."""
+        import httpx
+
+        from codelet.providers.by_litellm.stream_decoder import Decoder, InterceptedStream, StreamEnd
+
+        decoder = Decoder(counts_reasoning=counts)
+        try:
+            timeout = httpx.Timeout(limits[0], connect=limits[1])
+            stream = await self._litellm.acompletion(**arguments, timeout=timeout)
+            InterceptedStream.into(stream)
+            async for chunk in stream:
+                pieces = list(decoder.chunks(chunk, stream))
+                for piece in pieces:
+                    self._send(number, chunk=as_json(piece))
+                if not pieces:
+                    self._send(number, alive=True)
+        except StreamEnd:
+            pass
+        except Exception as error:
+            raise _translated(error, about, begun=decoder.begun) from error
+        for piece in decoder.end(stream):
+            self._send(number, chunk=as_json(piece))
+
+    def _send(self, number: int, **message: object) -> None:
+        _send(self._output, {"id": number, **message})
+
+
+def _translated(error: Exception, about: dict[str, Any], *, begun: bool = False) -> CodeletError:
+    from codelet.providers.by_litellm.failed_call import translated
+
+    return translated(error, **about, begun=begun)
+
+
+def as_json(chunk: Chunk) -> list[Any]:
+    """A chunk as JSON: its class and its fields."""
+    fields = {name: vars(value) if isinstance(value, Record) else value for name, value in vars(chunk).items()}
+    return [type(chunk).__name__, fields]
+
+
+def _send(output: int, message: dict[str, Any]) -> None:
+    data = memoryview(json.dumps(message, default=_plain).encode() + b"\n")
+    while data:
+        data = data[os.write(output, data) :]
+
+
+def _plain(value: Any) -> object:
+    return value.model_dump() if hasattr(value, "model_dump") else str(value)
