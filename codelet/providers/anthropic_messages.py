@@ -48,6 +48,7 @@ class AnthropicProvider(NativeProvider):
         own = endpoint.vendor.prefix == "anthropic" and endpoint.base.partition("://")[2] == _OWN_PLACE
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
+        self._shared_end = ""
         self.quirks = self.quirks.replace(binding_option=own, structured="always" if self._at_home else "alone")
         self._own = own
         self._hides = own and holds("hides", model)
@@ -109,6 +110,10 @@ class AnthropicProvider(NativeProvider):
         kind = "adaptive" if self.asked is None else self._effort_fields().get("thinking", {}).get("type", "adaptive")
         return {"thinking": {"type": kind, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
 
+    def share_cache(self, key: str, end: str) -> None:
+        """Mark what the conversations share of a prompt, which is a block of its own."""
+        self._shared_end = end
+
     def _mark(self, fragments: list[bytes], stable: int) -> None:
         """Set the cache marks in this request's copy of the fragments."""
         here = stable - 1
@@ -144,6 +149,8 @@ class AnthropicProvider(NativeProvider):
             result = {"type": "tool_result", "tool_use_id": call_id, "content": shown}
             return [{**result, "is_error": True} if message.get("failed") else result]
         if message["role"] == "user":
+            shared, end, text = text.rpartition(self._shared_end) if self._shared_end else ("", "", text)
+            blocks += [{"type": "text", "text": shared + end, **_MARK}] if end else []
             return [*blocks, {"type": "text", "text": text}] if text.strip() else blocks
         own = message.get("origin") == self.origin
         inline = message.get("inline_reasoning", "") if own else ""

@@ -123,8 +123,11 @@ class NativeProvider(ABC):
         self.quirks = self.quirks.replace(prefix_bound=True, drops_thinking=True)
         self._encode_anew()
 
-    def share_cache(self, key: str) -> None:
-        """Use one cache with the other conversations that begin alike and have this key, if the wire has such keys."""
+    def share_cache(self, key: str, end: str) -> None:
+        """Use one cache with the other conversations that begin alike and have this key, if the wire has such keys.
+
+        What they share of a prompt ends with the text `end`, for wires that mark what is to be cached.
+        """
         return
 
     async def warm(self) -> None:

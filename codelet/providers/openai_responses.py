@@ -84,7 +84,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"input":[', opening, *fragments, closing])
 
-    def share_cache(self, key: str) -> None:
+    def share_cache(self, key: str, end: str) -> None:
         """Send this key in place of the conversation's own."""
         self._key = key
 

@@ -5,7 +5,7 @@ A report of all shards is concluded like that of one run, so that both come to t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_LIMIT, EXIT_PROVIDER
@@ -76,6 +76,7 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     findings, twins = joined(report.findings)
     findings, below = passing(findings, report.gate)
     findings.sort(key=order)
+    findings = _with_own_prints(findings)
     surplus: list[SetAside] = []
     most = report.gate.max_findings
     fails = any(_fails(each, report.gate) for each in findings)
@@ -92,6 +93,18 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
         partial=not whole or bool(report.set_aside["unconfirmed"] or _grave_without_place(report)),
         error=report.error or incomplete,
     )
+
+
+def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, each with a fingerprint that no other one has: two bugs of one kind can be on one line."""
+    taken: Counter[str] = Counter()
+    own = []
+    for finding in findings:
+        number = taken[finding.fingerprint] if finding.fingerprint else 0
+        taken[finding.fingerprint] += 1
+        print_ = f"{finding.fingerprint[:-2]}{number:02x}" if number else finding.fingerprint
+        own.append(finding.replace(fingerprint=print_))
+    return own
 
 
 def _is_same(one: Finding, other: Finding) -> bool:

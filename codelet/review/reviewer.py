@@ -21,7 +21,7 @@ from codelet.loop.session import Session
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.native import NativeProvider
 from codelet.review.model_answers import BadAnswer
-from codelet.review.review_prompt import AGAIN, LAST_STEP
+from codelet.review.review_prompt import AGAIN, LAST_STEP, TASK
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
 
@@ -78,7 +78,7 @@ class Spending:
         """Count what this session uses; its requests share the cache of the others."""
         self._sessions.append(session)
         if isinstance(session.provider, NativeProvider):
-            session.provider.share_cache(self._cache_key)
+            session.provider.share_cache(self._cache_key, TASK)
 
     @property
     def usage(self) -> Usage:

@@ -109,7 +109,7 @@ def test_each_conversation_has_its_own_key_and_a_review_has_one():
     def key(prompt: str, shared: str = "") -> str:
         provider = opened("openai/responses/gpt-6.1-sol")
         if shared:
-            provider.share_cache(shared)
+            provider.share_cache(shared, "")
         told: str = json.loads(provider.body(Request("Be brief.", [user(prompt)])))["prompt_cache_key"]
         return told
 
@@ -124,6 +124,19 @@ def test_other_conversations_with_the_same_rules_read_these(model: str):
     reads = [cache.read(opened(model).body(Request(rules, [user(f"diff {each}")], tools=TOOLS))) for each in range(6)]
     assert reads[0] == 0
     assert min(reads[1:]) > len(rules)
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-5-5"])
+def test_two_questions_about_one_text_share_it(model: str):
+    """A review asks about a part of a change, and then about its findings: the part is read from the cache."""
+    cache, part = Cache(), "A part of a change. " * 500
+    reads = []
+    for question in ("What is wrong?", "Is it?", "And this?"):
+        provider = opened(model)
+        provider.share_cache("review", "\nYour task:\n")
+        body = provider.body(Request("Be brief.", [user(f"{part}\nYour task:\n{question}")], tools=TOOLS))
+        reads.append(cache.read(body))
+    assert reads[0] == 0 and min(reads[1:]) > len(part)
 
 
 @each_model

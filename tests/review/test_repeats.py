@@ -115,10 +115,22 @@ def test_a_new_fault_beside_an_old_one_is_reported(work: Path, change: tuple[str
     assert len(new_ones(baseline, findings, later)) == new
 
 
-def test_another_rule_on_a_known_line_is_new(work: Path) -> None:
+def test_what_is_named_or_quoted_in_other_words_is_known_unless_it_is_another_bug(work: Path) -> None:
+    """Models choose another rule, quote more rows, and begin a row earlier, at each run."""
     sides = committed(work, {"shop.py": AFTER})
-    baseline = baseline_of([planted(sides, "shop.py", "eval")], sides)
-    assert len(new_ones(baseline, [planted(sides, "shop.py", "eval", rule="dead-code")], sides)) == 1
+    known = planted(sides, "shop.py", "eval")
+    baseline = baseline_of([known], sides)
+    wider = known.replace(
+        line=known.line - 1, quote=f"{known.before[-1]}\n{known.quote}", before=known.before[:-1], rule="path-traversal"
+    )
+    again = [known.replace(rule="command-injection"), wider, known.replace(title="Another", severity="low")]
+    for each in again:
+        assert new_ones(baseline, [each], sides) == [], each.rule
+    other = [known.replace(rule="slow-code"), known.replace(rule="path-traversal", severity="critical")]
+    for each in other:
+        assert new_ones(baseline, [each], sides) == [known.line], each.rule
+    one, other_rule = fingerprinted([known, known.replace(rule="path-traversal")], sides)
+    assert one.fingerprint == other_rule.fingerprint, "services know it by that"
 
 
 def test_a_renamed_file_is_known_again(work: Path) -> None:
@@ -240,3 +252,13 @@ def test_the_comment_that_is_written_is_one_that_counts(work: Path, path: str) -
 def test_no_comment_is_made_up_for_a_language_without_one() -> None:
     assert ignore_comment("data.json", "rule", "reason") is None
     assert ignore_comment("noext", "rule", "reason") is None
+
+
+@pytest.mark.parametrize(
+    ("names", "ignored"), [("*", True), ("security", True), ("code-injection", True), ("performance", False)]
+)
+def test_a_comment_may_name_a_category_or_all(work: Path, names: str, ignored: bool) -> None:
+    text = AFTER.replace("    eval(order)\n", f"    eval(order)  # codelet: ignore[{names}] it is fixed text\n")
+    sides = committed(work, {"shop.py": text})
+    kept, aside = without_ignored([planted(sides, "shop.py", "eval")], sides)
+    assert (len(kept), len(aside)) == (int(not ignored), int(ignored))

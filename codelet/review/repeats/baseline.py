@@ -1,8 +1,9 @@
 """A baseline: the findings that are known already, in a file, so that a run reports the new ones only.
 
-The file holds no code, only digests of it. A finding is known again by its fingerprint; where its neighbours or its
-file's name have changed, by its rule, its lines and a neighbour that is left. Each entry stands for one finding: a
-second fault of the same kind beside a known one is new.
+The file holds no code, only digests of it. A finding is known again by its fingerprint; if its neighbours or its file's
+name have changed, by its rule, its lines and a neighbour that is left; if the model names or quotes it in other words,
+by its category and lines that overlap, unless it is graver now. Each entry stands for one finding: a second bug of the
+same kind next to a known one is new.
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ from typing import Any
 from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.review.conclude import set_aside
-from codelet.review.findings import SEVERITIES, Finding, SetAside, Severity
-from codelet.review.repeats.fingerprint import NewSides, digest, normalised
+from codelet.review.findings import SEVERITIES, Finding, SetAside, Severity, weight
+from codelet.review.repeats.fingerprint import NewSides, category_of, digest, normalised
 
 _VERSION = 1
 _KNOWN = "it is in the baseline"
 _MOST_BYTES = 64 << 20
 _SURE_NEIGHBOURS = 2
+_LISTS = ("near", "lines")
+_NEWER = {"lines", "category"}
+"""Fields that files of older versions lack."""
 
 
 class BaselineEntry(Record, kw_only=True):
-    """A known finding. `quote` and `first` are digests of its lines and of the first one, `near` of its neighbours."""
+    """A known finding. `quote` and `first` are digests of its lines and of the first one, `near` of its neighbours.
+
+    `lines` are digests of each of its lines, and `category` is that of its rule; older files have neither.
+    """
 
     fingerprint: str
     rule: str
@@ -35,6 +42,8 @@ class BaselineEntry(Record, kw_only=True):
     near: tuple[str, ...]
     severity: Severity
     title: str
+    lines: tuple[str, ...] = ()
+    category: str = ""
 
 
 class Baseline:
@@ -78,7 +87,7 @@ class Baseline:
         """Which finding each entry stands for, by the entry's index: the surest pairs first."""
         met: dict[int, Finding] = {}
         left = list(findings)
-        for likeness in (_same, _same_place, _moved_file):
+        for likeness in (_same, _same_place, _moved_file, _same_lines_in_part):
             pairs = []
             for index, entry in enumerate(self.entries):
                 if index in met or index in self._met:
@@ -108,6 +117,8 @@ def entry_of(finding: Finding) -> BaselineEntry:
         near=_near(finding),
         severity=finding.severity,
         title=finding.title,
+        lines=tuple(digest(normalised(line)) for line in lines if line.strip()),
+        category=category_of(finding),
     )
 
 
@@ -142,18 +153,17 @@ def read_baseline(data: bytes, source: str) -> Baseline:
 
 
 def _read_entry(value: Any, place: str) -> BaselineEntry:
-    if not isinstance(value, dict) or set(value) != set(BaselineEntry.fields):
+    if not isinstance(value, dict) or set(value) | _NEWER != set(BaselineEntry.fields):
         raise UsageError(f"{place}: must have {', '.join(BaselineEntry.fields)}, and nothing else")
-    near = value["near"]
-    if not isinstance(near, list) or not all(isinstance(each, str) for each in near):
-        raise UsageError(f"{place}.near: must be a list of strings")
-    if wrong := next(
-        (name for name in BaselineEntry.fields if name != "near" and not isinstance(value[name], str)), None
-    ):
-        raise UsageError(f"{place}.{wrong}: must be a string")
+    for name, given in value.items():
+        if name in _LISTS and (not isinstance(given, list) or not all(isinstance(each, str) for each in given)):
+            raise UsageError(f"{place}.{name}: must be a list of strings")
+        if name not in _LISTS and not isinstance(given, str):
+            raise UsageError(f"{place}.{name}: must be a string")
     if value["severity"] not in SEVERITIES:
         raise UsageError(f"{place}.severity: must be one of {', '.join(SEVERITIES)}")
-    return BaselineEntry(**(value | {"near": tuple(near)}))
+    fields: dict[str, Any] = {name: tuple(given) if name in _LISTS else given for name, given in value.items()}
+    return BaselineEntry(**fields)
 
 
 _Likeness = Callable[[BaselineEntry, Finding, Mapping[str, str | None]], int | None]
@@ -179,6 +189,18 @@ def _moved_file(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str 
         return None
     shared = len(set(_near(finding)) & set(entry.near))
     return shared if shared and shared >= min(_SURE_NEIGHBOURS, len(entry.near)) else None
+
+
+def _same_lines_in_part(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+    """A bug of the same category on lines of which some are the same, with what is around them, if it is no graver."""
+    if entry.path not in (finding.path, paths.get(finding.path)) or finding.weight > weight(entry.severity):
+        return None
+    if entry.category != category_of(finding):
+        return None
+    own = {digest(normalised(line)) for line in finding.quote.split("\n") if line.strip()}
+    shared = len(own & {*entry.lines})
+    around = len({*own, *_near(finding)} & {*entry.lines, *entry.near})
+    return around if shared and (around > shared or not (entry.near or _near(finding))) else None
 
 
 def _same_lines(entry: BaselineEntry, finding: Finding) -> bool:

@@ -1,7 +1,8 @@
 """Fingerprints: by them a finding is known again when its lines have moved, be it to another commit or another runner.
 
-A fingerprint is made of the rule, the path, the quoted lines and the nearest neighbour on either side, white space not
-counted, and of the number of equal places before it in the change. No line number is in it, and nothing of the other
+A fingerprint is made of the category, the path, the first quoted line and the nearest neighbour before it, white space
+not counted, and of the number of equal places before it in the change. A model names and quotes the same bug in other
+words each time: the rule, the title and further lines are not in it. Nor is a line number, nor anything of the other
 findings: the parts of a review that run elsewhere make the same ones.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from codelet.review.diff import FileDiff
 from codelet.review.findings import Finding
 from codelet.review.hunk_lines import lines_of
+from codelet.review.rule_list import RULES
 
 _DIGITS = 32
 
@@ -79,20 +81,18 @@ def _neighbour(lines: Mapping[int, str], start: int, step: int) -> str:
     return ""
 
 
-def _place(lines: Mapping[int, str], line: int, end_line: int) -> tuple[str, str, str]:
-    """What stands at a place: the nearest neighbour before, the lines themselves, the nearest neighbour after."""
-    text = normalised("\n".join(lines.get(number, "") for number in range(line, end_line + 1)))
-    return _neighbour(lines, line, -1), text, _neighbour(lines, end_line, 1)
-
-
 def _fingerprint(finding: Finding, sides: NewSides) -> str:
     lines = sides.lines(finding.path)
-    before, text, after = here = _place(lines, finding.line, finding.end_line)
-    length = finding.end_line - finding.line
-    first = text.split("\n")[0]
+    text = normalised(lines.get(finding.line, ""))
+    before = _neighbour(lines, finding.line, -1)
     earlier = sum(
-        normalised(line) == first and _place(lines, number, number + length) == here
+        normalised(line) == text and _neighbour(lines, number, -1) == before
         for number, line in lines.items()
         if number < finding.line
     )
-    return digest("codelet review 1", finding.rule, finding.path, text, before, after, str(earlier))
+    return digest("codelet review 2", category_of(finding), finding.path, text, before, str(earlier))
+
+
+def category_of(finding: Finding) -> str:
+    """The category of a finding's rule, else the one that the model named."""
+    return RULES[finding.rule].category if finding.rule in RULES else finding.category

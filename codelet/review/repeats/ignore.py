@@ -1,5 +1,7 @@
 """`codelet: ignore[RULE] reason` in a comment of the code: the finding is set aside, counted and listed.
 
+In place of a rule there may be a category, or `*` for all.
+
 The comment stands on one of the lines in question or in the comment lines right above them. Without a reason it counts
 for nothing, which the finding then says. One that the change itself adds counts, and every report tells that it is
 new. What is a comment is told by its sign alone, whatever the language.
@@ -14,7 +16,7 @@ from pathlib import PurePosixPath
 from codelet.record import Record
 from codelet.review.conclude import set_aside
 from codelet.review.findings import BY_NEW_COMMENT, Finding, SetAside
-from codelet.review.repeats.fingerprint import NewSides
+from codelet.review.repeats.fingerprint import NewSides, category_of
 from codelet.system.text import one_line
 
 _SIGNS = (r"#", r"//", r"/\*", r"\*", r"--", r";", r"%", r"<!--", r"\(\*", r"\{-", r"'", r'"', r"!", r"REM\b")
@@ -57,7 +59,8 @@ def without_ignored(findings: Sequence[Finding], sides: NewSides) -> tuple[list[
     kept: list[Finding] = []
     aside: list[SetAside] = []
     for finding in findings:
-        found = [each for each in _ignores(finding, sides) if finding.rule.lower() in each.rules]
+        names = {finding.rule.lower(), finding.category.lower(), category_of(finding), "*"}
+        found = [each for each in _ignores(finding, sides) if names & each.rules]
         counts = min((each for each in found if each.reason), key=lambda each: each.new, default=None)
         if counts is not None:
             aside.append(set_aside(finding, "ignored", counts.reason + BY_NEW_COMMENT * counts.new))
