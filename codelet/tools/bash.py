@@ -76,7 +76,7 @@ def title(arguments: Arguments) -> str:
 
 def preview(context: ToolContext, arguments: Arguments) -> Preview:
     """The whole command."""
-    asks = "run, in the background until the session ends" if arguments.get("background") else ""
+    asks = "run this command in the background until the session ends" if arguments.get("background") else ""
     return Preview(arguments["command"], asks)
 
 

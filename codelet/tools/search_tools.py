@@ -83,7 +83,7 @@ def title(arguments: Arguments) -> str:
 
 def preview(context: ToolContext, arguments: Arguments) -> Preview:
     """The pattern, and where it is looked for."""
-    return Preview(arguments["pattern"], asks=f"search {arguments.get('path') or '.'} for")
+    return Preview(arguments["pattern"], asks=f"search {arguments.get('path') or '.'} for this")
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:

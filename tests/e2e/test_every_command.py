@@ -23,8 +23,8 @@ INIT = "AGENTS.md"
 # What a line asks before it is done, and the key that answers.
 ASKED = {
     "/model": ("which model should go on?", "esc"),
-    "/rewind": ("esc leaves everything as it is", "esc"),
-    "/init": ("asks to change AGENTS.md", "y"),
+    "/rewind": ("esc cancel", "esc"),
+    "/init": ("AGENTS.md?", "y"),
 }
 # In this order: what is typed, and what of the answer has to come. Together they have every command of /help.
 ROWS = [

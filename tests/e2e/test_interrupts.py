@@ -29,6 +29,7 @@ from tests.support import moments
 from tests.support.amount import FULL, amount
 from tests.support.moments import COMPACTION, IDLE, NARRATIVE, QUESTION, REQUEST, RETRY, SAVE, STREAM, TOOL, Moments
 from tests.support.program import CODELET, ROOT, descendants, environment, processes_with, stop
+from tests.support.recorded import STATUS
 from tests.support.script import Call, Delivery, HttpError, Reply, Step, Stop, Tokens
 from tests.support.server import Recorded
 from tests.support.terminal import Terminal
@@ -405,7 +406,7 @@ def is_asked(terminal: Terminal) -> bool:
 
 def is_idle(terminal: Terminal) -> bool:
     """Whether the line editor waits for a prompt: below it stands its row with the model."""
-    return "/scripted" in terminal.text.rpartition("\n")[2]
+    return STATUS in terminal.text.rpartition("\n")[2]
 
 
 def is_compacting(terminal: Terminal) -> bool:

@@ -77,7 +77,7 @@ def test_in_the_terminal_the_user_approves_and_sees_how_far_it_is(codelet: Codel
     with codelet.terminal("--plan", "--mode", "auto-edit") as terminal:
         terminal.wait_for("planning")
         terminal.line("ship it")
-        terminal.wait_for("plan asks to go by this plan")
+        terminal.wait_for("Approve this plan?")
         assert "[ ] write" in terminal.text
         terminal.settle()
         terminal.type("y")

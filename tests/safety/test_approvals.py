@@ -318,7 +318,7 @@ def test_a_question_in_the_repl_answers_itself(start: Start, repo: Path) -> None
     terminal.wait_for("2 s without an answer: no")
     terminal.wait_for("Done.")
     terminal.wait_for("% of ")
-    assert "asks to run" not in terminal.settle()
+    assert "Run this command?" not in terminal.settle()
     terminal.line("/permissions")
     terminal.wait_for("no answer")
     terminal.wait_for("bash touch made.txt")
@@ -336,7 +336,7 @@ def test_look_alikes_are_warned_of(start: Start) -> None:
 
 def test_shift_tab_goes_through_the_modes(start: Start) -> None:
     terminal = start(step("Hello."), columns=120)
-    terminal.wait_for("recorded · ask ·")
+    terminal.wait_for("  ask ·")
     for mode in ("auto-edit", "auto", "read-only", "ask"):
         terminal.type("\x1b[Z")
         terminal.wait_for(f"recorded · {mode} ·")

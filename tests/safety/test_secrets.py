@@ -140,7 +140,7 @@ def test_the_repl_masks_too(start: Start, repo: Path) -> None:
     )
     terminal.wait_for("% of ")
     terminal.line("go")
-    terminal.wait_for("asks to run")
+    terminal.wait_for("Run this command?")
     terminal.settle()
     terminal.type("y")
     terminal.wait_for("Done.")

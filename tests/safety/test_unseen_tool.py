@@ -164,16 +164,16 @@ def asked(question: Question) -> str:
 @pytest.mark.parametrize(
     ("touches", "preview", "source", "seen"),
     [
-        (None, None, "a.md", '? translate asks to run\n    a.md into fr\n    {\n      "source": "a.md"\n    }'),
-        (by_path("read"), None, ".env", "? translate asks to read .env\n    .env into fr"),
-        (by_path("write"), None, "a.md", "? translate asks to change a.md\n    a.md into fr"),
-        (both, None, ".env", "? translate asks to read .env and change .env.fr\n    .env into fr"),
-        (by_path("run"), None, "make all", "? translate asks to run\n    make all"),
+        (None, None, "a.md", '? Let translate run?\n    a.md into fr\n    {\n      "source": "a.md"\n    }'),
+        (by_path("read"), None, ".env", "? Let translate read .env?\n    .env into fr"),
+        (by_path("write"), None, "a.md", "? Let translate change a.md?\n    a.md into fr"),
+        (both, None, ".env", "? Let translate read .env and change .env.fr?\n    .env into fr"),
+        (by_path("run"), None, "make all", "? Let translate run this command?\n    make all"),
         (
             None,
             Preview("whole\ntext", asks="send it"),
             "a.md",
-            "? translate asks to send it\n    whole\n    text",
+            "? Let translate send it?\n    whole\n    text",
         ),
     ],
 )

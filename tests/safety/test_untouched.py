@@ -109,7 +109,7 @@ def questioned(start: Start, name: str, arguments: dict[str, object], columns: i
     terminal = start(step("Now.", (name, arguments)), step("Done."), columns=columns, rows=rows)
     terminal.wait_for("›")
     terminal.line("go")
-    terminal.wait_for("no, and stop")
+    terminal.wait_for("No, and stop")
     terminal.settle()
     return terminal
 

@@ -140,7 +140,7 @@ class Plans(Extension, Source, ExportPart):
 
     def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
         """The plan, where the user is to approve it. Raises ToolError where there is none in the call."""
-        return Preview(self._parsed(arguments.get("plan", "")).text(), "go by this plan")
+        return Preview(self._parsed(arguments.get("plan", "")).text(), "approve this plan")
 
     async def command(self, session: SessionView, argument: str) -> str:
         """What /plan says: the plan, after the change that the words want."""

@@ -39,7 +39,7 @@ _TYPING_SECONDS = 1.0
 _ALONE_SECONDS = 0.5
 """A letter is an answer when no other key comes within this time before or after it."""
 
-_RULE_HINT = "change the rule; enter allows it for this session and says yes, esc goes back"
+_RULE_HINT = "edit the rule · enter allow it for this session and say yes · esc back"
 _PASTE_SECONDS = 0.03
 """Nobody presses a letter and Enter as quickly as this: it was pasted."""
 
@@ -65,6 +65,7 @@ class _Open:
     on_menu: bool = False
     pressed: AnswerChoice | None = None
     pressed_at: float = 0.0
+    pressed_key: str = ""
     timer: asyncio.TimerHandle | None = None
     printed: bool = False
     bodies: dict[int, list[Text]] = field(default_factory=dict)
@@ -89,6 +90,7 @@ class ApprovalDialog:
         self._lock = asyncio.Lock()
         self._open: _Open | None = None
         self._typed_here = float("-inf")
+        self._number, self._following = 1, 0
         self._to_line: Callable[[Key], None] = lambda key: None
 
     async def ask(self, question: Question) -> Answer:
@@ -101,6 +103,8 @@ class ApprovalDialog:
             first = next(
                 at for at, choice in enumerate(choices) if choice.means == "no" or not question.verdict.person_may
             )
+            self._number = self._number + 1 if question.following == self._following - 1 else 1
+            self._following = question.following
             self._open = _Open(question, answer_to_come, choices, time.monotonic(), first=first, mark=first)
             try:
                 self._show_to_answer()
@@ -145,11 +149,11 @@ class ApprovalDialog:
             open_.bodies = {width: body_rows(open_.question, renderer)}
         body = open_.bodies[width]
         why = [*where_rows(open_.question, renderer), *reason_rows(open_.question, renderer)]
-        rows = [*head_rows(open_.question, renderer), *body, *why]
+        rows = [*head_rows(open_.question, renderer, number=self._number), *body, *why]
         renderer.shown_parts.asked = rows
         choices = self._choice_rows(open_)
         typing = open_.reason is not None or open_.rule is not None
-        footer = 0 if typing else len(renderer.footer)
+        footer = (0 if typing else len(renderer.footer)) + (renderer.status is not None)
         if len(rows) + len(choices) + footer > height - 2:
             rows = self._too_long(open_, body, height - 2 - len(choices) - footer, len(choices) + footer)
         if renderer.is_live:
@@ -161,39 +165,42 @@ class ApprovalDialog:
     def _too_long(self, open_: _Open, body: list[Text], room: int, below: int) -> list[Text]:
         """Print the whole above, once. The rows that stay in sight say how long it is and what is dangerous in it."""
         question, renderer = open_.question, self._renderer
-        head = head_rows(question, renderer)
+        head = head_rows(question, renderer, number=self._number)
         if not open_.printed:
             renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
             renderer.seen(question.shown)
             open_.printed = renderer.is_live
         lines = plural(len(body), "line")
-        told = f"{lines}, {len(body):,} above this screen: scroll up"
-        reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, told)), 2))
-        in_sight = renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told))
+        told = _scrolled(lines, len(body))
+        reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, told, self._number)), 2))
+        in_sight = (
+            renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told, self._number))
+        )
         above = min(max(len(body) - in_sight, 0), len(body))
-        told = f"{lines}, {above:,} above this screen: scroll up" if above else ""
+        told = _scrolled(lines, above) if above else ""
         if not told and len(head) + len(reasons) > room:
-            told = "shortened, whole above this screen: scroll up"
-        return [*head_rows(question, renderer, told), *reasons][: max(room, 3)]
+            told = "shortened; the whole has scrolled off"
+        return [*head_rows(question, renderer, told, self._number), *reasons][: max(room, 3)]
 
     def _choice_rows(self, open_: _Open) -> list[Text]:
         width, sign = self._renderer.width, self._renderer.signs.choice
         if open_.reason is not None:
-            hint = "" if open_.reason else "enter to say nothing, esc goes back"
-            return wrap_indented(Text.assemble("no, because: ", clean(open_.reason), (hint, QUIET)), width, "  ")
+            hint = Text("enter confirm · esc back", QUIET)
+            reason = Text.assemble("Reason for the model (optional): ", clean(open_.reason))
+            return [*wrap_indented(hint, width, "  "), *wrap_indented(reason, width, "  ")]
         if open_.rule is not None:
             told = Text(open_.problem, WARN) if open_.problem else Text(_RULE_HINT, QUIET)
-            rule = Text(f"always: {visible(open_.rule)}")
+            rule = Text(f"Rule: {visible(open_.rule)}")
             return [*wrap_indented(told, width, "  "), *wrap_indented(rule, width, "  ")]
-        keys = max(len(choice.key) for choice in open_.choices)
         rows = []
         line_first = bool(self._draft.text) and not open_.on_menu and open_.pressed is None
         for place, choice in enumerate(open_.choices):
             marked = place == open_.mark and not line_first
-            first, *more = wrap(Text(visible(choice.words), "bold" if marked else ""), width - keys - 4)
-            lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{choice.key:<{keys}}", f"bold {ACCENT}"))
+            words = Text.assemble((visible(choice.words), "bold" if marked else ""), (f" ({choice.key})", QUIET))
+            first, *more = wrap(words, width - 5)
+            lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{place + 1}", f"bold {ACCENT}"))
             rows.append(Text.assemble(lead, "  ", first))
-            rows += [Text.assemble(" " * (keys + 4), row) for row in more]
+            rows += [Text.assemble(" " * 5, row) for row in more]
         hints = [HINT + (" · tab edit the rule" if offered_rule(open_.question) is not None else "")]
         if (timeout := open_.question.timeout) is not None:
             hints.append(f"{timeout:g} s without an answer: no")
@@ -242,12 +249,13 @@ class ApprovalDialog:
     def _text(self, open_: _Open, key: Key) -> None:
         """A letter: an answer if it stays alone, else a part of what the user types."""
         letter = key.text.lower()
-        choice = next((choice for choice in open_.choices if choice.key == letter), None)
+        numbered = {str(place): choice for place, choice in enumerate(open_.choices, 1)}
+        choice = numbered.get(letter) or next((choice for choice in open_.choices if choice.key == letter), None)
         recent = time.monotonic() - self._typed_here < _ALONE_SECONDS
         if choice is None or open_.pressed is not None or recent:
             self._type(open_, key)
             return
-        open_.pressed, open_.pressed_at = choice, time.monotonic()
+        open_.pressed, open_.pressed_at, open_.pressed_key = choice, time.monotonic(), letter
         open_.mark = open_.choices.index(choice)
         if not (choice.means == "always" and self._draft.text):  # "a" is a word: behind a begun line it wants Enter
             open_.timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, self._take, open_, choice)
@@ -256,7 +264,7 @@ class ApprovalDialog:
     def _type(self, open_: _Open, key: Key) -> None:
         """Send the key to the line for the next prompt, along with a letter pressed right before it."""
         pressed = self._cancel_press(open_)
-        for each in ([Key("text", pressed.key)] if pressed is not None else []) + [key]:
+        for each in ([Key("text", open_.pressed_key)] if pressed is not None else []) + [key]:
             self._to_line(each)
         self._typed_here = time.monotonic()
         open_.on_menu, open_.mark = False, open_.first
@@ -362,10 +370,17 @@ class ApprovalDialog:
         """Say what the answer allows beyond this call."""
         verdict = question.verdict
         if answer.mode and verdict.lifted_by:
-            self._note(f"mode {verdict.lifted_by}: changes in the workspace run unasked from here; /mode ask ends that")
+            self._note(f"{verdict.lifted_by} mode: edits in the workspace no longer ask; /mode ask turns this off")
         elif answer.always:
             self._note(f"allowed for this session: {answer.rule or verdict.suggestion or 'exactly this command'}")
+
+        if answer.allow:
+            self._renderer.approved.add(question.call_id)
 
     def _note(self, text: str) -> None:
         note = Text(f"{self._renderer.signs.note} {visible(text)}", QUIET)
         self._renderer.say(wrap_behind_sign(note, self._renderer.width))
+
+
+def _scrolled(lines: str, above: int) -> str:
+    return f"{lines}; the first {above:,} have scrolled off"

@@ -75,7 +75,7 @@ _STYLE = Style.from_dict(
 
 
 class PromptLine:
-    """Reads one prompt at a time. `status` returns the fragments of the row below the line."""
+    """Reads one prompt at a time. `status` returns the row below the line."""
 
     _whole: asyncio.Task[None] | None = None
     _pasting: asyncio.Task[None] | None = None
@@ -90,7 +90,7 @@ class PromptLine:
         *,
         workspace: Path,
         completer: ReplCompleter,
-        status: Callable[[], StyleAndTextTuples],
+        status: Callable[[], str],
         cycle_mode: Callable[[], None],
         show_whole: Callable[[], Coroutine[None, None, None]],
         sign: str,
@@ -228,7 +228,7 @@ class PromptLine:
             return [("class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too")]
         if self._warning:
             return [("class:status.warn", self._warning)]
-        return self._status()
+        return [("", self._status())]
 
     def _completing(self) -> bool:
         return wants_completion(self._session.default_buffer.document.text_before_cursor)

@@ -29,10 +29,14 @@ _LONGEST_WORD = 44
 _LONGEST_RULE = 200
 _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
+_UNKNOWN = " is not known to be read-only"
 _SIGNS = ("+", "-", " ")
 """What the lines of a diff begin with."""
 
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
+_OWN_TOOLS = ("bash", "edit", "write", "read", "find", "grep", "plan")
+_CHANGES = ("edit", "write")
+"""Tools whose names say what they do to a file."""
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
 """How a diff ends that was too long to be made in full. It cannot be a line of a file: those begin with a sign."""
 
@@ -48,13 +52,13 @@ class AnswerChoice:
     means: Means
 
 
-def head_rows(question: Question, renderer: Renderer, told: str = "") -> list[Text]:
-    """One line that says what is asked for; `told` adds how long it is."""
-    head = Text.assemble(("? ", f"bold {WARN}"), (clean(question.tool), "bold"), f" asks to {_verb(question)}")
+def head_rows(question: Question, renderer: Renderer, told: str = "", number: int = 1) -> list[Text]:
+    """One line that says what is asked for; `told` adds how long it is, `number` is its place of those that wait."""
+    head = Text.assemble(("? ", f"bold {WARN}"), (_title(question), "bold"))
     if _is_change(question) and _has_crlf_only(question.shown):
         head.append(" (CRLF)")
-    if question.following:
-        head.append(f"  ({question.following} more to answer)", QUIET)
+    if (of := number + question.following) > 1:
+        head.append(f"  ({number} of {of})", QUIET)
     if told:
         return wrap(Text.assemble(_shortened(head, renderer.width), (f" {told}", WARN)), renderer.width)
     return wrap(head, renderer.width)
@@ -90,13 +94,14 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
     place = question.verdict.place
     named = [os.path.normpath(f"{question.where}/{touch.what}") for touch in question.touches if touch.kind == "write"]
     if any(touch.kind == "run" for touch in question.touches):
-        told = short_path(Path(question.where))
+        told = "" if question.where == os.getcwd() else short_path(Path(question.where))
     elif question.where and place is not None and named and os.path.realpath(question.where) == question.where:
         told = short_path(place) if str(place) not in named else ""
     else:
         told = ""
-    outside = ", outside the sandbox" if any(touch.unconfined for touch in question.touches) else ""
-    return wrap_indented(Text(f"where: {_on_line(told)}{outside}", QUIET), renderer.width, "  ") if told else []
+    parts = [_on_line(told)] if told else []
+    parts += ["outside the sandbox"] if any(touch.unconfined for touch in question.touches) else []
+    return wrap_indented(Text(f"where: {', '.join(parts)}", QUIET), renderer.width, "  ") if parts else []
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
@@ -104,25 +109,26 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     width, signs = renderer.width, renderer.signs
     warnings = confusables(question.shown)
     if question.verdict.person_may:
-        warnings.insert(0, "what others have pushed there may be lost for good")
+        warnings.insert(0, "this can permanently overwrite what others pushed")
     if _looks_unchanged(question.shown):
-        warnings.insert(0, "a changed line looks as it did: blanks, line end or letters are other ones")
+        warnings.insert(0, "a change is invisible: spaces, line endings or look-alike letters")
     if room is not None and len(warnings) > _MOST_WARNINGS:
         warnings = [*warnings[:_MOST_WARNINGS], f"{len(warnings) - _MOST_WARNINGS} more words look like other words"]
     if room is not None:  # a word may be as long as it likes: it must not push the parts off the screen
         warnings = [" ".join(map(_elided, warning.split())) for warning in warnings]
-    told = [wrap_indented(Text(f"{signs.failed} {clean(warning)}", WARN), width, "  ") for warning in warnings]
-    rows = [row for each in told for row in (each if room is None else each[:_MOST_WARNING_ROWS])]
+    warned = [wrap_indented(Text(f"{signs.failed} {clean(warning)}", WARN), width, "  ") for warning in warnings]
+    rows = [row for each in warned for row in (each if room is None else each[:_MOST_WARNING_ROWS])]
     parts = _parts(question)
     if len(parts) <= 1:
-        reason = wrap_indented(Text(f"why: {_on_line(_why(question))}", QUIET), width, "  ")
+        told = _on_line(_why(question))
+        reason = wrap_indented(Text(f"why: {told}", QUIET), width, "  ") if told else []
         if room is not None:
             reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
         if room is None or not parts or not parts[0][0]:
             return [*rows, *reason]
         return [*rows, *reason, _part_row(*parts[0], width, signs.more)]
     note = question.verdict.reason.partition(" more)")[2]
-    why = Text(f"why: {len(parts)} parts are not known to read only{_on_line(note)}", QUIET)
+    why = Text(f"why: {len(parts)} parts may change something{_on_line(note)}", QUIET)
     rows += wrap_indented(why, width, "  ")
     most = len(parts) if room is None else max(1, room - len(rows) - _MOST_REASON_ROWS)
     shown = parts if len(parts) <= most + _MOST_REASON_ROWS else parts[:most]
@@ -151,9 +157,15 @@ def _looks_unchanged(shown: str) -> bool:
 
 
 def _why(question: Question) -> str:
-    """The verdict's reason; of the one place that the head has named it says no more than "it"."""
+    """The verdict's reason; of the one place that the head has named it says no more than "it". Nothing where it is
+    only that a file is changed.
+    """
     reason, places = question.verdict.reason, {touch.what for touch in question.touches}
+    if reason.endswith(_UNKNOWN):
+        return f"{reason.removesuffix(_UNKNOWN)} may change something"
     place = places.pop() if len(places) == 1 else ""
+    if place and reason == f"{question.tool} changes {place}":
+        return ""
     is_named = place and reason.startswith(f"{place} ") and all(touch.kind != "run" for touch in question.touches)
     return f"it{reason.removeprefix(place)}" if is_named else reason
 
@@ -175,7 +187,7 @@ def _part_row(text: str, reason: str, width: int, more: str) -> Text:
     """One part on one line: its words first, as much as there is room for; why, where the row above does not say it."""
     if not text:
         return truncate(Text(f"    ({reason})", WARN), width, more)
-    told = "" if reason == f"{text.partition(' ')[0]} is not known to be read-only" else f"  ({reason})"
+    told = "" if reason == text.partition(" ")[0] + _UNKNOWN else f"  ({reason})"
     return truncate(Text.assemble("    ", (text, WARN), (told, QUIET)), width, more)
 
 
@@ -208,16 +220,21 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
     return rows
 
 
-def _verb(question: Question) -> str:
-    if question.asks:
-        return _on_line(question.asks)
-    if any(touch.kind == "run" for touch in question.touches):
-        return "run"
+def _title(question: Question) -> str:
+    """What is asked, as a question. It names a tool that is not codelet's own."""
     told = []
     for kind, verb in _VERBS:
         if places := [_on_line(touch.what) for touch in question.touches if touch.kind == kind]:
-            told.append(f"{verb} {', '.join(places)}")
-    return " and ".join(told) or "run"
+            is_named = kind == "write" and question.tool in _CHANGES
+            told.append(f"{question.tool if is_named else verb} {', '.join(places)}")
+    if question.asks:
+        told = [_on_line(question.asks)]
+    elif any(touch.kind == "run" for touch in question.touches):
+        told = ["run this command"]
+    if question.tool in _OWN_TOOLS and told:
+        title = " and ".join(told)
+        return f"{title[:1].upper()}{title[1:]}?"
+    return f"Let {clean(question.tool)} {' and '.join(told) or 'run'}?"
 
 
 def _is_change(question: Question) -> bool:
@@ -268,11 +285,18 @@ def offered_rule(question: Question) -> str | None:
 def choices_for(question: Question) -> list[AnswerChoice]:
     """The possible answers; Enter takes the first until the mark is moved."""
     verdict = question.verdict
-    choices = [AnswerChoice("y", "yes", "yes")]
-    if offered_rule(question) is not None:
-        choices.append(AnswerChoice("a", f"always in this session: {verdict.suggestion}", "always"))
+    choices = [AnswerChoice("y", "Yes", "yes")]
+    again = "Yes, and don't ask again this session for"
+    if (rule := offered_rule(question)) is not None:
+        choices.append(AnswerChoice("a", f"{again} {rule}{_example(rule)}", "always"))
     elif verdict.exactly is not None:
-        choices.append(AnswerChoice("a", "always in this session: exactly this command", "always"))
+        choices.append(AnswerChoice("a", f"{again} exactly this command", "always"))
     if verdict.lifted_by is not None:
-        choices.append(AnswerChoice("shift-tab", f"all changes from here: mode {verdict.lifted_by}", "mode"))
-    return [*choices, AnswerChoice("n", "no, and say why", "no"), AnswerChoice("esc", "no, and stop", "stop")]
+        choices.append(AnswerChoice("shift-tab", f"Yes, and accept all edits from here ({verdict.lifted_by})", "mode"))
+    return [*choices, AnswerChoice("n", "No, and say why", "no"), AnswerChoice("esc", "No, and stop the turn", "stop")]
+
+
+def _example(rule: str) -> str:
+    """What else the rule would allow, where it has a wildcard."""
+    inner = rule.partition("(")[2].removesuffix(")")
+    return f", such as {inner.replace('**', 'any/file').replace('*', 'anything')}" if "*" in inner else ""

@@ -93,7 +93,7 @@ class Repl:
             completer=ReplCompleter(
                 session.workspace, [(each.name, each.help, each.words) for each in commands], ranks_of(session)
             ),
-            status=lambda: self._status.below_prompt(self.prompt_line.output.get_size().columns),
+            status=lambda: self._status.row(self.prompt_line.output.get_size().columns),
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
@@ -112,7 +112,7 @@ class Repl:
         keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up, own)
         self.screen.renderer.quiet = self.session.reminders.quiet
         view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
-        view.status = lambda: self._status.below_turn(self.screen.width)
+        view.status = lambda: self._status.row(self.screen.width, running=True)
         view.cycle_mode = self._cycle_mode
         self.session.toolbox.ask = self._ask
         self.session.upkeep.steering = self._steering

@@ -1,4 +1,4 @@
-"""What stands around the prompt: the greeting above; the row below with model, mode, branch, budget used and cost."""
+"""What is around the prompt: the greeting above; the row below with mode, plan, tasks, context, model and cost."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from prompt_toolkit.formatted_text import StyleAndTextTuples
-
 from codelet import __version__
 from codelet.context.tokens.budget import percent_of
-from codelet.frontends.terminal.show.numbers import money, tokens
+from codelet.frontends.terminal.show.numbers import money, plural, tokens
 from codelet.frontends.terminal.show.style import Signs
 from codelet.loop.session import Session
 from codelet.system.git import run_git
 from codelet.system.text import clean, one_line
 
 _BAR = 8
+_LONGEST_MODEL = 40
 _SHORTEST_PATH = 20
 """Columns for a folder; with less beside it, it has a row of its own."""
 _FOLLOW_SECONDS = 0.5
 
 
 class StatusRow:
-    """The row below the prompt, and the shorter one below a running turn. `attached` are outputs still to be sent."""
+    """The row below the input line, idle or while a turn runs. `attached` are outputs still to be sent."""
 
     def __init__(self, session: Session, signs: Signs, attached: Sequence[str]) -> None:
         self._session = session
@@ -49,21 +48,29 @@ class StatusRow:
                 shown = words
                 refresh()
 
-    def below_prompt(self, columns: int) -> StyleAndTextTuples:
-        """The row below the prompt, on a terminal of so many columns."""
-        parts = status_parts(self._session, self._branch, len(self._attached), self._signs)
-        return [("", "  " + fitted(parts, columns - 3, self._signs))]
+    def row(self, columns: int, *, running: bool = False) -> str:
+        """The row, on a terminal of so many columns; a shorter one while a turn is `running`."""
+        return "  " + fitted(self._parts(running=running), columns - 3, self._signs)
 
-    def below_turn(self, columns: int) -> str:
-        """The row that stands below a running turn: model, mode, and how full the context is."""
+    def _parts(self, *, running: bool) -> list[str]:
+        """The parts of the row, the most important first."""
         session = self._session
-        mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
-        parts = [
-            clean(session.provider.model),
-            mode,
-            f"context {percent_of(session.size, session.window.budget.limit)}%",
-        ]
-        return "  " + fitted(parts, columns - 3, self._signs)
+        size, budget = session.size, session.window.budget.limit
+        parts = [f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode]
+        parts += [*_confinement(session), *extension_words(session)]
+        if self._attached:
+            parts.append(f"{plural(len(self._attached), 'output')} to send")
+        percent = percent_of(size, budget)
+        full = f"{bar(size, budget, _BAR, self._signs)} {percent}% of {tokens(budget)}"
+        parts += [f"context {percent}%" if running else full, one_line(session.provider.model, _LONGEST_MODEL)]
+        if running:
+            return parts
+        if self._branch:
+            parts.append(clean(self._branch))
+        if session.usage.total:
+            used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out in all"
+            parts.append(f"{used} {money(session.meter.cost)}" if session.meter.cost else used)
+        return parts
 
 
 def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
@@ -90,23 +97,6 @@ def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
     """A bar of so many cells; any use at all fills one."""
     filled = min(cells, max(1 if part > 0 else 0, round(part * cells / whole))) if whole > 0 else 0
     return signs.full * filled + signs.empty * (cells - filled)
-
-
-def status_parts(session: Session, branch: str, attached: int, signs: Signs) -> list[str]:
-    """The parts of the row, the most important first."""
-    size, budget = session.size, session.window.budget.limit
-    mode = f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode
-    parts = [clean(session.provider.model), mode, *_confinement(session)]
-    parts.append(f"{bar(size, budget, _BAR, signs)} {percent_of(size, budget)}% of {tokens(budget)}")
-    if session.usage.total:
-        used = f"{tokens(session.usage.total_input)} in {tokens(session.usage.output)} out"
-        parts.append(f"{used} {money(session.meter.cost)}" if session.meter.cost else used)
-    parts += extension_words(session)
-    if branch:
-        parts.append(clean(branch))
-    if attached:
-        parts.append(f"{attached} output{'s' if attached > 1 else ''} to send")
-    return parts
 
 
 def extension_words(session: Session) -> list[str]:

@@ -23,7 +23,6 @@ from codelet.frontends.terminal.show.call_rows import titles_of
 from codelet.frontends.terminal.show.console import wrap_behind_sign
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import ACCENT, BAD, QUIET
-from codelet.frontends.terminal.status_row import extension_words
 from codelet.loop.session import Session
 from codelet.system.text import clean
 
@@ -39,7 +38,7 @@ TurnStatus = Literal["done", "stopped", "failed"]
 class TurnView:
     """One for the whole session. `run` runs a turn, or anything else that the user may stop.
 
-    `status` gives the row above the input line while it runs, `cycle_mode` is what Shift-Tab does.
+    `status` gives the row below the input line while it runs, `cycle_mode` is what Shift-Tab does.
     """
 
     def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
@@ -154,7 +153,6 @@ class TurnView:
             if self._renderer.is_owed:
                 self._renderer.tick()
             elif not self._renderer.is_asking and self._frame is None:  # a question stands still, a frame comes anyway
-                self._renderer.words = extension_words(self._session)
                 self._show_draft()
 
     def _key(self, key: Key) -> None:
@@ -194,8 +192,8 @@ class TurnView:
         self._redraw = None
         renderer = self._renderer
         rows = self._draft.rows(renderer.width, renderer.signs)
-        line = rows.pop() if self._draft.text else Text(f"{renderer.signs.prompt} ", ACCENT)
-        renderer.footer = [*rows, Text(self.status(), QUIET), line]
+        renderer.line = None if self._draft.text else Text(f"{renderer.signs.prompt} ", ACCENT)
+        renderer.footer, renderer.status = rows, Text(self.status(), QUIET)
         renderer.cursor = True
         renderer.tick()
 

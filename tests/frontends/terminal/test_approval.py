@@ -14,14 +14,14 @@ def test_yes_runs_it(start: Start, repo: Path) -> None:
     terminal = start(step("Now.", bash("echo made > made.txt")), step("Done."))
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("? bash asks to run")
+    terminal.wait_for("? Run this command?")
     terminal.wait_for("echo made > made.txt")
     assert not (repo / "made.txt").exists()
     terminal.settle()
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "made.txt").read_text() == "made\n"
-    assert "asks to run" not in terminal.settle()
+    assert "Run this command?" not in terminal.settle()
 
 
 @pytest.mark.parametrize("lines", [5, 90])
@@ -30,8 +30,8 @@ def test_a_change_is_printed_once(start: Start, repo: Path, lines: int) -> None:
     terminal = start(step("Now.", ("write", {"path": "new.py", "content": text})), step("Done."))
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("? write asks to change new.py")
-    terminal.wait_for("no, and stop")
+    terminal.wait_for("? Write new.py?")
+    terminal.wait_for("No, and stop")
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "new.py").read_text() == text
@@ -45,10 +45,10 @@ def test_no_gives_the_reason_to_the_model(start: Start, repo: Path) -> None:
     terminal = start(step("Now.", bash("echo made > made.txt")), step("I see."), rows=40)
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("why:")
+    terminal.wait_for("No, and stop")
     terminal.settle()
     terminal.type("n")
-    terminal.wait_for("no, because:")
+    terminal.wait_for("Reason for the model")
     terminal.type("yes is not what I say\r")
     terminal.wait_for("I see.")
     assert not (repo / "made.txt").exists()
@@ -59,12 +59,12 @@ def test_escape_goes_back_from_the_reason(start: Start, repo: Path) -> None:
     terminal = start(step("Now.", bash("echo made > made.txt")), step("Done."))
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("why:")
+    terminal.wait_for("No, and stop")
     terminal.settle()
     terminal.type("n")
-    terminal.wait_for("no, because:")
+    terminal.wait_for("Reason for the model")
     terminal.key("esc")
-    terminal.wait_for("no, because:", gone=True)
+    terminal.wait_for("Reason for the model", gone=True)
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "made.txt").exists()
@@ -76,7 +76,7 @@ def test_escape_says_no_and_stops(start: Start, repo: Path, key: str) -> None:
     terminal = start(step("Now.", *calls), step("Not to be seen."))
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("why:")
+    terminal.wait_for("No, and stop")
     terminal.settle()
     terminal.key(key)
     terminal.wait_for("not started  bash echo made > made.txt")
@@ -84,7 +84,7 @@ def test_escape_says_no_and_stops(start: Start, repo: Path, key: str) -> None:
     terminal.wait_for(STATUS)
     assert not (repo / "made.txt").exists()
     assert "Not to be seen" not in terminal.settle()
-    assert "asks to run" not in terminal.text
+    assert "Run this command?" not in terminal.text
 
 
 def test_always_shows_its_rule_and_holds_for_the_session(start: Start, repo: Path) -> None:
@@ -101,8 +101,8 @@ def test_always_shows_its_rule_and_holds_for_the_session(start: Start, repo: Pat
     )
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("? edit asks to change app.py")
-    terminal.wait_for("always in this session: edit(app.py)")
+    terminal.wait_for("? Edit app.py?")
+    terminal.wait_for("this session for edit(app.py)")
     assert "- one = 1" in terminal.text
     assert "+ one = 2" in terminal.text
     terminal.type("a")
@@ -116,7 +116,7 @@ def test_the_whole_command_is_shown_with_nothing_hidden(start: Start) -> None:
     terminal = start(step("Now.", bash(command)), step("Fine."))
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("why:")
+    terminal.wait_for("No, and stop")
     shown = terminal.scrollback.replace("\n    ", "")
     assert "\\x1b[8mhidden\\x1b[0m" in shown
     assert "\\u202ekcab" in shown
@@ -131,11 +131,11 @@ def test_parallel_questions_come_one_after_the_other(start: Start, repo: Path) -
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("outside0.txt")
-    terminal.wait_for("why:")
-    assert terminal.settle().count("? read asks") == 1
+    terminal.wait_for("No, and stop")
+    assert terminal.settle().count("? Read ") == 1
     terminal.type("n\r")
     terminal.wait_for("../outside1.txt")
-    terminal.wait_for("why:")
+    terminal.wait_for("No, and stop")
     terminal.settle()
     terminal.type("n\r")
     terminal.wait_for("Done.")
@@ -155,8 +155,8 @@ def test_a_key_that_was_meant_for_the_line_answers_nothing(start: Start, repo: P
         typed += 1
         terminal.pump(0.05)
         time.sleep(0.05)  # clock: as a person types; a screen full of letters could not be counted
-    assert "asks to run" not in terminal.text, "it comes when the typing has paused"
-    terminal.wait_for("why:")
+    assert "Run this command?" not in terminal.text, "it comes when the typing has paused"
+    terminal.wait_for("No, and stop")
     assert not (repo / "made.txt").exists()
     terminal.settle()
     terminal.type("y")
@@ -170,10 +170,9 @@ def test_the_rule_that_always_adds_can_be_changed(start: Start, repo: Path) -> N
     terminal = start(*steps, rows=40)
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("always in this session: bash(pytest *)")
-    assert f"where:{repo}" in "".join(terminal.text.split())
+    terminal.wait_for("this session for bash(pytest *)")
     terminal.key("tab")
-    terminal.wait_for("always: bash(pytest *)")
+    terminal.wait_for("Rule: bash(pytest *)")
     for _ in range(2):
         terminal.key("backspace")
     terminal.type("--ver*)")
@@ -183,15 +182,15 @@ def test_the_rule_that_always_adds_can_be_changed(start: Start, repo: Path) -> N
         terminal.key("backspace")
     terminal.type("--version)")
     terminal.settle(0.2)
-    assert "always: bash(pytest --version)" in terminal.text
+    assert "Rule: bash(pytest --version)" in terminal.text
     terminal.key("enter")
     terminal.wait_for("allowed for this session: bash(pytest --version)")
     terminal.wait_for("pytest --help")  # the rule was made narrower: this one is asked about
-    terminal.wait_for("always in this session: bash(pytest *)")
+    terminal.wait_for("this session for bash(pytest *)")
     terminal.key("tab")
-    terminal.wait_for("always: bash(pytest *)")
+    terminal.wait_for("Rule: bash(pytest *)")
     terminal.key("esc")
-    terminal.wait_for("no, and stop")
+    terminal.wait_for("No, and stop")
     terminal.type("n\r")
     terminal.wait_for("Done.")
 
@@ -200,12 +199,12 @@ def test_a_forced_push_asks_with_a_warning_and_enter_is_no(start: Start, repo: P
     terminal = start(step("Now.", bash("git push -f nowhere main")), step("Fine."), arguments=("--yes",), rows=40)
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("what others have pushed there may be lost for good")
-    assert "always" not in terminal.text and "▸ n " in terminal.settle(0.7)
+    terminal.wait_for("permanently overwrite")
+    assert "don't ask" not in terminal.text and "▸ 2  No" in terminal.settle(0.7)
     terminal.key("enter")
-    terminal.wait_for("no, because:")
+    terminal.wait_for("Reason for the model")
     terminal.key("esc")
-    terminal.wait_for("no, because:", gone=True)
+    terminal.wait_for("Reason for the model", gone=True)
     terminal.type("y")
     terminal.wait_for("Fine.")
     assert "'nowhere' does not appear to be a git repository" in terminal.scrollback

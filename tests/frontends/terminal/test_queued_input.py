@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.amount import amount
 from tests.support.moments import asks_for_narrative
+from tests.support.recorded import STATUS
 from tests.support.script import Call, HttpError, Reply, Step
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
@@ -91,7 +92,7 @@ class Typing:
 
     def _shown(self) -> None:
         wanted = f"› {self.text}".rstrip()
-        self._terminal.until(lambda: self._terminal.text.rpartition("\n")[2] == wanted, f"the line {wanted!r}")
+        self._terminal.until(lambda: self._terminal.text.split("\n")[-2:-1] == [wanted], f"the line {wanted!r}")
 
 
 class Session:
@@ -156,7 +157,7 @@ class Session:
 
     def wait_for_prompt(self) -> None:
         """Wait until the line editor takes keys: its row with the model stands last."""
-        self.terminal.until(lambda: "/scripted" in self.terminal.text.rpartition("\n")[2], "the prompt")
+        self.terminal.until(lambda: STATUS in self.terminal.text.rpartition("\n")[2], "the prompt")
         self.terminal.settle(0.1)
 
     @property

@@ -119,7 +119,7 @@ def test_signals_end_it_cleanly(start: Start, number: signal.Signals, status: in
     children: list[int] = []
     if during != "prompt":
         terminal.line("go")
-        terminal.wait_for({"turn": "come one", "tool": "sleep 613", "question": "why:"}[during])
+        terminal.wait_for({"turn": "come one", "tool": "sleep 613", "question": "No, and stop"}[during])
     if during == "tool":
         terminal.until(lambda: descendants(terminal.pid))
         children = descendants(terminal.pid)

@@ -74,7 +74,7 @@ def test_ignore_writes_the_comment_once_it_is_approved(terminal: Terminal, repo:
     ask(terminal, "/review", "1 of 2", STATUS)
     assert "say why" in ask(terminal, "/review ignore", "say why")
     terminal.line("/review ignore orders are our own")
-    question = terminal.wait_for("edit asks to change shop.py")
+    question = terminal.wait_for("Edit shop.py?")
     assert "# codelet: ignore[code-injection] orders are our own" in question
     terminal.settle()
     terminal.type("n")
@@ -84,7 +84,7 @@ def test_ignore_writes_the_comment_once_it_is_approved(terminal: Terminal, repo:
     assert "codelet:" not in (repo / "shop.py").read_text(), "a no is a no"
     terminal.settle()
     terminal.line("/review ignore orders are our own")
-    terminal.wait_for("edit asks to change shop.py")
+    terminal.wait_for("Edit shop.py?")
     terminal.settle()
     terminal.type("y")
     terminal.wait_for("✓ edit shop.py")

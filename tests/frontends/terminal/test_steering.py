@@ -180,7 +180,7 @@ def test_a_key_that_comes_with_enter_stops_the_turn(running: Running, key: str) 
 
 def test_the_line_and_the_state_stay_while_a_turn_runs(running: Running) -> None:
     terminal = running.begin()
-    terminal.until(lambda: "scripted · ask --yes · context" in terminal.text)
-    assert terminal.text.split("\n")[-1].startswith("›")
+    terminal.until(lambda: "ask --yes · context" in terminal.text)
+    assert terminal.text.split("\n")[-2].startswith("›")
     terminal.type("\x1b[Z")
-    terminal.wait_for("scripted · auto-edit --yes")
+    terminal.wait_for("  auto-edit --yes ·")

@@ -61,15 +61,13 @@ def test_at_a_question_it_shows_what_is_asked(start: Start, repo: Path) -> None:
     terminal = start(step("Now.", ("write", {"path": "new.py", "content": lines})), step("Done."), SLOW)
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("no, and stop")
+    terminal.wait_for("No, and stop")
     assert "+ line 2\n" not in terminal.text
     terminal.type(CTRL_O)
-    terminal.until(
-        lambda: terminal.text.startswith("? write asks to change new.py\n"), "the question's first row on top"
-    )
+    terminal.until(lambda: terminal.text.startswith("? Write new.py?\n"), "the question's first row on top")
     assert "+ line 2\n" in terminal.settle()
     terminal.type("q")
-    terminal.wait_for("no, and stop")
+    terminal.wait_for("No, and stop")
     terminal.settle(0.8)  # a letter right behind what was typed is none
     terminal.type("y")
     terminal.wait_for("Done.")
@@ -77,7 +75,7 @@ def test_at_a_question_it_shows_what_is_asked(start: Start, repo: Path) -> None:
     terminal.wait_for(STATUS)
     terminal.type(CTRL_O)
     terminal.wait_for("write new.py")
-    assert "asks to change" not in terminal.text, "it is answered"
+    assert "? Write" not in terminal.text, "it is answered"
 
 
 def test_an_end_while_the_pager_is_open(start: Start) -> None:

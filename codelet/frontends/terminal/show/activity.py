@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rich.text import Text
@@ -83,17 +83,17 @@ class Activity:
         self.doing, self.thoughts, self.retry, self.stopping = "", "", None, False
         self.running.clear()
 
-    def rows(self, width: int, words: Sequence[str] = ()) -> list[Text]:
-        """The rows to draw: at most one for what is done, with `words` behind it, and a few for a tool's output."""
+    def rows(self, width: int) -> list[Text]:
+        """The rows to draw: at most one for what is done, and a few for a tool's output."""
         if self.stopping:
             return [Text(f"{self.signs.stopped} stopping", WARN)]
         if self.retry is not None:
             return [retry_row(self.retry, self.retry_at - self.clock(), width, self.signs)]
         if self.running:
-            return self._running_rows(width, words)
+            return self._running_rows(width)
         if not self.doing:
             return []
-        return [self._row(self.doing, self.since, width, words, self._silence()), *self._thought_rows(width)]
+        return [self._row(self.doing, self.since, width, self._silence()), *self._thought_rows(width)]
 
     def _silence(self) -> float:
         """The seconds without a piece of an answer that has begun; 0 where that is nothing to tell."""
@@ -107,21 +107,21 @@ class Activity:
         rows = wrap(Text(self.thoughts.strip(), "dim italic"), width - MARGIN)
         return [Text.assemble(" " * MARGIN, row) for row in rows if row.plain.strip()][-_THOUGHT_ROWS:]
 
-    def _row(self, doing: str, since: float, width: int, words: Sequence[str], silent: float = 0.0) -> Text:
+    def _row(self, doing: str, since: float, width: int, silent: float = 0.0) -> Text:
         seconds = self.clock() - since
         frame = self.signs.spinner[int(self.clock() * 10) % len(self.signs.spinner)]
         told = f"no data for {duration(silent)}" if silent else duration(seconds)
-        tail = f" {self.signs.dot} ".join(part for part in (told, *words, self.hint) if part)
+        tail = f" {self.signs.dot} ".join(part for part in (told, self.hint) if part)
         room = max(width - len(tail) - 6, 10)
         row = Text(f"{frame} ", ACCENT)
         row.append_text(truncate(Text(doing), room, self.signs.more))
         row.append(f" {self.signs.dot} {tail}", WARN if silent else QUIET)
         return truncate(row, width, self.signs.more)
 
-    def _running_rows(self, width: int, words: Sequence[str]) -> list[Text]:
+    def _running_rows(self, width: int) -> list[Text]:
         calls = list(self.running.values())
         titles = f" {self.signs.dot} ".join(call.title for call in calls)
-        rows = [self._row(titles, min(call.since for call in calls), width, words)]
+        rows = [self._row(titles, min(call.since for call in calls), width)]
         output = next((call.output for call in reversed(calls) if call.output.strip()), "")
         lines = [line for line in output.split("\n") if line.strip()][-_PROGRESS_ROWS:]
         return rows + [truncate(Text(" " * MARGIN + line, QUIET), width, self.signs.more) for line in lines]

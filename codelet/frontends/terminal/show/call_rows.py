@@ -74,13 +74,17 @@ _MARKS: dict[ResultStatus, tuple[str, str]] = {
 }
 
 
-def result_rows(title_text: str, result: ToolResult, width: int, signs: Signs, key: str = "") -> list[Text]:
-    """The call's line with its outcome, and below it the part of the result worth seeing; `key` shows the rest."""
+def result_rows(
+    title_text: str, result: ToolResult, width: int, signs: Signs, key: str = "", *, approved: bool = False
+) -> list[Text]:
+    """The call's line with its outcome, and whether the user was asked, and below it the part of the result worth
+    seeing; `key` shows the rest.
+    """
     shown = result.display if result.display is not None else result.text
     if result.name == USER_COMMAND:
         return _user_command_rows(result, shown, signs)
     sign, style = ("caution", WARN) if result.caveat and result.status == "done" else _MARKS[result.status]
-    facts = _facts(result, shown)
+    facts = [*_facts(result, shown), *(["approved"] if approved else [])]
     tail = f" {signs.dot} ".join(facts)
     head = Text(f"{getattr(signs, sign)} ", style)
     room = max(width - 2 - (len(tail) + 3 if tail else 0), 20)

@@ -26,7 +26,7 @@ class LiveArea:
     def __init__(self, console: OutputConsole) -> None:
         self._console = console
         self.enabled = console.is_terminal and not console.is_dumb_terminal
-        self._drawn: list[int] = []
+        self._drawn: list[int] = []  # the cells of each row down to that of the cursor
         self._cursor = True
         self._writer = TerminalWriter(console.file)
 
@@ -35,8 +35,10 @@ class LiveArea:
         """Whether the terminal has not taken the last frame yet: the next one is better drawn later."""
         return self._writer.is_behind
 
-    def frame(self, printed: Sequence[Text], rows: Sequence[Text], *, cursor: bool = False) -> None:
-        """Print finished rows, draw the live ones below; `cursor` leaves the cursor seen at their end."""
+    def frame(self, printed: Sequence[Text], rows: Sequence[Text], *, cursor: bool = False, below: int = 0) -> None:
+        """Print finished rows, draw the live ones below; `cursor` leaves the cursor seen at the end of the row that
+        has `below` others below it. Of more rows than the screen has, the last are drawn.
+        """
         if not self.enabled:
             if printed:
                 self._writer.write(self.text(printed))
@@ -45,13 +47,17 @@ class LiveArea:
         if not printed and not rows and not self._drawn:
             return
         width = max(self._console.width, 1)
-        live = [truncate(row, width) for row in rows]
+        live = [truncate(row, width) for row in rows[-max(self._console.height - 1, 1) :]]
         parts = [_BEGIN, self._erased(), self.text(printed)]
         if live:
             parts.append(self.text(live)[:-1])
+        self._drawn = [row.cell_len for row in live]
+        if live and below:
+            columns = min(self._drawn[-1 - below], width - 1)
+            parts.append(f"\x1b[{below}A\r" + (f"\x1b[{columns}C" if columns else ""))
+            del self._drawn[-below:]
         parts.append(self._cursor_change(cursor or not live))
         parts.append(_END)
-        self._drawn = [row.cell_len for row in live]
         self._writer.write("".join(parts))
         if not live:
             self._writer.finish()

@@ -39,8 +39,9 @@ class Renderer:
     """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
 
     Text is gathered for a frame; `has_waiting` says that some is not on the screen yet, which the next `tick` changes.
-    `footer` holds rows that stand below all others while a turn runs, `cursor` says that the cursor belongs at their
-    end. `quiet` are the reminders whose replacement is not worth a row, `words` stand behind the current activity.
+    `footer` holds what is typed while a turn runs, `line` is the input line while nothing is, which no question shows;
+    `cursor` says that the cursor belongs at their end, `status` is the row below them. `quiet` are the reminders whose
+    replacement is not worth a row.
     `hint` says how to stop, `clock` counts seconds.
     """
 
@@ -50,7 +51,10 @@ class Renderer:
         self.footer: Sequence[Text] = ()
         self.cursor = False
         self.quiet: Collection[str] = ()
-        self.words: Sequence[str] = ()
+        self.line: Text | None = None
+        self.status: Text | None = None
+        self.approved: set[str] = set()
+        """The calls that the user has said yes to."""
         self.reasoning = ""
         """The reasoning of the last step that had some."""
         self.shown_parts = ShownParts()
@@ -214,7 +218,7 @@ class Renderer:
         self._end_stretch()
         self._activity.clear()
         self._asking = ()
-        self.footer, self.cursor = (), False
+        self.footer, self.line, self.status, self.cursor = (), None, None, False
         self.pause()
 
     def _settled(self, event: events.Event) -> None:
@@ -343,7 +347,8 @@ class Renderer:
         self._activity.running.pop(event.id, None)
         shown = self._titles.get(event.id) or one_line(event.name, 80)
         told_before = event.display is not None and event.display in self._seen
-        rows = result_rows(shown, event, self.width, self.signs, self.key)
+        approved = event.id in self.approved
+        rows = result_rows(shown, event, self.width, self.signs, self.key, approved=approved)
         whole = event.display if event.display is not None else event.text
         folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
         self.shown_parts.add(ShownPart("call", rows[0].plain, whole, folded))
@@ -384,12 +389,15 @@ class Renderer:
         if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
+        status = [] if self.status is None else [self.status]
         if self._asking:
             gap = gap if self._block in ("text", "said") else []  # a question needs its room
-            below = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the last row
-            cursor = self._asking_cursor or self.cursor
-            self._live.frame(rows, [*tail, *gap, *self._asking, *below], cursor=cursor)
+            line = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the question
+            cursor = self._asking_cursor or (self.cursor and self.line is None)
+            self._live.frame(rows, [*tail, *gap, *self._asking, *line, *status], cursor=cursor, below=len(status))
             return
-        activity = self._activity.rows(self.width, self.words)
-        gap = gap if activity or self.footer else []
-        self._live.frame(rows, [*tail, *gap, *activity, *self.footer], cursor=self.cursor)
+        activity = self._activity.rows(self.width)
+        line = [] if self.line is None else [self.line]
+        gap = gap if activity or self.footer or line else []
+        live = [*tail, *gap, *activity, *self.footer, *line, *status]
+        self._live.frame(rows, live, cursor=self.cursor, below=len(status) if self.cursor else 0)
