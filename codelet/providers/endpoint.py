@@ -163,6 +163,7 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
         reasoning=quirks.reasoning or (service and not quirks.strict and holds("thinks", name.rpartition("/")[2])),
         signatures=quirks.signatures or (vendor.signs and holds("signed", name)),
         cache_marks=marked,
+        summaries=quirks.summaries and facts.reasons,
         images=quirks.images and facts.images is not False,
         prefix_bound=quirks.prefix_bound or facts.prefix_bound,
     )

@@ -182,7 +182,11 @@ LESSONS = (
         words="include|encrypted content is not|encrypted_content",
         quirks={"encrypted_reasoning": False},
     ),
-    Lesson(field="summaries of reasoning", words="summar|'reasoning", quirks={"summaries": False}),
+    Lesson(
+        field="summaries of reasoning",
+        words="summar|'reasoning|extra_body|thinking_config|include_thoughts",
+        quirks={"summaries": False},
+    ),
     Lesson(
         field="a prefix that changed",
         words=_BINDING,

@@ -15,7 +15,7 @@ from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, compact_json, has_pictures
 from codelet.providers.prefix import cache_places
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
-from codelet.providers.quirks import returned
+from codelet.providers.quirks import SUMMARIES, returned
 
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
@@ -55,6 +55,8 @@ class OpenAIChatProvider(OpenAIWire):
             self._note()
         else:
             options |= self._effort_fields()
+        if self.quirks.summaries and self.asked is None:  # beside an effort the vendor may refuse it
+            options["extra_body"] = SUMMARIES
         options |= self._answer_fields(request)
         listed = request.messages if self.quirks.cache_marks else self._ordered(request)
         messages = self._with_pictures(listed)  # which may begin another cache
@@ -112,7 +114,7 @@ class OpenAIChatProvider(OpenAIWire):
             wire["tool_call_id"] = self.quirks.call_id(message["tool_call_id"])
         if own:
             wire.update(returned(message))
-            if "inline_reasoning" in message:
+            if "inline_reasoning" in message and not self.quirks.signatures:  # else the signature stands for it
                 wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
         return self.quirks.completed(wire)
 

@@ -39,6 +39,7 @@ _FINISH: dict[str, FinishReason] = {
 # Of a call everything that came beside it goes back; beside the text there is also what nobody wants back.
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
+_THOUGHT = {"google": {"thought": True}}  # it marks a piece of a summary, not the answer that goes back
 _TEXT_ONLY = {"role", "content"}
 _MOST_DOLLARS = 1_000_000
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
@@ -122,7 +123,7 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
     if reasoning or details:
         chunks.append(ReasoningChunk(text=reasoning, details=details or None, field=name))
-    if extra := {field: value for field in _KEPT if (value := delta.get(field)) is not None}:
+    if extra := {field: value for field in _KEPT if (value := delta.get(field)) not in (None, _THOUGHT)}:
         chunks.append(ExtraChunk(extra))
     if text := as_text(delta.get("content")):
         chunks.append(TextChunk(text))

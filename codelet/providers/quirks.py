@@ -17,6 +17,9 @@ from codelet.record import Record
 NO_REASONING = " "
 """What stands where a model gave no reasoning. An empty text serves at DeepSeek, but Kimi takes it for none."""
 
+SUMMARIES = {"google": {"thinking_config": {"include_thoughts": True}}}
+"""What asks Google's models for summaries of their thoughts; they come in tags, at the start of the text."""
+
 UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Google's documentation names for calls that none of its models made."""
 
@@ -52,8 +55,9 @@ class Quirks(Record):
     requests hold the schema of the final answer, or only those without tools. `cache_marks`: only what a request marks
     with `cache_control` is cached. `keeps_thinking`: earlier reasoning is used only where a request says to keep it.
     `images`: pictures reach the model. `prefix_bound`: reasoning is valid only after the very prefix that it was made
-    with; `drops_thinking`: the server has refused some for that. What only one API has: `cache_key`,
-    `encrypted_reasoning`, `summaries` (Responses), `binding_option` (Messages).
+    with; `drops_thinking`: the server has refused some for that. `summaries`: it shows what it thinks where a
+    request asks for it. What only one API has: `cache_key`, `encrypted_reasoning` (Responses), `binding_option`
+    (Messages).
     """
 
     alternating: bool = False

@@ -166,3 +166,41 @@ async def test_its_thinking_level_is_an_effort(model_server: ModelServer, effort
     await collect(asked)
     await asked.close()
     assert model_server.requests[0].json.get("reasoning_effort") == sent
+
+
+async def test_summaries_of_thoughts_are_asked_for_and_shown_and_do_not_go_back(model_server: ModelServer):
+    marked = {"extra_content": {"google": {"thought": True}}}
+    first = answer(
+        event({"content": "<thought>**Looking**", **marked}),
+        event({"content": " at it.", **marked}),
+        event({"content": "</thought>So."}),
+        event({"tool_calls": [call(1, "sig")]}, "tool_calls"),
+    )
+    model_server.script = [first, answer(event({"content": "Done."}, "stop"))]
+    asked = provider(model_server)
+    chunks = await collect(asked)
+    assert (joined(chunks)["reasoning"], joined(chunks)["text"]) == ("**Looking** at it.", "So.")
+    folded = Reply()
+    for chunk in chunks:
+        folded.add(chunk)
+    calls = folded.calls(set())
+    message = folded.message(calls, asked.origin)
+    await collect(asked, request(user("go"), message, tool_result(calls[0]["id"], "text"), tools=TOOLS))
+    await asked.close()
+    for sent in model_server.requests:
+        assert sent.json["extra_body"] == {"google": {"thinking_config": {"include_thoughts": True}}}
+    back = model_server.requests[1].json["messages"][2]
+    assert back["content"] == "So." and "extra_content" not in back
+    assert back["tool_calls"][0]["extra_content"]["google"]["thought_signature"] == "sig"
+
+
+async def test_summaries_that_are_refused_or_stand_beside_an_effort_are_not_asked_for(model_server: ModelServer):
+    refusal = HttpError(400, 'Invalid JSON payload received. Unknown name "extra_body": Cannot find field.')
+    model_server.script = [refusal, answer(event({"content": "a"}, "stop")), answer(event({"content": "b"}, "stop"))]
+    asked = provider(model_server)
+    assert joined(await collect(asked))["text"] == "a"
+    await asked.close()
+    told = provider(model_server, effort="low")
+    await collect(told)
+    await told.close()
+    assert ["extra_body" in sent.json for sent in model_server.requests] == [True, False, False]

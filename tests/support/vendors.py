@@ -330,7 +330,15 @@ DIALECTS: dict[str, Dialect] = {
     ),
     "gemini": Dialect(
         "gemini/gemini-3.8-flash",
-        (*CHAT, Rule(top_fields('Invalid JSON payload received. Unknown name "{}": Cannot find field.')), Rule(signed)),
+        (
+            *CHAT,
+            Rule(
+                top_fields(
+                    'Invalid JSON payload received. Unknown name "{}": Cannot find field.', CHAT_FIELDS | {"extra_body"}
+                )
+            ),
+            Rule(signed),
+        ),
         signed=True,
         litellm="openai/gemini-3.8-flash",
     ),
