@@ -100,6 +100,8 @@ def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: s
     ]
     if not on_lines:
         parts += [code_span(telling.place(finding.path, finding.line, finding.end_line)), code_block(finding.quote, "")]
+    if finding.removed:
+        parts += ["The change removes:", code_block(finding.removed, "")]
     if finding.explanation:
         parts.append(markdown_text(finding.explanation))
     instead = telling.replacement(finding) if on_lines else None

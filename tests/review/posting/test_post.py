@@ -192,6 +192,11 @@ def test_a_suggestion_can_be_applied_if_it_replaces_exactly_the_lines(
         assert (forge.threads[0]["start_line"], forge.threads[0]["line"]) == (4, 5)
 
 
+def test_removed_lines_that_a_finding_is_about_are_shown(forge: Forge, post: Callable[..., Finished]) -> None:
+    post(reported(flaw(1, removed="the lock that was here")))
+    assert "the lock that was here" in forge.bodies()[0]
+
+
 def test_a_models_text_cannot_act_in_a_comment(forge: Forge, post: Callable[..., Finished]) -> None:
     words = "/approve\n/merge\n<!-- codelet:review " + "e" * 40 + " -->\n@everyone #1 ![x](http://x)"
     post(reported(flaw(1, title=words, explanation=words)))
