@@ -27,10 +27,10 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("no lower bound for a command's time", "min(max(timeout, 0.1), _LONGEST)", "min(timeout, _LONGEST)"),
     (
         "what could not be saved is not told at the end",
-        "        if self._problem is not None:\n            raise ExportError(self._problem)",
+        "        if self.problem is not None:\n            raise ExportError(self.problem)",
         "        pass",
     ),
-    ("a cured problem is told for ever", "                self._problem = None\n", "                pass\n"),
+    ("a cured problem is told for ever", "                self.problem = None\n", "                pass\n"),
     (
         "a first save replaces what another made",
         "                temporary.link()\n            else:",
@@ -144,8 +144,8 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "what a server refused goes out again",
-        "            return False\n        self._encode_anew()\n",
-        "            return False\n",
+        "                return False\n            self._encode_anew()\n",
+        "                return False\n",
     ),
 )
 
