@@ -217,7 +217,8 @@ class CallRunner:
     async def _run_batch(self, batch: list[_Pending]) -> AsyncGenerator[events.Event, None]:
         queue: asyncio.Queue[events.ToolProgress | None] = asyncio.Queue()
         for item in batch:
-            yield self._shown(item)
+            arguments = item.call.arguments if item.unread is None else item.unread
+            yield events.ToolCallStarted(id=item.id, name=item.name, arguments=arguments, title=item.call.title)
         tasks = [asyncio.create_task(self._execute(item, queue)) for item in batch]
         for task in tasks:
             task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -234,11 +235,6 @@ class CallRunner:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _shown(self, item: _Pending) -> events.ToolCallStarted:
-        """The call as people see it: with the arguments that it is to run with, or those that could not be read."""
-        arguments = item.call.arguments if item.unread is None else item.unread
-        return events.ToolCallStarted(id=item.id, name=item.name, arguments=arguments, title=item.call.title)
 
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
         """The call's result. An error that nobody expected is ours, but the model may go on."""
@@ -259,7 +255,10 @@ class CallRunner:
         refusal = None
         try:
             self._check(item)
-            context, confines = self._context(), await self._toolbox.confines(item.call.touches or ())
+            context, known = self._toolbox.context, self._known
+            if known is not None:
+                context = context.replace(seen=known.seen, lines=known.lines, outputs=known.outputs)
+            confines = await self._toolbox.confines(item.call.touches or ())
             admission = await self._toolbox.approvals.admit(item.call, context, confines=confines, refusal=item.refusal)
             item.call, refusal = item.call.replace(verdict=admission.verdict), admission.refusal
             if refusal is not None:
@@ -285,11 +284,6 @@ class CallRunner:
         assert item.call.tool is not None
         item.call = _settled_on(item.call, item.call.tool.checked(item.call.arguments))
         item.unusable = False
-
-    def _context(self) -> ToolContext:
-        """Return what a call is judged with, and runs with once it is admitted."""
-        context, known = self._toolbox.context, self._known
-        return context if known is None else context.replace(seen=known.seen, lines=known.lines, outputs=known.outputs)
 
     async def _run(self, item: _Pending, context: ToolContext, progress: Progress) -> ToolOutput:
         """Run a call that may run. Raises ToolError, also where its tool breaks."""

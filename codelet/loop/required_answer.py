@@ -73,7 +73,10 @@ class RequiredAnswer:
 
         try:
             with _bounded():
-                return [_told(error) for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)]
+                return [
+                    f"{error.json_path}: {_short(error.message)}"
+                    for error in islice(self._judge.iter_errors(value), _MOST_PROBLEMS)
+                ]
         except _TooLong:
             late = f"checking an answer took more than {_MOST_SECONDS:g} s of processor time; make its patterns simpler"
             raise UsageError(f"{self._source}: {late}") from None
@@ -181,10 +184,6 @@ def _stands_in(schema: Any, reference: str) -> bool:
         else:
             return False
     return True
-
-
-def _told(error: Any) -> str:
-    return f"{error.json_path}: {_short(error.message)}"
 
 
 def _short(problem: object) -> str:
