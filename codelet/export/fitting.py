@@ -108,21 +108,8 @@ def _fields(value: Mapping[str, Any], form: _Fields) -> Any:
 
 def _nothing(form: inspect.Type) -> Any:
     """What says nothing in a place that must be filled."""
-    match form:
-        case inspect.StrType():
-            return ""
-        case inspect.IntType() | inspect.FloatType():
-            return 0
-        case inspect.BoolType():
-            return False
-        case inspect.ListType():
-            return []
-        case inspect.DictType():
-            return {}
-        case inspect.UnionType() if any(isinstance(kind, inspect.NoneType) for kind in form.types):
-            return None
-        case _:
-            return UNSET
+    empty: tuple[Any, ...] = (None, "", 0, False, [], {})
+    return next((found for value in empty if (found := _fitted(value, form)) is not UNSET), UNSET)
 
 
 def _items(value: Iterable[Any], form: inspect.ListType) -> Any:

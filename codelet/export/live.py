@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import cache
 from pathlib import Path
 
@@ -59,28 +60,57 @@ def _own_mask() -> Mask:
 
 
 class LiveExport:
-    """Saves the session after every `every`-th step and at the end of each turn."""
+    """Saves the session after every `every`-th step and at the end of each turn, once it is opened.
 
-    def __init__(self, session: Session, carried: Document | None, *, every: int, archive: bool) -> None:
-        self._session = session
-        self._archive = archive
+    `resumed` is what the session goes on with; with `archive`, also what compaction takes out is saved.
+    """
+
+    def __init__(
+        self, session: Session, resumed: Resumed | None = None, *, every: int = 1, archive: bool = False
+    ) -> None:
+        self.session = session
+        self.resumed = resumed
+        self.carried = resumed.snapshot if resumed is not None else None
         self.notices = events.Notices()
-        self._recorder = Recorder(carried, archive=archive, notices=self.notices)
-        self._every = every
-        self._steps = 0
         self.saver: Saver | None = None
         self.periodic: Periodic | None = None
+        self._archive = archive
+        self._recorder = Recorder(self.carried, archive=archive, notices=self.notices)
+        self._every = every
+        self._steps = 0
+        self._closed = False
+
+    async def open(self, target: str | None, snapshots: Path | None, *, raw: bool, force: bool) -> None:
+        """Begin to save at `target` (`--export`) and, from time to time, in the folder `snapshots`.
+
+        An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
+        """
+        parts_of(self.session)  # a key that two want is told before anything is done
+        mask = default_mask(raw=raw)
+        if target is not None:
+            opened = open_target(target)
+            same = self.resumed is not None and same_target(opened, self.resumed.target)
+            revision = self.resumed.revision if self.resumed is not None and same else None
+            self.saver = await Saver.open(opened, mask=mask, resumed=revision, force=force, notices=self.notices)
+        if snapshots is not None:
+            self.periodic = Periodic(snapshots, mask, notices=self.notices)
+
+    @property
+    def saves(self) -> bool:
+        """Whether anything is saved."""
+        return bool(self._parts())
+
+    def _parts(self) -> list[Saver | Periodic]:
+        return [part for part in (self.saver, self.periodic) if part is not None]
 
     def snapshot(self) -> Document:
         """Return the session as it is now."""
-        return self._recorder.snapshot(self._session)
+        return self._recorder.snapshot(self.session)
 
     def carry(self, document: Document) -> None:
         """Record from this document on: it replaced the session."""
-        environment, self._recorder = (
-            self._recorder.environment,
-            Recorder(document, archive=self._archive, notices=self.notices),
-        )
+        self.carried, environment = document, self._recorder.environment
+        self._recorder = Recorder(document, archive=self._archive, notices=self.notices)
         self._recorder.environment = environment
 
     def look(self, environment: EnvironmentState) -> None:
@@ -97,23 +127,22 @@ class LiveExport:
 
     def save(self) -> None:
         """Save the session as it is now, soon: for whatever changes it between turns (compact, rewind, pin, …)."""
-        snapshot = self.snapshot()
-        if self.saver is not None:
-            self.saver.save(snapshot)
-        if self.periodic is not None:
-            self.periodic.save(snapshot)
+        if self.saves and not self._closed:
+            snapshot = self.snapshot()
+            for part in self._parts():
+                part.save(snapshot)
 
     async def close(self) -> None:
-        """Save once more and give the lock up. Raises ExportError if the newest state is not saved."""
-        try:
-            self.save()
-        finally:
+        """Save once more and give the lock up, once. Raises ExportError if the newest state is not saved."""
+        if self._closed:
+            return
+        async with AsyncExitStack() as ending:
+            for part in self._parts():
+                ending.push_async_callback(part.close)
             try:
-                if self.periodic is not None:
-                    await self.periodic.close()
+                self.save()
             finally:
-                if self.saver is not None:
-                    await self.saver.close()
+                self._closed = True
 
 
 async def open_export(
@@ -121,27 +150,14 @@ async def open_export(
     session: Session,
     *,
     resumed: Resumed | None = None,
-    snapshots: Path | None = None,
     every: int = 1,
     raw: bool = False,
     force: bool = False,
     archive: bool = False,
 ) -> LiveExport:
-    """Begin to save a session at `target` (`--export`) and, from time to time, in the folder `snapshots`.
-
-    With `archive`, also what compaction takes out. An existing target is refused unless it is the one that was resumed,
-    or with `force`. Raises ExportError.
-    """
-    parts_of(session)  # a key that two want is told before anything is done
-    live = LiveExport(session, resumed.snapshot if resumed else None, every=every, archive=archive)
-    mask = default_mask(raw=raw)
-    if target is not None:
-        opened = open_target(target)
-        same = resumed is not None and same_target(opened, resumed.target)
-        revision = resumed.revision if resumed is not None and same else None
-        live.saver = await Saver.open(opened, mask=mask, resumed=revision, force=force, notices=live.notices)
-    if snapshots is not None:
-        live.periodic = Periodic(snapshots, mask, notices=live.notices)
+    """Begin to save a session at `target`; see LiveExport. Raises ExportError."""
+    live = LiveExport(session, resumed, every=every, archive=archive)
+    await live.open(target, None, raw=raw, force=force)
     return live
 
 

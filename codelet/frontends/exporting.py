@@ -11,8 +11,8 @@ from typing import cast
 
 from codelet import events
 from codelet.errors import UsageError
-from codelet.export.document import Document, EnvironmentState
-from codelet.export.live import LiveExport, Resumed, open_export
+from codelet.export.document import EnvironmentState
+from codelet.export.live import LiveExport, Resumed
 from codelet.loop.session import Session
 from codelet.opening import unfinished
 from codelet.settings import Settings
@@ -22,35 +22,21 @@ from codelet.system.machine import machine_state
 _LOOK_SECONDS = 3.0
 
 
-class Exporting:
-    """One session and its export, from the first turn to `close`."""
+class Exporting(LiveExport):
+    """The export of a front end's session, from the first turn to `close`, and what is said of it."""
 
-    def __init__(self, session: Session, settings: Settings, resumed: Resumed | None) -> None:
-        self.session = session
-        self.resumed = resumed
-        self.carried = resumed.snapshot if resumed is not None else None
-        self._looking: asyncio.Task[None] | None = None
-        self._live: LiveExport | None = None
-        self._closed = False
+    _looking: asyncio.Task[None] | None = None
 
     @classmethod
     async def begin(cls, session: Session, settings: Settings, resumed: Resumed | None) -> Exporting:
         """Begin the export that the settings name, if they name one. Raises UsageError."""
         if settings.export is not None and settings.export.endswith(".html"):
             raise UsageError("--export saves JSON; for the page, /export PAGE.html in the terminal")
-        exporting = cls(session, settings, resumed)
-        if settings.export is not None or settings.snapshots is not None:
-            archived = exporting.carried is not None and exporting.carried.archive is not None
-            exporting._live = await open_export(
-                settings.export,
-                session,
-                resumed=resumed,
-                snapshots=Path(settings.snapshots) if settings.snapshots is not None else None,
-                every=settings.export_every,
-                raw=settings.raw,
-                force=settings.force,
-                archive=settings.export_archive or archived,
-            )
+        archived = resumed is not None and resumed.snapshot.archive is not None
+        exporting = cls(session, resumed, every=settings.export_every, archive=settings.export_archive or archived)
+        if settings.keeps_changes:
+            folder = Path(settings.snapshots) if settings.snapshots is not None else None
+            await exporting.open(settings.export, folder, raw=settings.raw, force=settings.force)
         return exporting
 
     @property
@@ -74,51 +60,25 @@ class Exporting:
     @property
     def place(self) -> str | None:
         """Where the session is saved by now, as a person knows it; None where it is not."""
-        saver = self._live.saver if self._live is not None else None
-        return saver.target.shown if saver is not None else None
+        return self.saver.target.shown if self.saver is not None else None
 
     def see(self, event: events.Event) -> None:
-        """Take in an event of a turn, and save when a step is complete. After the turn, call `save`."""
-        if isinstance(event, events.TurnStart):
-            self._look()
-        if self._live is not None:
-            self._live.see(event)
+        """Take in an event of a turn, and save when a step is complete. After the turn, call `save`.
 
-    def save(self) -> None:
-        """Save soon, after a change between turns."""
-        if self._live is not None and not self._closed:
-            self._live.save()
-
-    def snapshot(self) -> Document | None:
-        """The session as it is now, if it is being recorded."""
-        return self._live.snapshot() if self._live is not None else None
-
-    def replaced_by(self, snapshot: Document) -> None:
-        """The session now holds an imported snapshot: what the list does not say comes from there."""
-        self.carried = snapshot
-        if self._live is not None:
-            self._live.carry(snapshot)
-
-    def notices(self) -> list[str]:
-        """Remarks for the user, each returned once."""
-        return self._live.notices.take() if self._live is not None else []
+        The machine is looked at while a turn begins; the next save has it.
+        """
+        if isinstance(event, events.TurnStart) and self.saves and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+        super().see(event)
 
     async def close(self) -> None:
         """Save for the last time. Raises ExportError if the newest state could not be saved."""
-        if self._live is not None and not self._closed:
-            self._closed = True
-            if self._looking is not None:
-                await asyncio.wait({self._looking}, timeout=_LOOK_SECONDS)
-            await self._live.close()
+        if self._looking is not None:
+            await asyncio.wait({self._looking}, timeout=_LOOK_SECONDS)
+        await super().close()
 
-    def _look(self) -> None:
-        """Look at the machine while the turn begins; the next save has it."""
-
-        async def looking(live: LiveExport) -> None:
-            live.look(await environment_state(self.session.workspace))
-
-        if self._live is not None and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(looking(self._live))
+    async def _look(self) -> None:
+        self.look(await environment_state(self.session.workspace))
 
 
 async def environment_state(workspace: Path) -> EnvironmentState:

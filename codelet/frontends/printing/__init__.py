@@ -425,7 +425,7 @@ class _OneShot:
             task.uncancel()
 
     def _tell(self) -> None:
-        for line in self._export.notices() if self._export is not None else ():
+        for line in self._export.notices.take() if self._export is not None else ():
             _complain(line)
 
     @contextmanager

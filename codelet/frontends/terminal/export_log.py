@@ -107,7 +107,7 @@ class ExportLog:
 
     def notices(self) -> list[str]:
         """Lines for the user, each given once."""
-        return self.export.notices() if self.export is not None else []
+        return self.export.notices.take() if self.export is not None else []
 
     def replaced_by(self, snapshot: Document) -> None:
         """The session goes on from an imported snapshot."""
@@ -116,7 +116,7 @@ class ExportLog:
         self._marks.clear()
         self._results.clear()
         if self.export is not None:
-            self.export.replaced_by(snapshot)
+            self.export.carry(snapshot)
 
     @property
     def welcome(self) -> str:

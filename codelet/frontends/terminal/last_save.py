@@ -50,7 +50,7 @@ class LastSave:
         finally:
             signal_came.cancel()
             loop.remove_signal_handler(signal.SIGINT)
-        self._unsaid += filter(None, [*export.notices(), problem or export.parting])
+        self._unsaid += filter(None, [*export.notices.take(), problem or export.parting])
 
     def say_what_is_left(self) -> None:
         """Print the remarks about the save, now that the terminal is restored."""

@@ -94,8 +94,8 @@ async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Document:
     from codelet.frontends.exporting import environment_state
 
     log = repl.log
-    if not archive and log.export is not None and (snapshot := log.export.snapshot()) is not None:
-        return snapshot
+    if not archive and log.export is not None and log.export.saves:
+        return log.export.snapshot()
     times: list[float] = []
     recorder = Recorder(log.carried, archive=archive, clock=lambda: times[-1])
     for moment, event in log.logged():
