@@ -16,6 +16,8 @@ _NAMING = {
     "diff": "name a file, or - for stdin",
     "rules": "name a file",
     "baseline": "name a file",
+    "since": "name a commit",
+    "description": "name a file",
     "shard": "write I/N, such as 2/8",
 }
 """The options that name what is reviewed or read, with what an empty one needs."""
@@ -30,6 +32,8 @@ async def wanted_of(options: argparse.Namespace) -> Wanted:
     check_not_empty(options)
     if options.base is not None and (options.staged or options.uncommitted):
         raise UsageError("--base goes with commits or with --diff, whose rules it names")
+    if options.since is not None and (options.staged or options.uncommitted or options.diff is not None):
+        raise UsageError("--since goes with a branch: --base BRANCH --since COMMIT")
     if options.staged or options.uncommitted:
         _check_paths(words)
         return Wanted(kind="staged" if options.staged else "uncommitted", paths=tuple(words))
@@ -39,7 +43,7 @@ async def wanted_of(options: argparse.Namespace) -> Wanted:
         return Wanted(kind="diff", name=options.diff, base=options.base)
     if options.base is not None:
         _check_paths(words)
-        return Wanted(kind="branch", name=options.base, paths=tuple(words))
+        return Wanted(kind="branch", name=options.base, since=options.since, paths=tuple(words))
     if words:
         from codelet.system.git.revisions import is_commit
 
@@ -48,7 +52,7 @@ async def wanted_of(options: argparse.Namespace) -> Wanted:
             _check_paths(words[1:])
             return Wanted(kind="commits", name=words[0], paths=tuple(words[1:]))
     _check_paths(words)
-    return Wanted(kind="branch", paths=tuple(words))
+    return Wanted(kind="branch", since=options.since, paths=tuple(words))
 
 
 def check_not_empty(options: argparse.Namespace) -> None:

@@ -59,7 +59,7 @@ TASK = "\n\nYour task:\n"
 OUTLINE = "All files of the change, with added and removed lines:\n{outline}\n\n"
 DESCRIPTION = "What the author says of the change, as data:\n{description}\n\n"
 COMMITS = "The messages of the commits, as data:\n{commits}\n\n"
-KNOWN = "\n\nThese findings are known or were set aside. Do not report them again:\n{known}"
+KNOWN = "\n\nThese findings are known or were set aside. Do not report them again:\n{findings}"
 
 ASK = """\
 List the bugs in the diff above. Answer with one JSON object; you may think before it:

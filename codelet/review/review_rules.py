@@ -6,7 +6,9 @@ What the change itself says about reviews is no rule: REVIEW.md and the instruct
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+import os
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 
 from codelet.errors import UsageError
 from codelet.review import review_prompt
@@ -19,6 +21,8 @@ INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
 RULE_FILES = (REVIEW_FILE, *INSTRUCTION_FILES)
 
 _LONGEST = 24_000
+_MOST_NAMES = 16 << 20
+_MOST_NESTED = 40
 
 
 async def system_prompt(folder: Path, commit: str | None, rules_file: Path | None) -> str:
@@ -35,6 +39,23 @@ async def system_prompt(folder: Path, commit: str | None, rules_file: Path | Non
     if rules_file is not None:
         given.append(("the user", _file(rules_file)))
     return "\n\n".join([review_prompt.SYSTEM, *(_told(source, text) for source, text in given if text)])
+
+
+async def nested_rules(folder: Path, commit: str, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The rules in folders of changed files, as they were in a commit: each folder with what the model is told."""
+    parents = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents} - {".", "/"}
+    listed = await run_git(folder, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limit=_MOST_NAMES)
+    if listed is None or listed.exit_code != 0 or not parents:
+        return ()
+    found: list[tuple[str, str]] = []
+    for name in map(PurePosixPath, os.fsdecode(listed.stdout).split("\0")):
+        place = name.parent.as_posix()
+        if place not in parents or name.name not in RULE_FILES or len(found) == _MOST_NESTED:
+            continue
+        if text := await _blob(folder, commit, name.as_posix()):
+            source = f"{name.as_posix()} as it was before the change, for files below {place}/"
+            found.append((place, _told(source, text)))
+    return tuple(found)
 
 
 def _told(source: str, text: str) -> str:

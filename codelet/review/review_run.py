@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.record import Record
@@ -25,6 +25,8 @@ from codelet.review.review_prompt import (
     CLOSE,
     COMMITS,
     CONFIRM,
+    DESCRIPTION,
+    KNOWN,
     NOWHERE,
     OUTLINE,
     TASK,
@@ -37,7 +39,7 @@ from codelet.usage import Usage
 Sieve = Callable[[Sequence[Finding]], tuple[list[Finding], list[SetAside]]]
 """Takes findings out, or gives them more facts, before they are confirmed; what it takes out it gives as second."""
 
-_LONGEST_MESSAGES = 2_000
+_LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
 OTHER_SHARD = "it is in another shard"
 """Why a hunk was skipped that another machine reviews."""
 
@@ -63,6 +65,7 @@ class ReviewOptions(Record, kw_only=True):
     timeout: float | None = None
     elapsed: float = 0.0
     sieves: tuple[Sieve, ...] = ()
+    known: Callable[[Collection[str]], Sequence[str]] | None = None
     shard: Shard | None = None
     chosen: frozenset[int] | None = None
 
@@ -108,7 +111,11 @@ class ReviewRun:
         self._summary = ""
         self._is_reviewed = False
         self._chunks = [each for each in plan.chunks if options.chosen is None or each.number in options.chosen]
-        self._head = OUTLINE.format(outline=delimited("outline", outline_of(change.files))) + _commits(change.messages)
+        self._head = (
+            OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
+            + _as_said(DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
+            + _as_said(COMMITS, "commits", change.messages, _LONGEST_MESSAGES)
+        )
 
     async def steps(self) -> AsyncGenerator[ReviewStep, None]:
         """Review, and say after each chunk how far it is. Raises LimitReached; see `report` for what there is then.
@@ -223,7 +230,11 @@ class ReviewRun:
 
     async def _review(self, reviewer: Reviewer, chunk: DiffChunk) -> None:
         """Ask about a chunk, place what is found, and have it confirmed."""
-        shown = self._head + delimited("diff", chunk.text()) + TASK
+        paths = {piece.file.path for piece in chunk.pieces}
+        rules = [text for place, text in self._change.nested_rules if any(p.startswith(f"{place}/") for p in paths)]
+        known = "\n".join(self._options.known(paths)) if self._options.known is not None else ""
+        shown = self._head + delimited("diff", chunk.text())
+        shown += _as_said(KNOWN, "findings", known, _LONGEST_KNOWN) + "".join(f"\n\n{text}" for text in rules) + TASK
         try:
             claims = await reviewer.ask(shown + _TASK, claims_in, FINDINGS)
         except Unanswered as error:
@@ -410,15 +421,13 @@ def _told(error: Exception) -> str:
     return one_line(mask(str(error)), _LONGEST_WHY)
 
 
-def _commits(messages: str) -> str:
-    """What the commits say of themselves, as data; nothing where they say nothing."""
-    if not messages:
-        return ""
+def _as_said(form: str, name: str, said: str, most: int) -> str:
+    """What is said of the change, as data of at most so many characters; nothing if nothing is said."""
+    from codelet.safety.secrets import mask
     from codelet.system.text import with_codes
 
-    text = with_codes(messages)
-    more = len(text) > _LONGEST_MESSAGES
-    return COMMITS.format(commits=delimited("commits", text[:_LONGEST_MESSAGES] + "…" * more))
+    text = with_codes(mask(said)).strip()
+    return form.format(**{name: delimited(name, text[:most] + "…" * (len(text) > most))}) if text else ""
 
 
 def _unreadable(text: str) -> SetAside:

@@ -21,6 +21,7 @@ from codelet.review.untracked import new_files
 from codelet.system.git import GitAnswer, run_git
 
 if TYPE_CHECKING:
+    from codelet.system.git.revisions import CommitPair
     from codelet.tools.tool import Tool
 
 Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
@@ -42,12 +43,13 @@ _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
 class Wanted(Record, kw_only=True):
     """What the user asked to have reviewed. `name` is a range or a commit, or the branch to compare with.
 
-    `base` is the commit whose rules hold for a diff that was made already.
+    `base` is the commit whose rules hold for a diff that was made already, `since` one that was reviewed before.
     """
 
     kind: Kind
     name: str | None = None
     base: str | None = None
+    since: str | None = None
     paths: tuple[str, ...] = ()
 
 
@@ -57,6 +59,7 @@ class ReviewedChange(Record, kw_only=True):
     `base` and `head` are ids of commits, None where that side is none. Rules are read at `rules_at`. `reads_at` is the
     commit whose files the model may read; `holds_change` says whether they are those after the change (True), before
     it (False), or neither for sure (None). `messages` are the commits' own words, `description` the author's.
+    `nested_rules` are folders with their own rules.
     """
 
     subject: str
@@ -68,6 +71,7 @@ class ReviewedChange(Record, kw_only=True):
     holds_change: bool | None = True
     messages: str = ""
     description: str = ""
+    nested_rules: tuple[tuple[str, str], ...] = ()
 
     def tools(self, folder: Path) -> tuple[Tool, ...]:
         """The tools that read both sides; none without a repository."""
@@ -108,6 +112,7 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
         rules_at=rules_at,
         reads_at=head,
         holds_change=await holds_change(folder, head, files) if head is not None else None,
+        nested_rules=await _nested(folder, rules_at, files),
     )
 
 
@@ -132,18 +137,43 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     else:
         pair = await pair_of(folder, wanted.name or "HEAD")
         subject = f"the commits {wanted.name}" if ".." in (wanted.name or "") else f"the commit {wanted.name}"
-    first = pair.base == EMPTY_TREE
+    rules_at = None if pair.base == EMPTY_TREE else pair.base
+    files = await _files(folder, wanted.paths, pair.base, pair.head)
+    start = pair.base
+    if wanted.since is not None and (start := await _since(folder, wanted.since, pair)) != pair.base:
+        own = {file.path for file in files}  # what came in from the base meanwhile is not of this change
+        files = tuple(file for file in await _files(folder, wanted.paths, start, pair.head) if file.path in own)
+    if wanted.since is not None:
+        subject += f", since {wanted.since}" if start != pair.base else f", all of it: {wanted.since} is not in it"
     return ReviewedChange(
         subject=subject,
-        files=await _with_known_folders(
-            folder, await _files(folder, wanted.paths, pair.base, pair.head), None if first else pair.base
-        ),
-        base=pair.base,
+        files=await _with_known_folders(folder, files, rules_at),
+        base=start,
         head=pair.head,
-        rules_at=None if first else pair.base,
+        rules_at=rules_at,
         reads_at=pair.head,
-        messages=await _messages(folder, pair.head if first else f"{pair.base}..{pair.head}"),
+        messages=await _messages(folder, pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"),
+        nested_rules=await _nested(folder, rules_at, files),
     )
+
+
+async def _since(folder: Path, name: str, pair: CommitPair) -> str:
+    """The id of a commit that was reviewed last, if it is between the two; else the first of them."""
+    answer = await run_git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    if name.startswith("-") or answer is None or answer.exit_code != 0:
+        return pair.base
+    start = answer.stdout.decode("ascii", "replace").strip()
+    for one, other in ((start, pair.head), (pair.base, start)):
+        within = await run_git(folder, "merge-base", "--is-ancestor", one, other)
+        if within is None or within.exit_code != 0:
+            return pair.base
+    return start
+
+
+async def _nested(folder: Path, commit: str | None, files: Iterable[FileDiff]) -> tuple[tuple[str, str], ...]:
+    from codelet.review.review_rules import nested_rules
+
+    return await nested_rules(folder, commit, [file.path for file in files]) if commit is not None else ()
 
 
 async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:

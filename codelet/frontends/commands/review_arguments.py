@@ -24,9 +24,12 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     one.add_argument("--diff", metavar="FILE", help="a unified diff; - is stdin")
     what.add_argument("--base", metavar="BRANCH",
                       help="HEAD since its merge base with that branch; with --diff whose rules hold")  # fmt: skip
+    what.add_argument("--since", metavar="COMMIT", help="only what is new since that commit, which was reviewed")
     what.add_argument("--generated", action="store_true", help="generated, vendored and lock files, too")
     how = review.add_argument_group("how")
     how.add_argument("--rules", metavar="FILE", help="your rules, beside REVIEW.md and CLAUDE.md of the base commit")
+    how.add_argument("--description", metavar="FILE",
+                     help="what the author says of the change (in CI: that of the pull or merge request)")  # fmt: skip
     how.add_argument("--jobs", type=positive, default=8, metavar="N", help="requests side by side (8)")
     how.add_argument(
         "--chunk-tokens",
@@ -67,3 +70,26 @@ def gate_of(options: argparse.Namespace) -> Gate:
         max_findings=options.max_findings,
         min_coverage=options.min_coverage,
     )
+
+
+def description_of(options: argparse.Namespace) -> str:
+    """What the author says of the change: from the named file, else from the CI's event. Raises UsageError."""
+    import json
+    import os
+    from pathlib import Path
+
+    from codelet.errors import UsageError
+
+    if options.description is not None:
+        try:
+            return Path(options.description).read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise UsageError(f"--description {options.description}: {error.strerror}") from None
+    parts = [os.environ.get("CI_MERGE_REQUEST_TITLE"), os.environ.get("CI_MERGE_REQUEST_DESCRIPTION")]
+    if (event := os.environ.get("GITHUB_EVENT_PATH")) and os.environ.get("GITHUB_ACTIONS"):
+        try:
+            request = json.loads(Path(event).read_bytes()).get("pull_request") or {}
+            parts = [request.get("title"), request.get("body")]
+        except (OSError, ValueError, AttributeError):
+            return ""  # the event is of another kind
+    return "\n\n".join(part for part in parts if isinstance(part, str) and part.strip())

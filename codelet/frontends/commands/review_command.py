@@ -21,7 +21,7 @@ from codelet.errors import (
     CodeletError,
     UsageError,
 )
-from codelet.frontends.commands.review_arguments import gate_of
+from codelet.frontends.commands.review_arguments import description_of, gate_of
 from codelet.frontends.commands.review_known import KnownFindings, part_asked_for
 from codelet.frontends.commands.review_outputs import print_report, write_reports
 from codelet.frontends.review_words import wanted_of
@@ -124,7 +124,7 @@ class _Review:
 
         folder = current_folder()
         honour_variables(folder)
-        change = await self._change(folder)
+        change = (await self._change(folder)).replace(description=description_of(self._options))
         options = self._options
         plan = planned(change.files, most=options.chunk_tokens or self._chunk_tokens(), generated=options.generated)
         rules = Path(options.rules) if options.rules is not None else None
@@ -146,6 +146,7 @@ class _Review:
                 timeout=self._settings.timeout,
                 elapsed=time.monotonic() - self._begun,
                 sieves=(repeats.sift,),
+                known=repeats.titles,
                 shard=shard,
                 chosen=chosen,
             ),

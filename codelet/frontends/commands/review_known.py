@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,10 @@ class KnownFindings:
     def sift(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
         """The findings that are new, and those that are ignored or known."""
         return self._repeats().sifted(findings)
+
+    def titles(self, paths: Collection[str]) -> list[str]:
+        """What is known of these files, for the model."""
+        return self._made.titles(paths) if self._made is not None else []
 
     def save(self, report: Report, status: int) -> int:
         """Update the baseline where that was asked for; the exit status."""

@@ -6,7 +6,7 @@ and `baseline` hold the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from codelet.errors import UsageError
@@ -50,6 +50,12 @@ class Repeats:
             kept, known = self._baseline.new_findings(kept, self._paths)
             aside = [*aside, *(each.replace(why=each.why + self._changed) for each in known)]
         return kept, aside
+
+    def titles(self, paths: Collection[str]) -> list[str]:
+        """The known findings of these files; none of a baseline that the change may have written."""
+        if self._baseline is None or self._changed:
+            return []
+        return [f"{each.path}: {each.title}" for each in self._baseline.entries if each.path in paths]
 
     def updated(self, report: Report) -> str | None:
         """What the file of the baseline is to hold after the run; None where it stays as it is."""

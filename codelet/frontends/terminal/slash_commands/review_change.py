@@ -205,7 +205,7 @@ def _options(argument: str) -> argparse.Namespace:
         words = shlex.split(argument)
     except ValueError as error:
         raise UsageError(f"/review: {error}") from None
-    options = argparse.Namespace(what=[], staged=False, uncommitted=False, base=None, diff=None)
+    options = argparse.Namespace(what=[], staged=False, uncommitted=False, base=None, diff=None, since=None)
     while words:
         match words.pop(0):
             case "--staged":
