@@ -6,6 +6,7 @@ request reads the longest prefix that was written and that one of its own marks 
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from contextlib import aclosing
@@ -24,6 +25,7 @@ from tests.providers.chunks import TOOLS, options
 from tests.support.bodies import stable_prefix, without_marks
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
+from tests.support.vendors import DIALECTS
 
 MARK = re.compile(rb',"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}')
 MODELS = {
@@ -86,6 +88,32 @@ async def test_a_session_reads_nearly_all_of_the_last_request(model: str, model_
         read = cache.read(request.body)
         assert before is None or read >= 0.9 * len(stable_prefix(before)), request.number
         before = request
+
+
+AUTOMATIC = ("openai", "gemini", "deepseek", "moonshot", "mistral", "groq", "zai", "dashscope", "xai, Responses")
+BLOCK = 512
+"""Bytes of the smallest piece that such a cache keeps: about 128 tokens, as OpenAI counts them. The first is eight."""
+
+
+@pytest.mark.parametrize("name", AUTOMATIC)
+async def test_a_cache_without_marks_reads_nearly_all_too(name: str, model_server: ModelServer, tmp_path: Path):
+    """It keeps whole blocks of each request, and reads what a later one begins with."""
+    for number in range(20):
+        (tmp_path / f"notes{number}.txt").write_text(f"hay {number}\n" * 200, encoding="utf-8")
+    calls = [Call("", "read", {"path": f"notes{number}.txt"}) for number in range(20)]
+    steps = [Reply("Looking.", calls=[call]) for call in calls]
+    model_server.script = DIALECTS[name].script([*steps, Reply("Done.")])
+    session = Session(opened(DIALECTS[name].model, model_server.openai), workspace=tmp_path, policy=Policy(tmp_path))
+    async with aclosing(session.send("look")) as stream:
+        async for _ in stream:
+            pass
+    await session.close()
+    bodies = [request.body for request in model_server.requests]
+    assert len(bodies) == 21
+    for before, body in itertools.pairwise(bodies):
+        differing = (at for at, (one, other) in enumerate(zip(before, body, strict=False)) if one != other)
+        same = next(differing, min(len(before), len(body))) // BLOCK * BLOCK
+        assert same >= max(8 * BLOCK, 0.9 * len(before)), (name, same, len(before))
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS.values() if not name.startswith("anthropic/")])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.support import vendor_claude, vendor_openrouter, vendor_responses
+from tests.support import vendor_claude, vendor_openrouter, vendor_responses, vendor_strict
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import Recorded
 from tests.support.templates import gemma
@@ -491,6 +491,9 @@ DIALECTS: dict[str, Dialect] = {
     "llamafile": Dialect("llamafile/qwen3", LOCAL, reasoning="reasoning_content"),
     "hosted_vllm": Dialect("hosted_vllm/qwen3", LOCAL, reasoning="reasoning"),
 }
+
+for name, checks in vendor_strict.CHECKS.items():
+    DIALECTS[name] = replace(DIALECTS[name], rules=(*DIALECTS[name].rules, *map(Rule, checks)))
 
 READ = Call("", "read", {"path": "notes.txt"})
 GREP = Call("", "grep", {"pattern": "needle", "path": "."})

@@ -40,11 +40,12 @@ def _events(reply: Reply, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.created", "response": response}
     yield {"type": "response.in_progress", "response": response}
     output: list[dict[str, Any]] = []
+    number = len(request.get("input", ()))  # no two answers of a session have items of the same id
     for part in _in_order(reply) if reply.order else [reply]:
         if part.reasoning_pieces:
-            yield from _reasoning(part, request, output)
+            yield from _reasoning(part, request, output, number)
         if part.text_pieces or part.refusal:
-            yield from _message(part, output)
+            yield from _message(part, output, number)
         streams = [_call(call, len(output) + number) for number, call in enumerate(part.calls)]
         output += [item for item, _ in streams]
         yield from _merged([events for _, events in streams], interleaved=part.interleaved)
@@ -69,10 +70,12 @@ def _in_order(reply: Reply) -> Iterator[Reply]:
                 yield Reply(calls=[next(calls)])
 
 
-def _reasoning(reply: Reply, request: dict[str, Any], output: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _reasoning(
+    reply: Reply, request: dict[str, Any], output: list[dict[str, Any]], number: int
+) -> Iterator[dict[str, Any]]:
     text = "".join(reply.reasoning_pieces)
     encrypted = reply.signature if "reasoning.encrypted_content" in (request.get("include") or ()) else None
-    item: dict[str, Any] = {"id": f"rs_{reply.signature[-1:]}{len(output) or ''}", "type": "reasoning", "summary": []}
+    item: dict[str, Any] = {"id": f"rs_{number}_{len(output)}", "type": "reasoning", "summary": []}
     index = len(output)
     at = {"item_id": item["id"], "output_index": index}
     yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "encrypted_content": None}}
@@ -90,9 +93,14 @@ def _reasoning(reply: Reply, request: dict[str, Any], output: list[dict[str, Any
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
 
 
-def _message(reply: Reply, output: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _message(reply: Reply, output: list[dict[str, Any]], number: int) -> Iterator[dict[str, Any]]:
     index = len(output)
-    item: dict[str, Any] = {"id": f"msg_{index + 1}", "type": "message", "role": "assistant", "status": "in_progress"}
+    item: dict[str, Any] = {
+        "id": f"msg_{number}_{index}",
+        "type": "message",
+        "role": "assistant",
+        "status": "in_progress",
+    }
     yield {"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}}
     parts: list[dict[str, Any]] = []
     half = len(reply.refusal) // 2
