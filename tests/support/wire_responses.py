@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
+from zlib import crc32
 
 from tests.support.script import Call, Reply, Tokens
 
@@ -40,7 +42,7 @@ def _events(reply: Reply, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.created", "response": response}
     yield {"type": "response.in_progress", "response": response}
     output: list[dict[str, Any]] = []
-    number = len(request.get("input", ()))  # no two answers of a session have items of the same id
+    number = crc32(json.dumps(request.get("input")).encode())  # no two answers of a session have items of the same id
     for part in _in_order(reply) if reply.order else [reply]:
         if part.reasoning_pieces:
             yield from _reasoning(part, request, output, number)
