@@ -165,7 +165,6 @@ class Models:
         """
         status, breaker = error.status or 0, self._breaker(self.current)
         if not (error.retryable or status in _OF_THE_PROVIDER or status >= 500):
-            breaker.abandoned()
             return False
         breaker.failed(for_good=status in _FOR_GOOD and not error.retryable)
         return not begun and breaker.state != "closed" and self._stand_in(str(error))
@@ -197,7 +196,7 @@ class Models:
     def _stand_in(self, reason: str, *, is_told: bool = False) -> bool:
         """Go on with the first that stands by and may be asked; whether there is one. `is_told`: why is known."""
         for provider in self._standing_by:
-            if _key(provider) == _key(self.current) or not self._breaker(provider).admits():
+            if not self._breaker(provider).admits():  # the current one's does not either
                 continue
             from codelet.system.text import one_line
 

@@ -47,9 +47,10 @@ _Next = tuple[StepResult, Sequence[events.Event]]
 
 
 class Attempts:
-    """How often the model was asked again, or failed, for each reason, since that last went well."""
+    """What the model was asked for once more, by the reason, since that last went well; and unusable steps in a row."""
 
-    too_long = empty = as_text = unmet = unusable = 0
+    too_long = empty = as_text = unmet = False
+    unusable = 0
 
 
 class TurnState:
@@ -277,14 +278,14 @@ def after_failure(turn: TurnState, error: ProviderError) -> _Next:
     if not turn.upkeep.may_compact:
         why = f"{error}; compaction is off (--compact auto)"
         raise ProviderError(why, status=error.status, overflow=True) from error
-    turn.attempts.too_long += 1
+    turn.attempts.too_long = True
     return "shorter", ()
 
 
 def _taken_in(turn: TurnState, reply: Reply, seconds: float) -> list[events.Event]:
     """Put the reply into the list, together with a placeholder result for each call; report what it cost."""
     turn.models.worked()
-    turn.attempts.too_long = 0
+    turn.attempts.too_long = False
     turn.meter.answered(seconds)
     turn.reply = None
     answered = len(turn.conversation.messages)
@@ -310,7 +311,7 @@ def _taken_in(turn: TurnState, reply: Reply, seconds: float) -> list[events.Even
 def _after_calls(turn: TurnState, calls: CallRunner) -> None:
     """Raise LimitReached after too many steps without a usable call."""
     turn.calls = None
-    turn.attempts.as_text = 0
+    turn.attempts.as_text = False
     if calls.changed:
         turn.upkeep.after_calls()
     turn.attempts.unusable = turn.attempts.unusable + 1 if calls.all_unusable else 0
@@ -327,7 +328,7 @@ def after_answer(turn: TurnState, reply: Reply) -> _Next:
     """
     if reply.is_void:
         return _after_nothing(turn, reply)
-    turn.attempts.empty = 0
+    turn.attempts.empty = False
     if turn.calls is not None:
         return "more", ()
     from codelet.system.text import one_line  # no request needs it
@@ -355,8 +356,10 @@ def after_answer(turn: TurnState, reply: Reply) -> _Next:
     turn.meter.check()
     if name is None and problem is None:
         return "final", ()
-    attempts.as_text += name is not None
-    attempts.unmet += name is None
+    if name is None:
+        attempts.unmet = True
+    else:
+        attempts.as_text = True
     turn.conversation.append(user(says))
     return "more", [events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)]
 
@@ -382,7 +385,7 @@ def _after_nothing(turn: TurnState, reply: Reply) -> _Next:
     else:
         why = _REFUSED if reply.finish == "refused" else "the model's answer is empty"
         if not turn.attempts.empty:
-            turn.attempts.empty += 1
+            turn.attempts.empty = True
             turn.meter.retries += 1
             return "again", [events.Retry(attempt=2, attempts=2, wait=0.0, reason=why)]
         why = f"{why}, also when asked again"

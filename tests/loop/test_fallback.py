@@ -105,6 +105,18 @@ async def test_after_three_failures_the_next_model_goes_on_and_no_call_runs_agai
     assert of_type(seen, events.TurnEnd)[-1].steps == 2
 
 
+async def test_a_reason_that_an_earlier_turn_told_is_told_again(
+    opened: Open, model_server: ModelServer, other: ModelServer
+):
+    model_server.script = [DOWN, DOWN, DOWN]
+    other.script = [Reply("done")]
+    session = opened(attempts=2)
+    _, error = await turn_until_error(session, "go")
+    assert isinstance(error, ProviderError)
+    (note,) = notes(await turn(session))
+    assert "3 times in a row" in note and "overloaded" in note
+
+
 async def test_failures_with_an_answer_between_them_are_not_in_a_row(
     opened: Open, model_server: ModelServer, other: ModelServer
 ):

@@ -14,7 +14,7 @@ import pytest
 from codelet import events, prompt
 from codelet.context import CompactionOptions
 from codelet.context.reminders import Source
-from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError
+from codelet.errors import CodeletError, LimitReached, NoAnswer, ProviderError, UsageError
 from codelet.extensions.base import Command, Extension
 from codelet.loop.meter import Limits
 from codelet.loop.required_answer import RequiredAnswer
@@ -277,6 +277,33 @@ async def test_a_request_that_is_sent_in_another_form_is_no_failure_of_the_model
     await turn(session)
     assert (session.messages[-1]["content"], standing_by.requests) == ("done", [])
     assert session.meter.retries == 3
+
+
+async def test_while_a_turn_runs_nothing_else_changes_the_list(tmp_path: Path):
+    session = session_of(played([TextChunk("half "), TextChunk("whole"), STOP]), tmp_path)
+    async with aclosing(session.send("go")) as running:
+        while not isinstance(await anext(running), events.Text):
+            pass
+        before = list(session.messages)
+        for change in (session.clear, session.rewind):
+            with pytest.raises(UsageError, match="a turn is running"):
+                change()
+        for other in (session.send("another"), session.compact()):
+            with pytest.raises(UsageError, match="a turn is running"):
+                await anext(other)
+        assert session.messages == before
+        left = [event async for event in running]
+    assert isinstance(left[-1], events.TurnEnd) and left[-1].reason == "done"
+
+
+async def test_going_back_asks_first_if_a_pinned_message_would_go(tmp_path: Path):
+    session = session_of(played([TextChunk("done"), STOP]), tmp_path)
+    await turn(session)
+    session.compactor.pin(1)
+    before = list(session.messages)
+    with pytest.raises(UsageError, match="message 1 is pinned"):
+        session.rewind()
+    assert session.messages == before and session.rewind(unpin=True) == "go"
 
 
 async def test_closing_waits_for_a_turn_that_nobody_holds_any_more(tmp_path: Path):
