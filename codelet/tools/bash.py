@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
 from codelet.call_record import CommandEnd
@@ -16,7 +16,6 @@ from codelet.tools.tool import Arguments, Preview, Progress, ToolContext, ToolOu
 
 if TYPE_CHECKING:
     from codelet.system.process import Finished
-    from codelet.system.process.shell_start import ResourceLimits
 
 _EXIT_CODE = "[exit code {code}]"
 _ENDED_BY_SIGNAL = "[ended by signal {number}]"
@@ -125,7 +124,14 @@ TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)
 
 async def _run_to_its_end(context: ToolContext, progress: Progress, command: str, seconds: float) -> ToolOutput:
     from codelet.system.process import StartError, run_child
-    from codelet.system.process.shell_start import PREFIX, PipelineReport, has_pipe, is_bash, start_variables
+    from codelet.system.process.shell_start import (
+        PREFIX,
+        PipelineReport,
+        has_pipe,
+        is_bash,
+        limits_hit,
+        start_variables,
+    )
 
     began = time.time_ns()
     argv, own, shell = _prepared(context, command)
@@ -149,7 +155,9 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
         ended = CommandEnd(code=None if done.timed_out else done.exit_code, pipeline=report.codes())
     failed = ended.code != 0
     caveat, *line = _pipeline(() if failed else ended.pipeline)
-    text = "\n".join((_text(done, seconds), *line, *_notes(done, context.resources, shell)))
+    hit = limits_hit(context.resources, shell, done.exit_code, done.output)
+    notes = [_RESOURCE_LIMITS[name].format(most=context.resources[name]) for name in hit]
+    text = "\n".join((_text(done, seconds), *line, *notes))
     context.outputs.append((began, f"{command}\n{text}"))
     told = [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
     return ToolOutput("\n".join(filter(None, (text, *told))), failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
@@ -237,14 +245,6 @@ def _misses_home(context: ToolContext, text: str) -> bool:
     home, root = os.path.expanduser("~"), str(context.workspace)
     lines = (line.replace(root, "") for line in text.splitlines() if _NOT_THERE.search(line))
     return any(f"{home}/" in line or "~/" in line for line in lines)
-
-
-def _notes(done: Finished, limits: ResourceLimits, shell: str) -> Iterator[str]:
-    """The resource limits that a failed command speaks of, in lines."""
-    from codelet.system.process.shell_start import limits_hit
-
-    for name in limits_hit(limits, shell, done.exit_code, done.output):
-        yield _RESOURCE_LIMITS[name].format(most=limits[name])
 
 
 def _text(done: Finished, seconds: float) -> str:

@@ -34,11 +34,12 @@ class Change(Record, kw_only=True):
 
     def diff(self) -> str:
         """The change as a person should see it."""
-        head = f"(the diff leaves out what {self.name} held: no text)\n" if self._hides_old() else ""
+        head = (
+            f"(the diff leaves out what {self.name} held: no text)\n"
+            if self.before is None and self.expected is not None
+            else ""
+        )
         return head + unified(self.before or "", self.after, self.name)
-
-    def _hides_old(self) -> bool:
-        return self.before is None and self.expected is not None
 
 
 def unified(old: str, new: str, name: str) -> str:

@@ -7,6 +7,7 @@ import io
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -68,7 +69,10 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
                 page = await read_page(cells, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
                 cells_shown = f"{_numbered(page, name, first)[0]}\n{_NOTEBOOK}"
                 return ToolOutput(cells_shown, counted="line", files=(FileFact("read", name),))
-            content = _editable(file, status.st_size)
+            content = None
+            if status.st_size <= files.LARGEST_EDITED:  # else it cannot be edited
+                file.seek(0)
+                content = file.read()
             text = _text_file(file if content is None else io.BytesIO(content), head, name, status.st_size)
             page = await read_page(text, status.st_size, first, count, _LINE_BYTES, _MOST_BYTES)
         except OSError as error:
@@ -86,14 +90,6 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
     guess = _GUESSED.format(codec=form.codec)
     noted = f"{shown}\n{_GUESSED_NOTE.format(guess=guess)}"
     return ToolOutput(noted, lines=lines, counted="line", caveat=guess, files=files_read)
-
-
-def _editable(file: BinaryIO, size: int) -> bytes | None:
-    """The bytes of a file that is small enough to be edited; None for a larger one."""
-    if size > files.LARGEST_EDITED:
-        return None
-    file.seek(0)
-    return file.read()
 
 
 def _form_of(page: Page, content: bytes) -> encoding.Format | None:
@@ -169,18 +165,13 @@ def _numbered(
 def _line(data: bytes, cut: int, decode: _Decode) -> str:
     if not cut:
         return decode(data.removesuffix(b"\r"))
-    # The cut may have gone through a character of up to four bytes.
-    shorter = (data[: len(data) - n] for n in range(4))
-    whole = next((part for part in shorter if _is_utf8(part)), data)
+    whole = data
+    for length in range(len(data), max(len(data) - 4, 0), -1):  # the cut may have gone through a character
+        with suppress(UnicodeDecodeError):
+            data[:length].decode()
+            whole = data[:length]
+            break
     return _LINE_CUT.format(line=decode(whole), more=cut + len(data) - len(whole))
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _entries(folder: Path, name: str) -> list[str]:

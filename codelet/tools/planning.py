@@ -86,7 +86,7 @@ def plan_write(context: ToolContext, path: str, content: str) -> Change:
         return new.replace(expected=expected, summary=summary, unseen=unseen)
     before, form = old
     encoding.must_be_safe(content, before, form)
-    after = _with_line_ends_of(content, before)
+    after = _with_line_ends(content, _has_crlf(before))
     kept = [form.codec] if form.bom or form.codec != "utf-8" else []
     kept += ["CRLF line ends"] if after != content else []
     note = _FORM_KEPT.format(form=" and ".join(kept)) if kept else ""
@@ -213,7 +213,7 @@ def _replace(text: str, replacement: Mapping[str, Any]) -> tuple[str, int]:
         old = old.replace("\r\n", "\n")
     if old not in plain and not old.isascii():
         old, new = _normalized_as(plain, old, new)
-    starts = _occurrences(plain, old)
+    starts = [found.start() for found in re.finditer(re.escape(old), plain)]
     if not starts:
         raise ToolError(f"old was not found{_closest(plain, old)}")
     if len(starts) > 1 and not everywhere:
@@ -233,20 +233,6 @@ def _replace(text: str, replacement: Mapping[str, Any]) -> tuple[str, int]:
         parts += [text[done:low], _with_line_ends(new, _has_crlf(replaced) if "\n" in replaced else crlf)]
         done = high
     return "".join([*parts, text[done:]]), len(starts)
-
-
-def _occurrences(text: str, old: str) -> list[int]:
-    starts = []
-    at = text.find(old)
-    while at >= 0:
-        starts.append(at)
-        at = text.find(old, at + len(old))
-    return starts
-
-
-def _with_line_ends_of(text: str, example: str) -> str:
-    """The text with CRLF line ends if most lines of the example have them."""
-    return _with_line_ends(text, _has_crlf(example))
 
 
 def _with_line_ends(text: str, crlf: bool) -> str:
