@@ -10,7 +10,8 @@ import pytest
 import codelet
 from codelet.context.reminders.instructions import read_with_imports
 from codelet.errors import ToolError
-from codelet.review.commit_tools import tools_at
+from codelet.review.change_sides import ChangeSide
+from codelet.review.commit_tools import tools_for
 from codelet.review.untracked import new_files
 from codelet.safety import Policy
 from codelet.safety.paths import why_unread
@@ -135,7 +136,7 @@ async def test_reviews_read_none_of_it(workspace: Path) -> None:
     unread_files = {file.path: file.unread for file in await new_files(workspace, ())}
     assert unread_files["new/.env"] == "its name says that it holds secrets" and not unread_files["note.txt"]
     head = git(workspace, "rev-parse", "HEAD")
-    for tool in tools_at(workspace, head, is_head=True):
+    for tool in tools_for(ChangeSide(workspace, head, is_new=True), None):
         for name in KEPT_BACK:
             assert CANARY not in await _said(tool, name), (tool.name, name)
 
@@ -148,7 +149,7 @@ async def test_no_search_tells_whether_a_secret_matches(workspace: Path) -> None
         hit, miss = [await call(box, "grep", pattern=one, **more) for one in (CANARY, "CANARY-no")]
         assert hit == miss, more
         assert hit[0] == "done"
-    _, grep = tools_at(workspace, git(workspace, "rev-parse", "HEAD"), is_head=True)
+    _, grep = tools_for(ChangeSide(workspace, git(workspace, "rev-parse", "HEAD"), is_new=True), None)
     for path in ("", "*.env", "deploy/*"):
         hit, miss = [
             (await grep.run(ToolContext(Path("/")), lambda _: None, pattern=one, path=path)).text

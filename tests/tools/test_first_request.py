@@ -21,7 +21,7 @@ MOST_TOKENS = 2_200
 
 
 def test_the_words_of_the_first_request_are_the_approved_ones(tmp_path: Path) -> None:
-    tools = Session(ScriptedProvider(), workspace=tmp_path).tools
+    tools = list(Session(ScriptedProvider(), workspace=tmp_path).toolbox.tools.values())
     text = "\n\n\n".join([prompt.SYSTEM, *(in_words(each.schema()["function"]) for each in tools)]) + "\n"
     if os.environ.get("CODELET_WRITE_GOLDEN"):
         APPROVED.write_text(text)
@@ -29,7 +29,7 @@ def test_the_words_of_the_first_request_are_the_approved_ones(tmp_path: Path) ->
 
 
 def test_the_first_request_is_small(tmp_path: Path) -> None:
-    tools = Session(ScriptedProvider(), workspace=tmp_path).tools
+    tools = list(Session(ScriptedProvider(), workspace=tmp_path).toolbox.tools.values())
     assert tokens(prompt.SYSTEM) + tokens(json.dumps([each.schema() for each in tools])) <= MOST_TOKENS
     assert "required" not in tools[-1].parameters, "an empty list of what is required is left out"
 

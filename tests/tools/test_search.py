@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codelet.review.commit_tools import tools_at
+from codelet.review.change_sides import ChangeSide
+from codelet.review.commit_tools import tools_for
 from codelet.safety.paths import why_unread
 from codelet.system.process import find_program
 from codelet.tools import file_search as searching
@@ -450,7 +451,7 @@ async def test_brackets_in_the_search_of_a_review(workspace: Path, context: Tool
     files = ("app/[id]/page.tsx", "app/i/page.tsx", "lib/a.ts", "lib/[...all]/x.ts")
     repositories.git(workspace, "init", "-q")
     repositories.commit(workspace, dict.fromkeys(files, "foo\n"))
-    _, tool = tools_at(workspace, "HEAD", is_head=True)
+    _, tool = tools_for(ChangeSide(workspace, "HEAD", is_new=True), None)
     for path, found in {
         "app/[id]/*.tsx": ["app/[id]/page.tsx"],
         "app/[id]": ["app/[id]/page.tsx"],
