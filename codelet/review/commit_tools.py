@@ -19,7 +19,7 @@ from codelet.review.diff import text_of_bytes
 from codelet.safety.paths import why_unread
 from codelet.safety.verdict import Touch
 from codelet.system.git import GitAnswer
-from codelet.system.text.globs import to_regex
+from codelet.system.text.globs import to_regex, with_literal_brackets
 from codelet.tools.tool import Arguments, Tool, ToolOutput, tool
 
 _LARGEST_HITS = 256 << 10
@@ -151,13 +151,14 @@ def _chosen(path: str, glob: str | None, names: set[str]) -> tuple[set[str], str
     bare = posixpath.normpath(path.strip("/") or ".")
     found = names if bare == "." else {name for name in names if name == bare or name.startswith(f"{bare}/")}
     if not found and _GLOB.search(bare):
-        matches = _matcher(bare)
+        matches = _matcher(with_literal_brackets(bare, [name for name in names if "[" in name]))
         found = {name for name in names if matches(name)}
     if not found and bare not in names:
         return set(), path
     if glob:
         start = len(bare) + 1 if bare != "." and bare not in names and not _GLOB.search(bare) else 0
-        matches = _matcher(glob.removeprefix("./").strip("/"))
+        below = [name[start:] for name in found if "[" in name]
+        matches = _matcher(with_literal_brackets(glob.removeprefix("./").strip("/"), below))
         found = {name for name in found if matches(name[start:]) or matches(name)}
         if not found:
             return set(), glob
