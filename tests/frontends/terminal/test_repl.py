@@ -187,7 +187,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/plan", "there is no plan")
     ask(terminal, "/tasks", "no command was started in the background")
     ask(terminal, "/context", "system prompt", "first prompt", "One.", "tokens, 2%")
-    ask(terminal, "/tools", "grep", "execute", "e.g.")
+    ask(terminal, "/tools", "grep", "execute", "regular expression")
     ask(terminal, "/reasoning", "hard about it.")
     ask(terminal, "/permissions", "mode   ask")
     ask(terminal, "/mode auto-edit", "mode auto-edit")
