@@ -110,7 +110,7 @@ def start(tmp_path: Path, repo: Path, home: Path) -> Iterator[Start]:
             *steps: dict[str, Any],
             arguments: tuple[str, ...] = (),
             env: Mapping[str, str | None] | None = None,
-            ready: str = "/help",
+            ready: str = "? keys",
             **options: Any,
         ) -> Terminal:
             model = recording(tmp_path, *steps)

@@ -96,7 +96,7 @@ PEER_SLASH = {
     "shortcuts": "? shows the keys",
     "keybindings": "? shows the keys; --keys changes them",
     "terminal-setup": "Alt-Enter and Ctrl-J begin a new line in every terminal",
-    "statusline": "/usage and /context show more than the row below the prompt",
+    "statusline": "/status and /context show more than the row below the prompt",
     "add-dir": "--allow 'read(/path/**)' lets the model read another folder",
     "add": "attach a file with @path",
     "ide": "codelet has no editor plugin; Ctrl-X Ctrl-E opens the prompt in your editor",

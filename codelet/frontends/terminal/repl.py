@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codelet.providers.choice.known import KnownModel
     from codelet.safety.sandbox import Confinement
 
-_AT_ONCE = frozenset({"help", "keys", "usage", "context", "mode", "model", "permissions", "tools"})
+_AT_ONCE = frozenset({"help", "keys", "status", "context", "context tools", "mode", "model", "permissions"})
 """Commands that act while a turn runs: they look, or set what only the next call reads."""
 
 
@@ -91,7 +91,7 @@ class Repl:
             self.pastes,
             workspace=session.workspace,
             completer=ReplCompleter(
-                session.workspace, [(each.name, each.help, each.words) for each in commands], ranks_of(session)
+                session.workspace, [(each.name, each.help, each.words) for each in commands.listed], ranks_of(session)
             ),
             status=lambda: self._status.row(self.prompt_line.output.get_size().columns),
             cycle_mode=self._cycle_mode,

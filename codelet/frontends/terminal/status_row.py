@@ -20,6 +20,7 @@ _LONGEST_MODEL = 40
 _SHORTEST_PATH = 20
 """Columns for a folder; with less beside it, it has a row of its own."""
 _FOLLOW_SECONDS = 0.5
+_KEYS = ("? keys", "/ commands", "@ files", "! shell", "shift-tab mode", "esc stop")
 
 
 class StatusRow:
@@ -74,10 +75,10 @@ class StatusRow:
 
 
 def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
-    """The rows above the first prompt: version, model and folder."""
+    """The rows above the first prompt: version, model and folder; the keys to know first."""
     rows = [f"codelet {__version__}"]
     path = _shortened(clean(short_path(session.workspace)), max(columns, _SHORTEST_PATH), signs)
-    for part in (one_line(session.provider.model, 60), "/help", path):
+    for part in (one_line(session.provider.model, 60), path):
         between = f" {signs.dot} "
         room = columns - len(rows[-1]) - len(between)
         shown = _shortened(part, room, signs) if part is path and room >= _SHORTEST_PATH else part
@@ -85,7 +86,7 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
             rows[-1] += between + shown
         else:
             rows.append(part)
-    return [row for row in rows if row]
+    return [*(row for row in rows if row), fitted(list(_KEYS), columns - 1, signs)]
 
 
 def _shortened(path: str, room: int, signs: Signs) -> str:

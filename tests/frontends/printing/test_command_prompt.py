@@ -35,7 +35,7 @@ def ask(tmp_path: Path, repo: Path, home: Path):
     ("prompt", "told"),
     [
         ("/tools", "  bash     execute  "),
-        ("/usage", "  0 turns\n  0 tokens in\n"),
+        ("/usage", "0 turns, 0 tokens in\n"),
         ("/permissions", "  mode   ask\n"),
         ("/context", "system prompt\n"),
         ("/context all", "tools\n"),
@@ -43,8 +43,11 @@ def ask(tmp_path: Path, repo: Path, home: Path):
         ("/reminders environment off", "the reminder environment is off from the next step on\n"),
         ("/why", "nothing was compacted yet"),
         ("/diff", "no changes\n"),
-        ("/USAGE ", "  0 turns\n"),
-        ("/help usage", "  /usage  tokens and cost so far\n"),
+        ("/USAGE ", "0 turns, 0 tokens in\n"),
+        ("/status", "  mode     ask\n"),
+        ("/compact why", "nothing was compacted yet"),
+        ("/context tools", "  bash     execute  "),
+        ("/help usage", "  /status  model, mode, context"),
     ],
 )
 def test_its_text_is_the_answer(ask, prompt: str, told: str):
@@ -98,7 +101,7 @@ def test_a_reminder_that_was_switched_off_is_shown_so_before_anything_is_told(as
 
 def test_help_lists_what_works_here(ask):
     listed = ask("/help").out
-    assert "/tools" in listed and "/context [all|N]" in listed
+    assert "/context tools" in listed and "/context [all|N]" in listed
     assert "/rewind" not in listed and "/exit" not in listed and "Ctrl-R" not in listed
 
 
@@ -120,11 +123,11 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
 @pytest.mark.parametrize(
     ("prompt", "told"),
     [
-        ("/contxt", "there is no command /contxt; did you mean /context?; to send it as a prompt, begin with a blank"),
-        ("/tokens", "there is no command /tokens; did you mean /usage?; to send it as a prompt, begin with a blank"),
+        ("/contxt", "there is no command /contxt; did you mean /context?; to send it as a prompt, start with a space"),
+        ("/tokens", "there is no command /tokens; did you mean /status?; to send it as a prompt, start with a space"),
         (
             "/usage now",
-            "/usage takes nothing after it, so nothing was done: now; to send it as a prompt, begin with a blank",
+            "/usage takes nothing after it, so nothing was done: now; to send it as a prompt, start with a space",
         ),
         ("/context foo", "/context takes nothing, all, or a message's number: foo is none of them"),
         ("/rewind", "/rewind works in the terminal session only, not with -p"),
@@ -152,7 +155,7 @@ def test_columns_without_end_are_none(ask):
 def test_nothing_is_piped_to_a_command(ask):
     done = ask("/usage", stdin=b"something\n")
     assert (done.exit, done.out) == (2, "")
-    assert done.complaints == ["codelet: /usage takes nothing from a pipe"]
+    assert done.complaints == ["codelet: /status takes nothing from a pipe"]
     assert ask("/usage", stdin=b"\n").exit == 0
 
 

@@ -164,16 +164,19 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal = start(step("One.", reasoning="Thinking\nhard about it."), step("Two."), rows=60)
     terminal.wait_for(STATUS)
 
-    listed = ask(terminal, "/help", "/context", "Shift-Tab", "Ctrl-R").splitlines()
-    assert any(
-        row.startswith("  /stats ") and row.endswith(" counts, failures and seconds of calls and requests")
-        for row in listed
+    listed = ask(terminal, "/help", "/context", "/help all").rstrip().splitlines()
+    assert "/uncompact" not in "".join(listed) and len(listed) <= 26, (
+        "what to know first, on one screen with the prompt"
     )
+    ask(terminal, "/help all", "conversation\n", "/compact undo", "Ctrl-R")
+    assert "/diff" not in ask(terminal, "/help context", "/pin off")
+    ask(terminal, "/uncompact", "compaction")
+    ask(terminal, "/compact undo", "compaction")
     ask(terminal, "first prompt", "One.", "1 step")
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")
     ask(terminal, "/usage now", "/usage takes nothing after it, so nothing was done: now")
-    ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [WISH]")
+    ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [INSTRUCTIONS]")
     ask(terminal, "/help compcat", "did you mean /compact?")
     ask(terminal, "/context foo", "/context takes nothing, all, or a message's number: foo")
     ask(terminal, "/context 99", "there is no message 99")

@@ -25,144 +25,87 @@ from codelet.providers.protocol import EFFORTS
 from codelet.safety.verdict import MODES
 from codelet.setting_kinds import ThemeName
 
+_CONVERSATION, _CONTEXT, _MODEL, _PERMISSIONS = "conversation", "context", "model", "permissions"
+
 _OWN = (
-    SlashCommand(
-        "model",
-        "pick or name the model to go on with",
-        show=change_session.list_models,
-        act=change_session.switch_model,
-        arguments="[NAME]",
-    ),
-    SlashCommand(
-        "mode",
-        f"show the mode, or set it: {', '.join(MODES)}",
-        act=change_session.switch_mode,
-        arguments="[MODE]",
-        words=MODES,
-    ),
-    SlashCommand(
-        "permissions", "the mode, the rules that allow and deny, what was asked", show=show_session.permissions
-    ),
-    SlashCommand(
-        "context",
-        "what the model is sent, with its tokens, and when it is compacted; or one message in full",
-        show=show_context.context,
-        arguments="[all|N]",
-        words=("all",),
-    ),
-    SlashCommand(
-        "compact",
-        "make the conversation smaller now, or see what that would do",
-        act=change_context.compact_now,
-        arguments="[--preview] [20k|30%] [WISH]",
-        words=("--preview",),
-    ),
-    SlashCommand("uncompact", "take the last compaction back", act=change_context.uncompact),
-    SlashCommand(
-        "pin",
-        "keep a message word for word, by its number in /context, or what was lost",
-        show=change_context.pin,
-        arguments="N|lost",
-        words=("lost",),
-    ),
-    SlashCommand("unpin", "unpin a message", show=change_context.unpin, arguments="N"),
-    SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N"),
-    SlashCommand(
-        "why",
-        "what the last compaction did with each turn, and why",
-        show=change_context.explain,
-        arguments="[TURN|@FILE]",
-    ),
-    SlashCommand(
-        "reminders",
-        "what codelet tells the model, its cost, and its switches",
-        show=show_context.reminders,
-        arguments="[TYPE on|off]",
-    ),
-    SlashCommand("usage", "tokens and cost so far", show=show_session.usage, aliases=("cost",)),
-    SlashCommand("tools", "the tools that the model has", show=show_session.tools),
-    SlashCommand(
-        "diff",
-        "what this session changed, by file; or all since the last commit",
-        show=show_changes.diff,
-        arguments="[FILE|git]",
-        words=("git",),
-    ),
-    SlashCommand("reasoning", "the model's last reasoning in full", act=show_session.reasoning),
-    SlashCommand("continue", "take an interrupted turn up again", act=change_session.continue_turn, bare=True),
-    SlashCommand(
-        "rewind",
-        "back to before a prompt, from a list: the conversation, the files that calls changed, or both",
-        act=rewind.rewind,
-        arguments="[N] [both|conversation|files] [overwrite]",
-    ),
-    SlashCommand("undo", "take the last change of a file back", act=rewind.undo, arguments="[overwrite]"),
-    SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo),
-    SlashCommand(
-        "clear",
-        "a new conversation; the old one is kept as a fork",
-        act=change_session.clear,
-        aliases=("new", "reset"),
-    ),
-    SlashCommand(
-        "export",
-        "save the session once, or as a page for people",
-        act=export_import.export_session,
-        arguments="[FILE|PAGE.html] [--force]",
-    ),
-    SlashCommand(
-        "import", "go on with a saved session in place of this one", act=export_import.import_session, arguments="FILE"
-    ),
-    SlashCommand(
-        "resume",
-        "the sessions saved in a folder, or go on with one of them",
-        act=beside_conversation.resume,
-        arguments="FOLDER [N]",
-    ),
-    SlashCommand(
-        "fork",
-        "keep the conversation aside in memory, or go on with one that was kept",
-        act=beside_conversation.fork,
-        arguments="[N|list]",
-    ),
-    SlashCommand(
-        "btw",
-        "ask on the side: answered from the conversation, not kept in it",
-        act=beside_conversation.by_the_way,
-        arguments="QUESTION",
-    ),
-    SlashCommand(
-        "copy", "copy an answer, the last one or the N-th from the end", act=beside_conversation.copy, arguments="[N]"
-    ),
-    SlashCommand("init", "have AGENTS.md written, after asking you", act=beside_conversation.init),
-    SlashCommand(
-        "review",
-        "review a change, then go through the findings: next, previous, fix, ignore REASON, quit",
-        act=review_change.review,
-        arguments="[WHAT|STEP]",
-    ),
-    SlashCommand(
-        "effort",
-        "show how hard the model is asked to think, or ask for another effort",
-        act=change_session.switch_effort,
-        arguments="[LEVEL|default]",
-        words=(*EFFORTS, "default"),
-    ),
-    SlashCommand(
-        "theme",
-        "show the terminal's theme, or set it: auto, dark, light, colour-blind, plain",
-        act=change_session.switch_theme,
-        arguments="[THEME]",
-        words=get_args(ThemeName),
-    ),
-    SlashCommand(
-        "exit",
-        "leave; nothing is kept unless you asked for it",
-        act=change_session.leave,
-        aliases=("quit", "q"),
-        bare=True,
-    ),
+    SlashCommand("status", "model, mode, context, tokens and cost", show=show_session.status,
+                 aliases=("usage", "cost"), topic=_MODEL),
+    SlashCommand("model", "pick the model, or name it", show=change_session.list_models,
+                 act=change_session.switch_model, arguments="[NAME]", words=("effort",), topic=_MODEL),
+    SlashCommand("model effort", "show or set how hard the model thinks", act=change_session.switch_effort,
+                 arguments="[LEVEL|default]", aliases=("effort",), words=(*EFFORTS, "default"), topic=_MODEL),
+    SlashCommand("reasoning", "the model's last reasoning in full (ctrl-o has it, too)", act=show_session.reasoning,
+                 topic=_MODEL, listed=False),
+    SlashCommand("mode", f"show the mode, or set it: {', '.join(MODES)}", act=change_session.switch_mode,
+                 arguments="[MODE]", words=MODES, topic=_PERMISSIONS),
+    SlashCommand("permissions", "the rules that allow and deny, what was asked", show=show_session.permissions,
+                 topic=_PERMISSIONS),
+    SlashCommand("context", "what the model is sent, with tokens", show=show_context.context, arguments="[all|N]",
+                 words=("all", "reminders", "tools"), topic=_CONTEXT),
+    SlashCommand("context reminders", "what codelet tells the model, and its switches", show=show_context.reminders,
+                 arguments="[TYPE on|off]", aliases=("reminders",), topic=_CONTEXT),
+    SlashCommand("context tools", "the tools that the model has", show=show_session.tools, aliases=("tools",),
+                 topic=_CONTEXT),
+    SlashCommand("compact", "make the conversation smaller now", act=change_context.compact_now,
+                 arguments="[--preview] [20k|30%] [INSTRUCTIONS]", words=("--preview", "undo", "why"),
+                 topic=_CONTEXT),
+    SlashCommand("compact undo", "undo the last compaction or drop", act=change_context.uncompact,
+                 aliases=("uncompact",), topic=_CONTEXT),
+    SlashCommand("compact why", "what the last compaction did with each turn; or why a file is where it is behind @",
+                 show=change_context.explain, arguments="[TURN|@FILE]", aliases=("why",), topic=_CONTEXT),
+    SlashCommand("pin", "keep a message verbatim, by its number in /context; or what was lost",
+                 show=change_context.pin, arguments="N|lost", words=("lost", "off"), topic=_CONTEXT),
+    SlashCommand("pin off", "unpin a message", show=change_context.unpin, arguments="N", aliases=("unpin",),
+                 topic=_CONTEXT),
+    SlashCommand("drop", "take a message out, a call with its results", show=change_context.drop, arguments="N",
+                 topic=_CONTEXT),
+    SlashCommand("continue", "resume an interrupted turn", act=change_session.continue_turn, bare=True,
+                 topic=_CONVERSATION),
+    SlashCommand("rewind", "back to an earlier prompt, with its files", act=rewind.rewind,
+                 arguments="[N] [both|conversation|files] [overwrite]", topic=_CONVERSATION),
+    SlashCommand("redo", "rewind, and send the same prompt again", act=change_session.redo, topic=_CONVERSATION),
+    SlashCommand("clear", "start over; the conversation is kept as a fork", act=change_session.clear,
+                 aliases=("new", "reset"), topic=_CONVERSATION),
+    SlashCommand("fork", "set the conversation aside in memory, or return to one", act=beside_conversation.fork,
+                 arguments="[N|list]", topic=_CONVERSATION),
+    SlashCommand("export", "save the session to a file, or as an HTML page", act=export_import.export_session,
+                 arguments="FILE|PAGE.html [--force]", topic=_CONVERSATION),
+    SlashCommand("resume", "go on with a saved session, from a file or folder", act=beside_conversation.resume,
+                 arguments="FILE|FOLDER [N]", topic=_CONVERSATION),
+    SlashCommand("import", "go on with a saved session", act=export_import.import_session, arguments="FILE",
+                 topic=_CONVERSATION, listed=False),
+    SlashCommand("btw", "ask on the side; not added to the conversation", act=beside_conversation.by_the_way,
+                 arguments="QUESTION", topic=_CONVERSATION),
+    SlashCommand("copy", "copy the last answer, or the N-th from the end", act=beside_conversation.copy,
+                 arguments="[N]", topic=_CONVERSATION),
+    SlashCommand("diff", "what changed in this session, or since the last commit", show=show_changes.diff,
+                 arguments="[FILE|git]", words=("git",)),
+    SlashCommand("undo", "undo the last file change", act=rewind.undo, arguments="[overwrite]"),
+    SlashCommand("review", "review a change, then: next, previous, fix, ignore REASON, quit",
+                 act=review_change.review, arguments="[WHAT|STEP]"),
+    SlashCommand("init", "write AGENTS.md, after asking you", act=beside_conversation.init),
+    SlashCommand("theme", f"show the theme, or set it: {', '.join(get_args(ThemeName))}",
+                 act=change_session.switch_theme, arguments="[THEME]", words=get_args(ThemeName)),
+    SlashCommand("exit", "leave codelet", act=change_session.leave, aliases=("quit", "q"), bare=True),
+)  # fmt: skip
+
+_FIRST = (
+    "status",
+    "model",
+    "mode",
+    "context",
+    "compact",
+    "diff",
+    "undo",
+    "rewind",
+    "clear",
+    "resume",
+    "export",
+    "exit",
 )
+"""The commands that /help shows."""
+_UNLISTED = ("stats", "env")
+"""Commands of extensions that /status makes rare."""
 
 # What these are called elsewhere, where the names alone would lead astray.
 _ELSEWHERE = {
@@ -170,11 +113,10 @@ _ELSEWHERE = {
     "restore": "rewind",
     "back": "rewind",
     "retry": "redo",
-    "tokens": "usage",
-    "status": "context",
+    "tokens": "status",
     "save": "export",
     "share": "export",
-    "load": "import",
+    "load": "resume",
     "sessions": "resume",
     "branch": "fork",
     "aside": "btw",
@@ -203,7 +145,7 @@ def commands_for(session: Session, keys: Sequence[tuple[str, str]] = ()) -> Comm
 
     `keys` are those of the terminal, each with what it does, or none where there is no terminal.
     """
-    return Commands((*_OWN, *map(_of_extension, session.commands.values())), _ELSEWHERE, keys)
+    return Commands((*_OWN, *map(_of_extension, session.commands.values())), _ELSEWHERE, keys, _FIRST)
 
 
 def _of_extension(command: Command) -> SlashCommand:
@@ -223,4 +165,5 @@ def _of_extension(command: Command) -> SlashCommand:
         for text in said:
             repl.screen.text(text)
 
-    return SlashCommand(command.name, command.help, show, act, command.arguments)
+    listed = command.name not in _UNLISTED
+    return SlashCommand(command.name, command.help, show, act, command.arguments, listed=listed)

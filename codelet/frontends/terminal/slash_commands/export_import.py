@@ -30,7 +30,10 @@ async def export_session(repl: ReplControls, argument: str) -> None:
     if not name and live is not None and live.place is not None:
         repl.screen.note(f"the session is saved in {live.place} after every step")
         return
-    name = name or time.strftime("codelet-%Y%m%d-%H%M%S.json")
+    if not name:
+        repl.screen.note("name the file; .html makes a page for people")
+        repl.prefill = time.strftime("/export ~/codelet-%Y%m%d-%H%M%S.json")
+        return
     try:
         where, notices = await export_once(name, await snapshot_of(repl), raw=repl.log.raw, force=_FORCE in words)
     except CodeletError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
 from codelet.system.text import clean, first_sentence, one_line
@@ -27,27 +28,45 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*parts)
 
 
-async def usage(screen: Screen, session: Session, argument: str) -> None:
-    """Tokens as the provider reported them, the share of the cache, and what they cost."""
-    used = session.usage
+async def status(screen: Screen, session: Session, argument: str) -> None:
+    """The model, the mode, how full the context is; tokens as the provider reported them, and what they cost."""
+    from codelet.frontends.terminal.show.console import wrap
+
+    used, budget, policy = session.usage, session.window.budget.limit, session.policy
     share = f" ({used.cache_share:.0%})" if used.cache_share else ""
-    cached = f", {tokens(used.cache_read)} of it read from the cache{share}" if used.cache_read else ""
+    cached = f", {tokens(used.cache_read)} from the cache{share}" if used.cache_read else ""
     written = f", {tokens(used.cache_write)} written to it" if used.cache_write else ""
     thought = f", {tokens(used.reasoning)} of it reasoning" if used.reasoning else ""
-    lines = [
-        f"{plural(session.turns, 'turn')}",
-        f"{tokens(used.total_input)} tokens in{cached}{written}",
-        f"{tokens(used.output)} tokens out{thought}",
+    rows = [
+        (
+            "model",
+            f"{session.provider.model}{f', effort {session.provider.effort}' if session.provider.effort else ''}",
+        ),
+        ("mode", f"{policy.mode} --yes" if policy.yes else policy.mode),
+        ("folder", str(session.workspace)),
+        ("context", f"{tokens(session.size)} of {tokens(budget)} tokens, {percent_of(session.size, budget)}%"),
+        ("used", f"{plural(session.turns, 'turn')}, {tokens(used.total_input)} tokens in{cached}{written}"),
+        ("", f"{tokens(used.output)} tokens out{thought}"),
+        ("cost", _cost(session)),
     ]
     if session.meter.dropped:
-        lines.append(f"{plural(session.meter.dropped, 'block')} of earlier reasoning dropped by the server")
+        rows.append(("dropped", f"{plural(session.meter.dropped, 'block')} of earlier reasoning, by the server"))
+    for name, told in rows:
+        first, *more = wrap(styled(clean(told)), max(screen.width - 11, 20))
+        screen.say(styled((f"  {name:<9}", ACCENT)) + first, *(styled(" " * 11) + row for row in more))
+    if session.turns and "stats" in session.commands:
+        screen.text(await session.run_command("stats"))
+
+
+def _cost(session: Session) -> str:
     if session.meter.cost:
-        lines.append(f"{money(session.meter.cost)} by list price")
-    elif session.models.facts.free:
-        lines.append("nothing to pay: the model answers on this machine")
-    elif session.meter.cost is None or session.models.facts.prices is None:
-        lines.append("cost unknown: there is no price for this model, or its usage was not reported")
-    screen.say(*(styled(f"  {line}") for line in lines))
+        return f"{money(session.meter.cost)} by list price"
+    if session.models.facts.free:
+        return "free (local model)"
+    if not session.usage.total:
+        return "none yet"
+    unknown = session.meter.cost is None or session.models.facts.prices is None
+    return "unknown: no price for this model, or no usage reported" if unknown else "none yet"
 
 
 async def tools(screen: Screen, session: Session, argument: str) -> None:

@@ -131,8 +131,9 @@ ReplHandler = Callable[[ReplControls, str], Awaitable[None]]
 class SlashCommand(Record):
     """One command: `/name arguments`. In the REPL `act` runs it where it is there, without a terminal only `show` can.
 
-    `aliases` are other names for it; `bare` says that it works without the slash; `words` are those that may come first
-    behind it, for who completes them.
+    A name of two words is a command of the first one. `aliases` are other names for it; `bare` says that it works
+    without the slash; `words` are those that may come first behind it, for who completes them. `topic` is the heading
+    under which /help lists it, unless it is not `listed`.
     """
 
     name: str
@@ -143,6 +144,8 @@ class SlashCommand(Record):
     aliases: tuple[str, ...] = ()
     bare: bool = False
     words: tuple[str, ...] = ()
+    topic: str = "work"
+    listed: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,7 +163,8 @@ class SlashCommand(Record):
 class Commands:
     """The commands of one session, `/help` first. `elsewhere` maps names that other programs use to those used here.
 
-    `keys` are a terminal's, each with what it does; without them /help lists what works without a terminal.
+    `keys` are a terminal's, each with what it does; without them /help lists what works without a terminal. `first` are
+    the commands that it shows of all.
     """
 
     def __init__(
@@ -168,12 +172,15 @@ class Commands:
         commands: Sequence[SlashCommand],
         elsewhere: Mapping[str, str] | None = None,
         keys: Sequence[tuple[str, str]] = (),
+        first: Sequence[str] = (),
     ) -> None:
         aliases = () if keys else ("?",)
         about = SlashCommand(
-            "help", "this list, or one command of it", self.help, None, "[COMMAND]", aliases, bare=True
-        )
+            "help", "the commands; all of them, one topic, or one", self.help, None, "[all|TOPIC|COMMAND]", aliases,
+            bare=True, words=("all",),
+        )  # fmt: skip
         sheet = SlashCommand("keys", "the keys, in short", act=_show_keys, aliases=("?",), bare=True)
+        self._first = first
         self._commands = (about, sheet, *commands) if keys else (about, *commands)
         self._elsewhere = elsewhere or {}
         self._keys = keys
@@ -198,7 +205,11 @@ class Commands:
             raise LookupError("a command has its name right after the /; /help lists them")
         if not name.replace("-", "").isalpha() and name != "?":
             return None
-        found = self._named(name)
+        part, _, rest = argument.strip().partition(" ")
+        if part and (found := self._named(f"{name} {part.lower()}")) is not None:
+            name, argument = found.name, rest
+        else:
+            found = self._named(name)
         if found is None:
             raise LookupError(self._unknown(name))
         if argument.strip() and not found.arguments:
@@ -218,38 +229,48 @@ class Commands:
         except LookupError as error:
             if not name or (self.near(name.lower()) is None and name.lower() not in PEER_SLASH):
                 return None
-            raise LookupError(f"{error.args[0]}; to send it as a prompt, begin with a blank") from None
+            raise LookupError(f"{error.args[0]}; to send it as a prompt, start with a space") from None
 
     def near(self, name: str) -> str | None:
         """The command that was probably meant by a name that none has."""
-        names = [name for command in self for name in command.names]
+        names = [name for command in self for name in command.names if " " not in name]
         begun = (known for known in names if known.startswith(name))
         meant = self._elsewhere.get(name)
         return (meant if meant in names else None) or nearest(name, names) or next(begun, None)
 
-    async def help(self, screen: Screen, session: Session, argument: str) -> None:
-        """Show the list, with what else can be typed and pressed, or one command of it."""
-        name = argument.removeprefix("/").lower()
-        found = self._named(name) if name else None
-        if name and found is None:
-            screen.fail(self._unknown(name))
-            return
-        usable = [command for command in self if self._keys or command.show is not None]
-        listed = usable if found is None else [found]
-        entries = [(f"/{command.name} {command.arguments}".rstrip(), command.help) for command in listed]
-        keys = self._keys if found is None else ()
-        if keys:
-            entries.append(("!COMMAND", "run a shell command; the model sees its output with your next prompt"))
-            entries.append(("!!COMMAND", "the same, and the model does not see its output"))
-            entries.append(("#TEXT", "keep a fact that the model is told from now on"))
-            entries.append(("@PATH", "name a file, with completion"))
-        longest = max(len(name) for name, _ in (*entries, *keys)) + 2
-        name_width = min(longest, max(screen.width // 3, _NAMES))
-        screen.say(*_columns(entries, name_width, screen))
-        if keys:
-            from rich.text import Text
+    @property
+    def listed(self) -> list[SlashCommand]:
+        """The commands that /help all lists: without a terminal those that work there."""
+        return [command for command in self if command.listed and (self._keys or command.show is not None)]
 
-            screen.say(Text(), *_columns(keys, name_width, screen))
+    async def help(self, screen: Screen, session: Session, argument: str) -> None:
+        """Show the commands and keys to know first; all of them; those of a topic; or one with its parts."""
+        from rich.text import Text
+
+        name = argument.removeprefix("/").lower()
+        topics = list(dict.fromkeys(command.topic for command in self.listed))
+        parts = [command for command in self if command.name == name or command.name.startswith(f"{name} ")]
+        if name == "all" or (not name and not self._keys):
+            for topic in topics:
+                screen.say(Text(topic, "bold"), *self._rows(topic, screen))
+            if self._keys:
+                screen.say(Text("keys", "bold"), *_columns((*_TYPED, *self._keys), _name_width(self._keys), screen))
+        elif not name:
+            shown = [(f"/{command.name}", command.help) for command in self if command.name in self._first]
+            screen.say(*_columns((*shown, *_KEYS[1:6]), _name_width(_KEYS), screen))
+            hint = f"/help all lists everything · /help {'|'.join(topics)} · /help COMMAND · ? shows the keys"
+            screen.note(hint)
+        elif name in topics and not parts:
+            screen.say(*self._rows(name, screen))
+        elif entries := [_entry(command) for command in parts or self if parts or name in command.names]:
+            screen.say(*_columns(entries, min(_name_width(entries), max(screen.width // 3, _NAMES)), screen))
+        else:
+            screen.fail(self._unknown(name))
+
+    def _rows(self, topic: str, screen: Screen) -> list[Text]:
+        entries = [_entry(command) for command in self.listed if command.topic == topic]
+        width = max(_name_width([_entry(command)]) for command in self.listed)
+        return _columns(entries, min(width, max(screen.width // 3, _NAMES)), screen)
 
     def _named(self, name: str) -> SlashCommand | None:
         return next((command for command in self if name in command.names), None)
@@ -260,10 +281,26 @@ class Commands:
         close = self.near(name)
         if close is None:
             return f"there is no command /{name}; /help lists them"
-        begun = [command.name for command in self if command.name.startswith(name)]
-        *others, last = [f"/{each}" for each in (begun if close in begun else [close])]
+        begun = [command.name for command in self.listed if command.name.startswith(name) and " " not in command.name]
+        *others, last = [f"/{each}" for each in (begun if begun and close.startswith(name) else [close])]
         meant = f"{', '.join(others)} or {last}" if others else last
         return f"there is no command /{name}; did you mean {meant}?"
+
+
+_TYPED = (
+    ("!COMMAND", "run a shell command; the model sees its output with your next prompt"),
+    ("!!COMMAND", "the same, and the model does not see its output"),
+    ("#TEXT", "keep a fact that the model is told from now on"),
+    ("@PATH", "attach a file, with completion"),
+)
+
+
+def _entry(command: SlashCommand) -> tuple[str, str]:
+    return f"/{command.name} {command.arguments}".rstrip(), command.help
+
+
+def _name_width(entries: Iterable[tuple[str, str]]) -> int:
+    return max(len(name) for name, _ in entries) + 2
 
 
 async def _show_keys(repl: ReplControls, argument: str) -> None:
