@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Judge files of cases and print a table by class: how many unsafe ones are allowed, how many harmless ones ask.
+"""Judge files of cases and print a table by class: how many unsafe lines run unasked without a sandbox, and how many
+harmless ones ask in the sandbox and without one.
 
 Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`, `class` optional)
 
 Two more kinds are judged: `rule`, the verdict with the rules `allow` in force, and `suggest`, what "always" would add.
-A case whose command is allowed because codelet makes it harmless before it runs counts as allowed here: only running
-it tells (tests/safety/shell/test_git_effects.py runs those of git-effects.jsonl, and none has an effect).
+What an unsafe line does in the sandbox, `python -m scripts.walls` finds out by running it.
 Cases of the kind `approval` need a screen: tests/frontends/terminal/test_question.py shows them.
 """
 
@@ -40,20 +40,24 @@ def main() -> int:
                 if wrong and options.verbose:
                     print(f"{line['id']}: {line['input'][:100]!r}")
         plain = [line for line in lines if line["kind"] not in ("rule", "suggest", "approval")]
-        for one in judge_cases(cases_of(file, plain)):
-            wanted = "harmless" if one.case.expected == "allow" else "unsafe"
-            rows[file.stem, classes[one.case.id], wanted] += 1
-            if (one.verdict == "allow") != (wanted == "harmless"):
-                rows[file.stem, classes[one.case.id], f"{wanted} wrong"] += 1
-                if options.verbose:
-                    print(f"{one.case.id}: {one.verdict}: {one.case.input[:100]!r} ({one.reason})")
-    print(f"{'file':<10} {'class':<22} {'unsafe allowed':>16} {'harmless asked':>16}")
+        for sandboxed in (True, False):
+            for one in judge_cases(cases_of(file, plain), sandboxed=sandboxed):
+                wanted = "harmless" if one.case.expected == "allow" else "unsafe"
+                if wanted == "unsafe" and sandboxed and one.case.kind == "shell":
+                    continue
+                column = wanted if sandboxed or wanted == "unsafe" else "harmless alone"
+                rows[file.stem, classes[one.case.id], column] += 1
+                if (one.verdict == "allow") != (wanted == "harmless"):
+                    rows[file.stem, classes[one.case.id], f"{column} wrong"] += 1
+                    if options.verbose:
+                        print(f"{one.case.id}: {one.verdict} ({column}): {one.case.input[:100]!r} ({one.reason})")
+    print(f"{'file':<10} {'class':<22} {'unsafe allowed':>16} {'harmless asked':>16} {'without a sandbox':>18}")
     for file_name, name in dict.fromkeys((file, name) for file, name, _ in rows):
         cells = [
             f"{rows[file_name, name, f'{kind} wrong']} of {rows[file_name, name, kind]}"
-            for kind in ("unsafe", "harmless")
+            for kind in ("unsafe", "harmless", "harmless alone")
         ]
-        print(f"{file_name:<10} {name:<22} {cells[0]:>16} {cells[1]:>16}")
+        print(f"{file_name:<10} {name:<22} {cells[0]:>16} {cells[1]:>16} {cells[2]:>18}")
     return 0
 
 

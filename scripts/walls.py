@@ -58,6 +58,8 @@ _COMMIT = (
 _SECONDS, _SET_UP_SECONDS = 6.0, 20
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
+_ASKING = "WALLS_ASKING"
+"""The variable with the cases that ask: in the container there is no parser."""
 _MOST_PROCESSES, _MOST_MEMORY = 2000, 4 << 30
 
 _Facts = dict[str, tuple[int, int, int, bytes]]
@@ -83,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = [str(file.resolve()) for file in options.files]
     count = [] if options.count is None else ["--count", str(options.count)]
     way = [] if options.way is None else ["--way", options.way]
+    with_git = judge_cases([case for case in unsafe if "git" in case.input], mounts=options.way != "landlock")
+    os.environ[_ASKING] = " ".join(one.case.id for one in with_git if one.verdict != "allow")
     ran = _in_container([*given, *count, *way, "--seed", str(options.seed), "--inside"])
     return 1 if judged or ran else 0
 
@@ -103,6 +107,7 @@ def _in_container(arguments: Sequence[str]) -> int:
         python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
         paths.append(sysconfig.get_paths()["purelib"])
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment[_ASKING] = os.environ[_ASKING]
     words = [*spaces, python, "-m", "scripts.walls", *arguments]
     return subprocess.run(words, env=environment, cwd="/", check=False).returncode
 
@@ -148,10 +153,11 @@ async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"]
     elif confinement.way is None:
         sys.exit(f"no sandbox works here: {confinement.detail}")
     found = asked = 0
+    asking = os.environ.get(_ASKING, "").split()
     for case in cases:
         for tracked in (False, True) if "git" in case.input else (False,):
             for effect in await _effects(case, listeners, confinement, tracked=tracked):
-                if effect in _ASKED and await asyncio.to_thread(_asks, case):
+                if effect in _ASKED and case.id in asking:
                     asked += 1
                     continue
                 found += 1
@@ -162,10 +168,6 @@ async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"]
 
 _ASKED = ("printed a secret: remote", "printed a secret: workspace")
 """What git still prints of a secret is kept back by the question for the words that do so."""
-
-
-def _asks(case: Case) -> bool:
-    return "git" in case.input and next(iter(judge_cases([case]))).verdict != "allow"
 
 
 def _listener(path: str) -> socket.socket:

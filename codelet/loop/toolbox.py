@@ -117,6 +117,7 @@ class Toolbox:
             self.notices.say(prompt.NO_SANDBOX.format(detail=sandbox.found.detail), once="sandbox")
         elif sandbox.sees_home:
             self.notices.say(prompt.HOME_SEEN, once="sandbox")
+        self.policy.mounts = sandbox.found is not None and sandbox.found.way == "bubblewrap"
         return works
 
     def admitted(self, context: ToolContext, verdict: Verdict, *, confines: bool) -> ToolContext:
@@ -207,5 +208,5 @@ def equip(
     """The toolbox of a session; the answers of calls are masked behind `guards` and before `closing`."""
     masker = safeguards.hides
     standing = Guards(masker, guards, closing)
-    guarded = context.replace(prepare_command=policy.prepare, resources=safeguards.resources)
+    guarded = context.replace(resources=safeguards.resources)
     return Toolbox(named("tool", tools), guarded, policy, ask, safeguards, standing, notices or Notices(masker.mask))

@@ -34,7 +34,8 @@ class Policy:
     """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
 
     Rules apply in every mode, except that `read-only` denies every tool that writes files. `kept` are files that
-    nothing may write, whatever rule or mode says: the audit file, say.
+    nothing may write, whatever rule or mode says: the audit file, say. `mounts` says that the sandbox for commands
+    can put a file over another, as bubblewrap does.
     Raises UsageError on a bad rule.
     """
 
@@ -57,6 +58,7 @@ class Policy:
         self.deny = _parsed(deny)
         self.ask = _parsed(ask)
         self.exact: set[tuple[str, CommandParts]] = set()
+        self.mounts = True
 
     @property
     def rules(self) -> dict[str, list[str]]:
@@ -131,20 +133,10 @@ class Policy:
         # The parser is loaded at the first command, not at the start.
         from codelet.safety.shell.script import judge_script
 
-        verdict = judge_script(touch.what, self, sandboxed=sandboxed)
-        if touch.unconfined and sandboxed and verdict.sandbox is not None:
-            verdict = Verdict("ask", "execute", "it asks to run outside the sandbox")
+        verdict = judge_script(touch.what, self, sandboxed=sandboxed, unconfined=touch.unconfined)
         if tool == _COVERING["run"] or verdict.action == "deny":
             return verdict
         return self._by_name(tool, verdict.tier) or verdict
-
-    def prepare(self, command: str) -> str:
-        """The command as it is to run: every read-only git in it keeps off the repository's own code, every
-        search through a tree off files with secrets. The shell tool runs this in place of the model's text.
-        """
-        from codelet.safety.shell.prepare import prepare_command
-
-        return prepare_command(command, self.workspace)
 
     def _judge_other(self, tool: str, *, in_memory: bool) -> Verdict:
         if verdict := self._by_name(tool, "execute"):

@@ -171,7 +171,7 @@ def _prepared(
     from codelet.system.process import child_environment, shell_argv
     from codelet.system.process.shell_start import PREFIX
 
-    prepared = PREFIX + (context.prepare_command(command) if context.prepare_command else command)
+    prepared = PREFIX + command
     own = hardened_environment(child_environment() if context.environment is None else context.environment)
     shell = shell_argv(prepared, own, context.workspace)
     wrap = (context.wrap_lasting if lasting else None) or context.wrap_command

@@ -99,12 +99,10 @@ class ToolContext(Record):
     processes get, None for the process's own without secrets.
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
     that call would change, as it was planned and, where that was due, approved.
-    `prepare_command` makes a shell command safe to run where that takes a change of its text; `wrap_command` makes
-    the words to run of it and its environment, where a sandbox is to be around it, `wrap_lasting` those of a command
-    that goes on in the background. `sandbox_note` says in words what it keeps a command from, `home_note` what of the
-    home it does not see. `tasks` gives
-    the session's commands in the background. `resources` is what each command may use. `sees` says whether the model
-    takes pictures.
+    `wrap_command` makes the words to run of a shell command and its environment, where a sandbox is to be around it,
+    `wrap_lasting` those of a command that goes on in the background. `sandbox_note` says in words what it keeps a
+    command from, `home_note` what of the home it does not see. `tasks` gives the session's commands in the background.
+    `resources` is what each command may use. `sees` says whether the model takes pictures.
     """
 
     workspace: Path
@@ -115,7 +113,6 @@ class ToolContext(Record):
     outputs: deque[tuple[int, str]]
     place: Path | None = None
     change: Change | None = None
-    prepare_command: Callable[[str], str] | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
     wrap_lasting: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
     tasks: Callable[[], BackgroundTasks] | None = None
@@ -176,7 +173,7 @@ class Tool(Record):
 
     `touches` says what a call with such arguments reads, lists, writes or runs: no touch is nothing but this process's
     memory, and such a call runs unasked. Without it nobody knows, and every call is asked about. A command is run as
-    `context.prepare_command` and `context.wrap_command` give it: the verdict counts on that.
+    `context.wrap_command` gives it: the verdict counts on that.
     `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
     or not. Whoever prints it makes one line of it, cleans it and cuts it.
     `preview` is asked, in a thread, where a person is to approve a call, and before each call that writes: it raises

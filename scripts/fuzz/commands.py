@@ -1,4 +1,4 @@
-"""Random commands made from the tables: what is allowed runs in bubblewrap, watched by strace where it is there."""
+"""Random commands made from the tables: what is allowed without a sandbox runs, watched by strace where it is there."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def run(count: int, seed: int) -> int:
         while done < count:
             command = generator.command()
             made += 1
-            if command in seen or policy.judge("bash", [Touch("run", command)]).action != "allow":
+            if command in seen or policy.judge("bash", [Touch("run", command)], sandboxed=False).action != "allow":
                 continue
             seen.add(command)
             done += 1
-            if wrong := jail.run(policy, command):
+            if wrong := jail.run(command):
                 harmful += 1
                 print(f"HARM {command!r}: {'; '.join(wrong)}", flush=True)
     print(f"commands (seed {seed}): {made} made, {done} allowed and run; {harmful} did harm")

@@ -1,7 +1,7 @@
-"""Allowed git commands in repositories with generated configurations, run as codelet would run them.
+"""Allowed git commands in repositories with generated configurations, run as codelet runs them.
 
-Whatever the policy allows unasked is run in a throw-away repository: no planted program may run, no file may change,
-nothing planted may be printed. Every fourth command is run by plain git, too, which shows that the plants work.
+Whatever the policy allows unasked runs in the read-only sandbox in a throw-away repository: no file may change, nothing
+planted may be printed. Every fourth command is run by plain git, too, which shows that the plants work.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from codelet.system.git import hardened_environment
 from codelet.system.process import child_environment
 from scripts.fuzz.git_places import PLANTED, Places
 from scripts.fuzz.git_texts import Texts
+from tests.support.confined import run_confined
 
 _COMMANDS = 5
 _SECONDS = 10.0
@@ -60,7 +61,7 @@ def _try(places: Places, command: str, figures: dict[str, int]) -> list[str]:
     effects = [f"judging: {effect}" for effect in _effects(places, before, b"")]
     if allowed:
         figures["allowed"] += 1
-        effects += _effects(places, before, _run(places, policy.prepare(command)))
+        effects += _effects(places, before, run_confined(places.workspace, command, _SECONDS).output.encode())
     if figures["judged"] % 4 == 0:
         figures["plain"] += 1
         figures["by plain git"] += bool(

@@ -1,12 +1,11 @@
-"""Shell scripts that are allowed in the mode read-only, run in bubblewrap: none may change a file, run a planted
-program or print a planted secret. The second wall is off: sed runs without its --sandbox, nothing is read-only.
+"""Shell scripts that are allowed without a sandbox, run by bash where all can be written: none may change a file, run a
+planted program or print a planted secret.
 """
 
 from __future__ import annotations
 
 import os
 import random
-import re
 import shlex
 import subprocess
 import tempfile
@@ -16,10 +15,10 @@ from pathlib import Path
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch
 from codelet.system.process import child_environment
-from scripts.fuzz.sed import Scripts
-from scripts.fuzz.words import BRACKETS
 from tests.safety.shell.runner import SECRET, Jail
 
+SEDS = ["1p", "s/a/b/", "w PWN", "s/1/2/w PWN", "1e touch PWN", "$=", "/one/d", "r .env"]
+BRACKETS = ["[a-z]", "[!x]", "[[:alpha:]]", "[[:punct:]]", "[]k]", "[^]x]"]
 TIME_LIMIT = 2
 BATCH = 25
 EACH = f'for one; do timeout -k 1 {TIME_LIMIT} bash -c "$one" 2>&1 | head -c 100000; done; printf "\\nEND\\n"'
@@ -133,7 +132,6 @@ class Lines:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.sed = Scripts(seed)
 
     def script(self) -> str:
         """One script."""
@@ -151,7 +149,7 @@ class Lines:
         if self.random.random() < 0.3:
             options = choose(["-n ", "", "-E ", "-e ", "-ne ", "-s ", "-i ", "-z "])
             file = choose(["a.txt", "cmd.txt", self._word()])
-            return f"sed {options}{shlex.quote(self.sed.script())} {file}{self._end()}"
+            return f"sed {options}{shlex.quote(choose(SEDS))} {file}{self._end()}"
         words = " ".join(self._word() for _ in range(choose((0, 1, 1, 1, 2))))
         return f"{choose(PROGRAMS)} {words}{self._end()}"
 
@@ -187,13 +185,13 @@ class Place(Jail):
             os.symlink(b"../outside/secret.txt", os.fsencode(self.workspace) + b"/" + name)
         self.before = self.snapshot()
 
-    def run_all(self, policy: Policy, commands: list[str]) -> Iterator[tuple[str, str]]:
+    def run_all(self, commands: list[str]) -> Iterator[tuple[str, str]]:
         """Run the commands in one jail; gives those that did what they must not, with what that was."""
-        wrong = self._wrong([re.sub(r" --sandbox\b", "", policy.prepare(command)) for command in commands])
+        wrong = self._wrong(commands)
         if wrong and len(commands) == 1:
             yield commands[0], wrong
         elif wrong:
-            found = [one for command in commands for one in self.run_all(policy, [command])]
+            found = [one for command in commands for one in self.run_all([command])]
             yield from found or [(f"one of {commands}", wrong)]
 
     def _wrong(self, commands: list[str]) -> str:
@@ -239,7 +237,9 @@ def run(count: int, seed: int) -> int:
             made += 1
             for index, (place, policy) in enumerate(zip(places, policies, strict=True)):
                 os.environ["HOME"] = str(place.home)
-                if (index, script) in seen or policy.judge("bash", [Touch("run", script)]).action != "allow":
+                if (index, script) in seen or policy.judge(
+                    "bash", [Touch("run", script)], sandboxed=False
+                ).action != "allow":
                     continue
                 seen.add((index, script))
                 waiting[index].append(script)
@@ -250,7 +250,7 @@ def run(count: int, seed: int) -> int:
             for index, batch in enumerate(waiting):
                 if len(batch) >= BATCH or (batch and done >= count):
                     os.environ["HOME"] = str(places[index].home)
-                    for command, what in places[index].run_all(policies[index], batch):
+                    for command, what in places[index].run_all(batch):
                         wrong += 1
                         print(f"HARM {command!r}: {what}", flush=True)
                     waiting[index] = []

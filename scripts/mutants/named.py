@@ -18,11 +18,6 @@ NAMED: tuple[tuple[str, str, str], ...] = (
         "        if self.body is None:\n            return True\n        wanted",
         "        wanted",
     ),
-    (
-        "git's commands run unprepared",
-        "context.prepare_command(command) if context.prepare_command else command",
-        "command",
-    ),
     ("a command that timed out has an exit code", "None if done.timed_out else done.exit_code", "done.exit_code"),
     ("no lower bound for a command's time", "min(max(timeout, 0.1), _LONGEST)", "min(timeout, _LONGEST)"),
     (

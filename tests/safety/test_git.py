@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Codelet
-from tests.safety.shell.test_prepare import SET_UPS, configure, git, hostile
+from tests.support.hostile_repo import SET_UPS, configure, git, hostile
 from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 

@@ -11,7 +11,7 @@ from tests.support.amount import FULL
 from tests.support.program import ROOT
 from tests.support.shared import ABSENT, SHARED
 
-_CASES = [SHARED / "cases" / f"{name}.jsonl" for name in ("safety", "safety2", "safety3", "safety3-rules")]
+_CASES = [SHARED / "cases" / f"{name}.jsonl" for name in ("safety", "safety2", "safety3", "safety3-rules", "safety4")]
 
 
 @pytest.mark.needs("bwrap", "unshare", "setpriv")

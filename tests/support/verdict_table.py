@@ -8,16 +8,13 @@ a row is the verdict and the command, below it what decides:
     alone     the reason where there is no sandbox, where it is another
     always    the rule that "always for this session" would add
     part      a part of the command that does more than read, and why, where the reason does not say it all
-    runs      what is run in place of the command
 
-In a command `⏎` is a new line, `⇥` a tab, `␣` a blank at its end; `⟨workspace⟩`, `⟨outside⟩` and `⟨home⟩` are
-folders, `⟨variables⟩`, `⟨settings⟩`, `⟨grep⟩` and `⟨rg⟩` stand for what is always put into a git or a search.
+In a command `⏎` is a new line, `⇥` a tab, `␣` a blank at its end; `⟨workspace⟩`, `⟨outside⟩` and `⟨home⟩` are folders.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,9 +25,7 @@ import pytest
 
 from codelet.frontends.commands.policy_cases import workspace_of_cases
 from codelet.safety import Policy
-from codelet.safety.shell.prepare import search_exceptions
 from codelet.safety.verdict import Touch, Verdict
-from codelet.system.git.hardening import ENVIRONMENT, OPTIONS, SETTINGS
 from tests.support.case_workspace import DATA
 from tests.support.repo import git, write
 
@@ -97,13 +92,6 @@ class Bench:
         self._workspace = workspace
         self._places = {"⟨workspace⟩": workspace, "⟨outside⟩": outside, "⟨home⟩": workspace.parent / "users" / "me"}
         self._policy = Policy(workspace, "auto-edit")
-        settings = [part for key, value in SETTINGS.items() for part in ("-c", f"{key}={value}")]
-        self._standing = {
-            "⟨variables⟩": "".join(f"{key}={value} " for key, value in ENVIRONMENT.items()),
-            "⟨settings⟩": shlex.join([*OPTIONS, *settings]),
-            "⟨grep⟩": shlex.join(search_exceptions("grep")),
-            "⟨rg⟩": shlex.join(search_exceptions("rg")),
-        }
 
     def judged(self, row: Row) -> Row:
         """The row with what is said of its command now."""
@@ -115,10 +103,6 @@ class Bench:
         alone = self._policy.judge("bash", [Touch("run", command)], sandboxed=False)
         if verdict.action == "ask" and alone.reason != verdict.reason:
             told.append(f"alone {alone.reason}")
-        if (runs := self._policy.prepare(command)) != command:
-            for sign, text in self._standing.items():
-                runs = runs.replace(text, sign)
-            told.append(f"runs {runs}")
         return Row(row.family, row.command, _word(verdict, alone), tuple(map(self._shown, told)))
 
     def _shown(self, line: str) -> str:
@@ -215,6 +199,7 @@ def _plant(workspace: Path, outside: Path) -> None:
         (workspace / name).symlink_to(target)
     shutil.rmtree(workspace / ".git")
     git(workspace, "init", "-q", "-b", "main", "--template=")
+    (workspace / ".git" / "info").mkdir()
     git(workspace, "config", "user.name", "me")
     git(workspace, "remote", "add", "origin", "https://example.org/x")
     named = {name: f"first {name}\n" for name in ("a.txt", "b.txt", "src/app.py", "docs/index.md")}

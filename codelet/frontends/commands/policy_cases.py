@@ -92,10 +92,12 @@ def _case(where: str, line: str) -> Case:
     )
 
 
-def judge_cases(cases: Sequence[Case], mode: Mode = "read-only", *, sandboxed: bool = True) -> Iterator[JudgedCase]:
+def judge_cases(
+    cases: Sequence[Case], mode: Mode = "read-only", *, sandboxed: bool = True, mounts: bool = True
+) -> Iterator[JudgedCase]:
     """Each case with its verdict, in order. `mode` is that of the shell cases; paths are judged under auto-edit.
 
-    `sandboxed` says that commands are judged as where a sandbox works.
+    `sandboxed` says that commands are judged as where a sandbox works, `mounts` that it is one that mounts.
     A case with a set-up gets a workspace of its own, the others share one.
     """
     with workspace_of_cases() as (shared, _):
@@ -105,9 +107,9 @@ def judge_cases(cases: Sequence[Case], mode: Mode = "read-only", *, sandboxed: b
             elif case.setup.strip():
                 with workspace_of_cases() as (workspace, outside):
                     _set_up(case, workspace, outside)
-                    yield _judge_action(case, workspace, mode, sandboxed=sandboxed)
+                    yield _judge_action(case, workspace, mode, sandboxed=sandboxed, mounts=mounts)
             else:
-                yield _judge_action(case, shared, mode, sandboxed=sandboxed)
+                yield _judge_action(case, shared, mode, sandboxed=sandboxed, mounts=mounts)
 
 
 @contextmanager
@@ -142,9 +144,11 @@ def _set_up(case: Case, workspace: Path, outside: Path) -> None:
         raise UsageError(f"the set-up of {case.id} failed: {done.stderr.decode('utf-8', 'replace').strip()}")
 
 
-def _judge_action(case: Case, workspace: Path, mode: Mode, *, sandboxed: bool) -> JudgedCase:
+def _judge_action(case: Case, workspace: Path, mode: Mode, *, sandboxed: bool, mounts: bool) -> JudgedCase:
     if case.kind == "shell":
-        verdict = Policy(workspace, mode).judge("bash", [Touch("run", case.input)], sandboxed=sandboxed)
+        policy = Policy(workspace, mode)
+        policy.mounts = mounts
+        verdict = policy.judge("bash", [Touch("run", case.input)], sandboxed=sandboxed)
         return JudgedCase(case, verdict.action, verdict.reason)
     tool, _, path = case.input.partition(" ")
     touches = {"read": Touch("read", path), "write": Touch("write", path)}

@@ -16,8 +16,7 @@ from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import SHELLS, base_name, nested_scripts, unwrapped
-from codelet.safety.shell.script_parser import read_script
-from codelet.safety.shell.syntax import Redirect, Script, SimpleCommand, UnclearPart
+from codelet.safety.shell.script_parser import Redirect, Script, SimpleCommand, UnclearPart, read_script
 
 _MAKES_FILE_SYSTEMS = frozenset(
     ["mke2fs", "mkswap", "wipefs", "blkdiscard", "format", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
@@ -80,7 +79,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
 def _may_hide(script: Script) -> bool:
     """Whether commands may stand where none is looked for: in what is not understood, in a here-string for a shell."""
     started = {base_name(command.words[0].text) for command in script.commands if command.words}
-    return any(isinstance(part, UnclearPart) for part in script.parts) or (
+    return any(isinstance(part, UnclearPart) and not part.confinable for part in script.parts) or (
         script.text_input and not started.isdisjoint(SHELLS)
     )
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from codelet.record import Record
 from codelet.safety.paths import contained, workspace_root
 from codelet.safety.shell.nested import changes_shell
 from codelet.safety.shell.program_arguments import RefusedError
-from codelet.safety.shell.syntax import Redirect, SimpleCommand
+from codelet.safety.shell.script_parser import Redirect, SimpleCommand
 
 
-@dataclass(frozen=True)
-class Location:
-    """Where a command runs: the current folder and the workspace's root, both resolved.
-
-    `written` are names of files that may be there once it runs, in whichever folder.
-    """
+class Location(Record):
+    """Where a command runs: the current folder and the workspace's root, both resolved."""
 
     cwd: str
     root: str
-    written: frozenset[str] = frozenset()
 
 
 def folder_reached(who: str, text: str, place: Location) -> str:
@@ -40,19 +35,18 @@ def folder_reached(who: str, text: str, place: Location) -> str:
     return target
 
 
-@dataclass
 class Folders:
     """The possible current folders of each shell in a script.
 
     `sure` are those behind `&&`, where every `cd` before has worked, `all` those in any case. Nothing is known any more
-    of the shells in `changed`. `written` are the names of the files that the script itself may make.
+    of the shells in `changed`.
     """
 
-    workspace: Path
-    sure: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
-    all: dict[tuple[int, ...], frozenset[str]] = field(default_factory=dict)
-    changed: set[tuple[int, ...]] = field(default_factory=set)
-    written: frozenset[str] = frozenset()
+    def __init__(self, workspace: Path) -> None:
+        self.workspace = workspace
+        self.sure: dict[tuple[int, ...], frozenset[str]] = {}
+        self.all: dict[tuple[int, ...], frozenset[str]] = {}
+        self.changed: set[tuple[int, ...]] = set()
 
     def known(self, part: SimpleCommand | Redirect) -> bool:
         """Whether the part's folder, and what its words mean there, can be told."""

@@ -1,12 +1,11 @@
 """The git commands that are read-only, each with its permitted options: data to review.
 
-A plain git runs what the repository's configuration names: fsmonitor, filters, external diffs, text
-converters, hooks, signature programs, merge drivers, submodules. So these commands are read-only only as
-`prepare` rewrites them before they run. What stays out although it looks harmless: `-c`, `--git-dir`,
-`--exec-path` and `-p` before the command (they choose what is run or read), `--ext-diff`,
-`--textconv`, `--show-signature`, `--remerge-diff`, `--output`, `--no-index`, `-O FILE`; `config --list`,
-which shows credentials; `remote show`, `ls-remote` and `fetch`, which reach the network; `submodule`,
-`archive`, `bundle`, `fsck`, which run or write.
+A plain git runs what the repository's configuration names: fsmonitor, filters, external diffs, text converters. In the
+read-only sandbox these have no effect, and without one every git asks. What stays out although it looks harmless: `-c`,
+`--git-dir`, `--exec-path` and `-p` before the command (they choose what is run or read), `--ext-diff`, `--textconv`,
+`--show-signature`, `--remerge-diff`, `--output`, `--no-index`, `-O FILE`; `config --list`, which shows credentials;
+`remote show`, `ls-remote` and `fetch`, which reach the network; `submodule`, `archive`, `bundle`, `fsck`, which run or
+write.
 """
 
 from __future__ import annotations

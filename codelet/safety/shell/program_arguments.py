@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
+
+from codelet.record import Record
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}")
 
@@ -20,47 +21,36 @@ class RefusedError(Exception):
     """The use of a program is not known to be read-only; the message says why, in words."""
 
 
-class WildcardMatch(str):
-    """One of several words that a wildcard may stand for; which of them appear, and in what order, is unknown."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True)
-class Program:
+class Program(Record):
     """A program that is read-only with these options and operands.
 
-    `check` names a further check in `program_checks`. `any_option` says that no option of the program, permitted
-    here or not, does more than read: then a wildcard may stand where a file's name could look like an option.
-    `permutes` is False for programs that take every word after the first operand as an operand, `bundles` for
-    those whose `-ab` is no `-a -b`, `attaches` for those whose `-n5` may be `-n` and an option `5`, and `raw` says
-    that the check takes the arguments apart by itself.
+    `check` names a further check of `strict`, `language` says that an operand is a program of its own: then it runs in
+    the read-only sandbox only. `permutes` is False for programs that take every word after the first operand as an
+    operand, `bundles` for those whose `-ab` is no `-a -b`, `attaches` for those whose `-n5` may be `-n` and an option
+    `5`, and `raw` says that the check takes the arguments apart by itself.
     """
 
     options: str = ""
     operands: str = ""
     check: str | None = None
-    any_option: bool = False
+    language: bool = False
     permutes: bool = True
     bundles: bool = True
     attaches: bool = True
     raw: bool = False
 
 
-@dataclass
 class ParsedArguments:
-    """The arguments taken apart: `options` as (name, value), `operands` and their `kinds`, `uses` as (kind, path).
+    """The arguments taken apart: `options` as (name, value), `operands`, and `uses` as (kind, path).
 
-    `programs` are those that it starts itself, by their names alone. `ended` is how many operands stand before a `--`
-    that ends the options, None where there is none.
+    `ended` is how many operands stand before a `--` that ends the options, None where there is none.
     """
 
-    options: list[tuple[str, str | None]] = field(default_factory=list)
-    operands: list[str] = field(default_factory=list)
-    kinds: list[str] = field(default_factory=list)
-    uses: list[tuple[str, str]] = field(default_factory=list)
-    programs: list[str] = field(default_factory=list)
-    ended: int | None = None
+    def __init__(self) -> None:
+        self.options: list[tuple[str, str | None]] = []
+        self.operands: list[str] = []
+        self.uses: list[tuple[str, str]] = []
+        self.ended: int | None = None
 
     def has(self, *names: str) -> bool:
         """Whether one of these options is given."""
@@ -71,8 +61,7 @@ class ParsedArguments:
         return [value for name, value in self.options if name in names and value is not None]
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Record):
     """The options of a specification: without a value, with one, with one that may be attached, and `-5`."""
 
     flags: frozenset[str]
@@ -99,7 +88,7 @@ def options_of(specification: str) -> Options:
             values[name] = kind
         else:
             flags.add(token)
-    return Options(frozenset(flags), values, optional, numbers)
+    return Options(flags=frozenset(flags), values=values, optional=optional, numbers=numbers)
 
 
 def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
@@ -128,33 +117,6 @@ def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> Pa
             _short(name, options, word, rest, parsed, attaches=program.attaches)
     _operands(name, program, parsed)
     return parsed
-
-
-def refuse_uncertain_order(name: str, arguments: Sequence[str], parsed: ParsedArguments) -> None:
-    """Raise RefusedError where the meaning depends on which words a wildcard stands for.
-
-    It does not if all of them are operands, and all operands from the first of them on are of the same kind.
-    """
-    given = sum(isinstance(word, WildcardMatch) for word in arguments)
-    places = [index for index, word in enumerate(parsed.operands) if isinstance(word, WildcardMatch)]
-    if given and (len(places) != given or len(set(parsed.kinds[places[0] :])) != 1):
-        raise RefusedError(f"{name} may take its arguments otherwise, by what a wildcard stands for")
-
-
-def end_of_options(program: Program, arguments: Sequence[str]) -> int:
-    """How many of the arguments stand before a `--` that ends the options; all of them where there is none."""
-    options = options_of(program.options)
-    index = 0
-    while index < len(arguments):
-        word = arguments[index]
-        if word == "--":
-            return index
-        takes_next = word in options.values
-        if word.startswith("-") and not word.startswith("--"):
-            ends = [position for position in range(1, len(word)) if f"-{word[position]}" in options.values]
-            takes_next = bool(ends) and ends[0] == len(word) - 1
-        index += 2 if takes_next else 1
-    return len(arguments)
 
 
 def _long(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments) -> None:
@@ -237,12 +199,10 @@ def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
             continue
         if kind.endswith("*"):
             for value in left:
-                parsed.kinds.append(kind[:-1])
                 _use(name, kind[:-1], value, parsed)
             return
         if not left:
             break
-        parsed.kinds.append(kind.rstrip("?"))
         _use(name, kind.rstrip("?"), left.pop(0), parsed)
     if left:
         raise RefusedError(f"{name} with the operand {left[0]!r} is not known to be read-only")

@@ -9,9 +9,8 @@ The programs read standard input, which is empty, or what is piped to them, wher
 from __future__ import annotations
 
 from codelet.safety.shell.program_arguments import Program
-from codelet.safety.shell.xargs import XARGS
 
-_HASH = Program("-b --binary -t --text --tag -z --zero", "read*", any_option=True)
+_HASH = Program("-b --binary -t --text --tag -z --zero", "read*")
 _GREP = (
     "-i --ignore-case --no-ignore-case -v --invert-match -w --word-regexp -x --line-regexp -c --count -l "
     "--files-with-matches -L --files-without-match -n --line-number -H --with-filename -h --no-filename "
@@ -22,8 +21,8 @@ _GREP = (
     "-C:number --context:number --color?text --colour?text --include:text --exclude:text "
     "--exclude-dir:text --label:text --binary-files:text -NUM"
 )
-_GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep", any_option=True)
-_AWK = Program("-F:text --field-separator:text -v:text --assign:text", "text read*", check="awk", permutes=False)
+_GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep")
+_AWK = Program("-F:text --field-separator:text -v:text --assign:text", "text read*", language=True, permutes=False)
 
 READ_ONLY_PROGRAMS: dict[str, Program] = {
     # Names and sizes of files
@@ -36,7 +35,6 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "--indicator-style:text -w:number -T:number --block-size:text --hyperlink?text "
         "--quoting-style:text",
         "list*",
-        any_option=True,
     ),
     "tree": Program(
         "-a -d -f -i -s -h -D -C -n -p -u -g -t -c -r -v -U -J -X -N -Q -q -A -S -F --du --si --prune "
@@ -45,96 +43,80 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "list*",
         attaches=False,
     ),
-    "stat": Program("-f --file-system -t --terse -c:text --format:text --printf:text", "list*", any_option=True),
+    "stat": Program("-f --file-system -t --terse -c:text --format:text --printf:text", "list*"),
     "du": Program(
         "-a --all -s --summarize -h --human-readable -c --total -b --bytes -k -m -0 --null "
         "--apparent-size -S --separate-dirs -x --one-file-system --inodes --si -l -P -d:number "
         "--max-depth:number -B:text --block-size:text -t:text --threshold:text --exclude:text --time?text "
         "--time-style:text",
         "list*",
-        any_option=True,
     ),
     "df": Program(
         "-a -h -H -i -k -l -P -T --all --human-readable --si --inodes --local --portability --print-type "
         "--total -t:text --type:text -x:text --exclude-type:text -B:text --block-size:text --output?text",
         "read*",
-        any_option=True,
     ),
-    "basename": Program("-a --multiple -z --zero -s:text --suffix:text", "text*", any_option=True),
-    "dirname": Program("-z --zero", "text*", any_option=True),
+    "basename": Program("-a --multiple -z --zero -s:text --suffix:text", "text*"),
+    "dirname": Program("-z --zero", "text*"),
     "realpath": Program(
         "-e --canonicalize-existing -m --canonicalize-missing -L --logical -P --physical -q --quiet -s "
         "--strip --no-symlinks -z --zero --relative-to:list --relative-base:list",
         "list*",
-        any_option=True,
     ),
     "readlink": Program(
         "-f --canonicalize -e --canonicalize-existing -m --canonicalize-missing -n --no-newline -q "
         "--quiet -s --silent -v --verbose -z --zero",
         "list*",
-        any_option=True,
     ),
     "find": Program(raw=True, check="find"),
     "test": Program(raw=True, check="test"),
-    "pathchk": Program("-p -P --portability", "text*", any_option=True),
+    "pathchk": Program("-p -P --portability", "text*"),
     # Content of files
     "cat": Program(
         "-n --number -b --number-nonblank -s --squeeze-blank -A --show-all -e -E --show-ends -t -T "
         "--show-tabs -u -v --show-nonprinting",
         "read*",
-        any_option=True,
     ),
-    "tac": Program("-b --before -r --regex -s:text --separator:text", "read*", any_option=True),
-    "rev": Program("", "read*", any_option=True),
+    "tac": Program("-b --before -r --regex -s:text --separator:text", "read*"),
+    "rev": Program("", "read*"),
     "nl": Program(
         "-p --no-renumber -b:text --body-numbering:text -d:text -f:text -h:text -i:number -l:number "
         "-n:text --number-format:text -s:text --number-separator:text -v:number -w:number "
         "--number-width:number",
         "read*",
-        any_option=True,
     ),
     "head": Program(
         "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z --zero-terminated -NUM",
         "read*",
-        any_option=True,
     ),
     "tail": Program(
         "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z --zero-terminated -NUM",
         "read*",
-        any_option=True,
     ),
     "less": Program("-N -S -R -F -X -i -n -e -E -s -m -M -q -Q", "read*", check="less"),
-    "wc": Program(
-        "-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*", any_option=True
-    ),
+    "wc": Program("-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*"),
     "cut": Program(
         "-b:text --bytes:text -c:text --characters:text -d:text --delimiter:text -f:text --fields:text -n "
         "--complement -s --only-delimited -z --zero-terminated --output-delimiter:text",
         "read*",
-        any_option=True,
     ),
-    "paste": Program("-s --serial -z --zero-terminated -d:text --delimiters:text", "read*", any_option=True),
+    "paste": Program("-s --serial -z --zero-terminated -d:text --delimiters:text", "read*"),
     "join": Program(
         "-a:number -e:text -i --ignore-case -j:number -o:text -t:text -v:number -1:number -2:number "
         "--check-order --nocheck-order --header -z",
         "read read",
-        any_option=True,
     ),
     "comm": Program(
         "-1 -2 -3 --check-order --nocheck-order --total -z --zero-terminated --output-delimiter:text",
         "read read",
-        any_option=True,
     ),
-    "tr": Program(
-        "-c -C --complement -d --delete -s --squeeze-repeats -t --truncate-set1", "text text", any_option=True
-    ),
-    "expand": Program("-i --initial -t:text --tabs:text -NUM", "read*", any_option=True),
-    "unexpand": Program("-a --all --first-only -t:text --tabs:text", "read*", any_option=True),
-    "fold": Program("-b --bytes -s --spaces -w:number --width:number -NUM", "read*", any_option=True),
+    "tr": Program("-c -C --complement -d --delete -s --squeeze-repeats -t --truncate-set1", "text text"),
+    "expand": Program("-i --initial -t:text --tabs:text -NUM", "read*"),
+    "unexpand": Program("-a --all --first-only -t:text --tabs:text", "read*"),
+    "fold": Program("-b --bytes -s --spaces -w:number --width:number -NUM", "read*"),
     "fmt": Program(
         "-c -s -t -u -w:number --width:number -g:number -p:text --split-only --uniform-spacing",
         "read*",
-        any_option=True,
     ),
     "column": Program(
         "-t --table -s:text --separator:text -o:text --output-separator:text -x --fillrows -c:number "
@@ -164,19 +146,16 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "--strip-trailing-cr -d --minimal --color?text -NUM",
         "read read",
         check="diff",
-        any_option=True,
     ),
     "cmp": Program(
         "-b --print-bytes -i:text --ignore-initial:text -l --verbose -n:number --bytes:number -s --quiet --silent",
         "read read number number",
-        any_option=True,
     ),
     "od": Program(
         "-A:text --address-radix:text -j:text --skip-bytes:text -N:text --read-bytes:text -t:text "
         "--format:text -v --output-duplicates -w?number --width?number -a -b -c -d -f -i -l -o -s -x "
         "--endian:text",
         "read*",
-        any_option=True,
     ),
     "hexdump": Program("-b -c -C -d -o -x -v -n:number -s:text -e:text --canonical --length:number", "read*"),
     "xxd": Program(
@@ -190,12 +169,11 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "--include-all-whitespace -e:text --encoding:text -NUM",
         "read*",
         check="strings",
-        any_option=True,
     ),
-    "base64": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read", any_option=True),
-    "base32": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read", any_option=True),
-    "cksum": Program("", "read*", any_option=True),
-    "sum": Program("-r -s", "read*", any_option=True),
+    "base64": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read"),
+    "base32": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read"),
+    "cksum": Program("", "read*"),
+    "sum": Program("-r -s", "read*"),
     "md5sum": _HASH,
     "sha1sum": _HASH,
     "sha224sum": _HASH,
@@ -203,7 +181,7 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
     "sha384sum": _HASH,
     "sha512sum": _HASH,
     "b2sum": _HASH,
-    "shasum": Program("-a:number -b -t -U -0", "read*", any_option=True),
+    "shasum": Program("-a:number -b -t -U -0", "read*"),
     "file": Program(
         "-b --brief -i --mime --mime-type --mime-encoding --extension -k --keep-going -h --no-dereference "
         "-L --dereference -N --no-pad -n --no-buffer -r --raw -0 --print0 -F:text --separator:text",
@@ -232,14 +210,14 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "-n --quiet --silent -E -r --regexp-extended -u --unbuffered -z --null-data -s --separate "
         "-e:text --expression:text --posix -l:number --debug --sandbox",
         "text!-e,--expression read*",
-        check="sed",
+        language=True,
     ),
     "awk": _AWK,
     "gawk": _AWK,
     "mawk": _AWK,
-    "jq": Program(raw=True, check="jq"),
+    "jq": Program(raw=True, language=True),
     # The system, without names of others, environments or command lines
-    "pwd": Program("-L -P", "", any_option=True),
+    "pwd": Program("-L -P", ""),
     "whoami": Program(),
     "id": Program("-u -g -G -n -r -z -Z --user --group --groups --name --real --zero", "text"),
     "groups": Program("", "text"),
@@ -260,25 +238,23 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         check="date",
     ),
     "cal": Program("-1 -3 -y -m -s -j -w -h", "number number number"),
-    "which": Program("-a -s", "text*", any_option=True),
-    "type": Program("-a -f -p -P -t", "text*", any_option=True),
-    "xargs": XARGS,
+    "which": Program("-a -s", "text*"),
+    "type": Program("-a -f -p -P -t", "text*"),
     "command": Program("-v -V", "text*", check="command", permutes=False),
     # Text and numbers
-    "echo": Program(raw=True, check="echo", any_option=True),
+    "echo": Program(raw=True, check="echo"),
     "printf": Program(raw=True, check="printf"),
-    "expr": Program("", "text*", any_option=True),
+    "expr": Program("", "text*"),
     "seq": Program("-w -s:text -f:text --equal-width --separator:text --format:text", "number*"),
     "factor": Program("", "number*"),
     "numfmt": Program(
         "--from:text --to:text --from-unit:text --to-unit:text --suffix:text --field:text --format:text "
         "--padding:number --grouping --header?number --round:text -d:text --delimiter:text",
         "text*",
-        any_option=True,
     ),
-    "true": Program("", "text*", any_option=True),
-    "false": Program("", "text*", any_option=True),
-    ":": Program("", "text*", any_option=True),
+    "true": Program("", "text*"),
+    "false": Program("", "text*"),
+    ":": Program("", "text*"),
     "exit": Program("", "number"),
 }
 

@@ -11,15 +11,16 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from glob import iglob
+from itertools import islice
 from pathlib import Path
 
 from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.rules import Rule
 from codelet.safety.shell.folders import Folders, Location
-from codelet.safety.shell.git_content import possible_paths
+from codelet.safety.shell.git_words import possible_paths
 from codelet.safety.shell.program_arguments import RefusedError
-from codelet.safety.shell.syntax import SimpleCommand, Word
-from codelet.safety.shell.wildcards import expansion
+from codelet.safety.shell.script_parser import SimpleCommand, Word
 
 _LETTERS = frozenset("ahjknqvV0123456789")
 """Letters that are harmless as short options of any program, also in a bundle."""
@@ -71,6 +72,7 @@ _OF_PROGRAM = {
     "vitest": "-t -u -w --run",
 }
 """More options that are harmless with one program."""
+_MATCH_CAP = 1_000
 _VARIABLE = re.compile(r"[A-Za-z_][\w.]*[:+?!]*=", re.ASCII)
 _ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*://|file:|(?:ext|fd)::|[\w.-]+@[\w.-]+:", re.ASCII)
 _BARE = re.compile(r"[\w-]+", re.ASCII)
@@ -96,7 +98,7 @@ def why_not_covered(rule: Rule, command: SimpleCommand, folders: Folders) -> str
     if prefix is None:
         return None
     for cwd in sorted(folders.of(command)):
-        place = Location(cwd, workspace_root(folders.workspace), folders.written)
+        place = Location(cwd, workspace_root(folders.workspace))
         try:
             rest = [text for word in command.words[len(prefix) :] for text in _stands_for(word, place)]
             _refuse_words(prefix, rest, place)
@@ -105,11 +107,16 @@ def why_not_covered(rule: Rule, command: SimpleCommand, folders: Folders) -> str
     return None
 
 
-def _stands_for(word: Word, place: Location) -> Sequence[str]:
-    try:
-        return (word.text,) if word.glob is None else expansion(word, place).words
-    except RefusedError as refused:
-        raise RefusedError(f"{word.raw}: {refused}") from refused
+def _stands_for(word: Word, place: Location) -> list[str]:
+    """What a word may become: itself, and the files that its pattern matches now."""
+    if not word.glob:
+        return [word.text]
+    if set("[]{}\\\"'") & set(word.raw) or word.dynamic:
+        raise RefusedError(f"{word.raw}: a pattern that is not plain")
+    found = list(islice(iglob(word.text, root_dir=place.cwd), _MATCH_CAP + 1))
+    if len(found) > _MATCH_CAP:
+        raise RefusedError(f"{word.raw}, which matches more than {_MATCH_CAP} files")
+    return [word.text, *found]
 
 
 def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -> None:

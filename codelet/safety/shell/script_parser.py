@@ -1,61 +1,431 @@
-"""Read a bash command line into its simple commands, redirections and the parts that are not understood.
+"""A bash command line taken apart: its simple commands, redirections, and the parts that need a second look.
 
-tree-sitter-bash finds the structure, unless the command is too long or too involved to be looked at.
+tree-sitter-bash finds the structure. Nothing of it is trusted to run unconfined: a line that is not made of plain words
+alone is either run in the read-only sandbox, or covered by a rule, or asked about.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from codelet.safety.shell.grammar import parser
-from codelet.safety.shell.script_reader import ScriptReader
-from codelet.safety.shell.syntax import NOT_PARSED, PASSED_OVER, Script, UnclearPart, forget_pipes
+from codelet.record import Record
 from codelet.system.process import find_program
 from codelet.system.text import clean
 
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
 LENGTH_CAP = 16_384
 """Bytes of a command that is looked at; a longer one asks."""
-NODE_CAP = 6_000
-SIGN_CAP = 600
-"""Signs of the shell in a command; with more of them it is not even parsed."""
-COMMAND_CAP = 40
-
+NODE_CAP, SIGN_CAP, COMMAND_CAP, DEPTH_CAP = 6_000, 600, 40, 40
+NOT_PARSED = "it cannot be parsed"
+_SIGNS = (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"')
 _ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
 _ANYWHERE = Path("/")
+_HARMLESS_TARGETS = ("/dev/null",)
+
+
+class Word(Record):
+    """One word of a command: what the program gets, as far as it is known, and as it is written.
+
+    `glob` says that it has a file pattern, `dynamic` that a part is known only when it runs, `splits` that it may then
+    become several words.
+    """
+
+    text: str
+    raw: str
+    glob: bool = False
+    dynamic: bool = False
+    splits: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is known as it is."""
+        return not (self.glob or self.dynamic)
+
+
+class SimpleCommand(Record):
+    """One simple command: its words, its assignments (name, value), and how it hangs on what is before it.
+
+    `after` is the operator in front: "&&", "||" (also in a branch or a substitution) or ";". `scope` names the
+    shells of their own that it runs in, outermost first.
+    """
+
+    words: tuple[Word, ...]
+    assignments: tuple[tuple[str, Word | None], ...]
+    after: str
+    scope: tuple[int, ...]
+
+
+class Redirect(Record):
+    """A redirection to or from a file; `after` and `scope` as in SimpleCommand."""
+
+    target: Word
+    access: Literal["read", "write"]
+    after: str
+    scope: tuple[int, ...]
+
+
+class UnclearPart(Record):
+    """A part that is no plain command: the reason in words. A `confinable` one may run in the read-only sandbox."""
+
+    reason: str
+    confinable: bool = False
+
+
+ScriptPart = SimpleCommand | Redirect | UnclearPart
+
+
+class Script:
+    """What a command line consists of, in order of execution; `unread` says that it was too much to read.
+
+    `text_input` says that a here-string or a here-document is the input of some command.
+    """
+
+    def __init__(self, *parts: ScriptPart, unread: bool = False) -> None:
+        self.parts = list(parts)
+        self.unread = unread
+        self.text_input = self.fork_bomb = False
+
+    @property
+    def commands(self) -> Iterator[SimpleCommand]:
+        """The simple commands, in order."""
+        return (part for part in self.parts if isinstance(part, SimpleCommand))
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
 def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
-    """The parts of `command`. What cannot be read is an UnclearPart, never left out.
+    """The parts of `command`. What is not known is an UnclearPart, never left out.
 
     In `workspace` it would run, by a shell from outside it.
     """
-    script = Script()
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     if len(source) > LENGTH_CAP:
-        return _unread(f"the command is longer than {LENGTH_CAP} bytes")
-    if sum(map(source.count, (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"'))) > SIGN_CAP:
-        return _unread("it has too many parts to look at")
+        return Script(UnclearPart(f"the command is longer than {LENGTH_CAP} bytes"), unread=True)
+    if sum(map(source.count, _SIGNS)) > SIGN_CAP:
+        return Script(UnclearPart("it has too many parts to look at"), unread=True)
+    script = Script()
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
         script.parts.append(UnclearPart("it holds control characters, invisible letters or unusual blanks"))
     if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
         script.parts.append(UnclearPart("it has signs that only bash reads in this way, and there is no bash"))
-    root = parser().parse(source).root_node
+    root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
-        return _unread("it has too many parts to look at")
+        return Script(UnclearPart("it has too many parts to look at"), unread=True)
     if root.has_error:
         script.parts.append(UnclearPart(NOT_PARSED))
-    if (source[: root.start_byte] + source[root.end_byte :]).strip(b" \t\n"):
-        script.parts.append(UnclearPart(PASSED_OVER))
-    ScriptReader(source, script).read(root)
-    forget_pipes(script)
+    _Reader(source, script).read(root, ())
     if sum(1 for _ in script.commands) > COMMAND_CAP:
         script.unread = True
         script.parts.insert(0, UnclearPart(f"it has more than {COMMAND_CAP} commands"))
     return script
 
 
-def _unread(reason: str) -> Script:
-    script = Script(unread=True)
-    script.parts.append(UnclearPart(reason))
-    return script
+_KNOWN = frozenset(
+    ("program", "list", "pipeline", "subshell", "compound_statement", "negated_command", "do_group", "elif_clause",
+     "else_clause", "case_item", "command_name", "word", "string", "string_content", "raw_string", "ansi_c_string",
+     "concatenation", "number", "variable_name", "special_variable_name", "comment", "file_descriptor",
+     "heredoc_start", "heredoc_body", "heredoc_content", "heredoc_end", "test_operator", "regex", "extglob_pattern",
+     "binary_expression", "unary_expression", "postfix_expression", "ternary_expression", "parenthesized_expression",
+     "brace_expression", "subscript", "array")
+)  # fmt: skip
+_CONFINABLE = {
+    "if_statement": "it branches",
+    "case_statement": "it branches",
+    "for_statement": "it loops",
+    "c_style_for_statement": "it loops",
+    "while_statement": "it loops",
+    "heredoc_redirect": "it has a here-document",
+    "herestring_redirect": "it has a here-string",
+    "process_substitution": "it has a process substitution",
+    "command_substitution": "it has a command substitution",
+    "arithmetic_expansion": "it computes",
+    "simple_expansion": "it expands a variable",
+    "expansion": "it expands a variable",
+    "translated_string": "it has a special quote",
+}
+"""Parts that are no plain words; what they do is done in the sandbox."""
+_REFUSED = {
+    "function_definition": "it defines a function",
+    "declaration_command": "it sets variables",
+    "unset_command": "it changes variables",
+    "variable_assignments": "it sets variables",
+    "ERROR": NOT_PARSED,
+}
+_BRANCHES = ("if_statement", "while_statement", "case_statement", "command_substitution", "negated_command")
+_SHELLS_OF_THEIR_OWN = ("subshell", "command_substitution", "process_substitution")
+_OWN_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+_HOME = re.compile(r"\$(HOME|\{HOME\})")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_LOOP_CAP = 8
+"""Words of a loop whose body is read for each of them."""
+_SPECIAL = re.compile(r"[*?\[{~\\\n]")
+_TEST = re.compile(r"\[[ \t]+([\w./ =!:-]*)[ \t]\]")
+
+
+class _Reader:
+    """One walk over a syntax tree, which adds what it finds to the script."""
+
+    def __init__(self, source: bytes, script: Script) -> None:
+        self.source = source
+        self.script = script
+        self.operator = ";"
+        self._shells = 0
+        self._depth = 0
+        self._late: list[Word] = []
+        self._loops: dict[str, str] = {}
+
+    def read(self, node: Node, scope: tuple[int, ...]) -> None:
+        """Read a node and all below it."""
+        self._depth += 1
+        if self._depth > DEPTH_CAP:
+            self._unclear("it is nested too deep")
+        elif node.is_missing:
+            self._unclear(NOT_PARSED)
+        elif node.is_named:
+            self._named(node, scope)
+        elif node.type == "&":
+            self._unclear("it leaves a process in the background")
+        elif node.type in ("&&", "||", ";", "\n"):
+            self.operator = node.type if node.type in ("&&", "||") else ";"
+        self._depth -= 1
+
+    def _named(self, node: Node, scope: tuple[int, ...]) -> None:
+        kind = node.type
+        if kind in _SHELLS_OF_THEIR_OWN:
+            self._shells += 1
+            scope = (*scope, self._shells)
+        outer = self.operator
+        if kind in _BRANCHES:
+            self.operator = "||"
+        if kind == "command":
+            self._command(node, scope)
+        elif kind == "file_redirect":
+            self._redirect(node, scope)
+        elif kind == "variable_assignment":
+            self._variable(node, scope)
+        elif kind == "test_command":
+            self._test(node, scope)
+        elif kind == "redirected_statement":
+            self._redirected(node, scope)
+        elif kind == "pipeline":
+            self._pipeline(node, scope)
+        elif kind == "for_statement" and self._loop(node, scope):
+            self._unclear(_CONFINABLE[kind], confinable=True)
+        elif kind in _CONFINABLE and not (kind.endswith("expansion") and _HOME.fullmatch(self._text(node))):
+            self._unclear(_CONFINABLE[kind], confinable=True)
+            self.script.text_input = self.script.text_input or kind in ("herestring_redirect", "heredoc_redirect")
+            self._children(node, scope)
+        else:
+            if kind not in _KNOWN and kind not in _CONFINABLE:
+                self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
+                self.script.fork_bomb |= kind == "function_definition" and _multiplies(node, self._text(node))
+            self._children(node, scope)
+        if kind in _SHELLS_OF_THEIR_OWN:
+            self.operator = outer
+
+    def _children(self, node: Node, scope: tuple[int, ...]) -> None:
+        for child in node.children:
+            self.read(child, scope)
+            if child.is_named and node.type != "list":  # a new line ends a statement, and is no node
+                self.operator = ";"
+
+    def _loop(self, node: Node, scope: tuple[int, ...]) -> bool:
+        """Read the body of `for name in words` once for each word, if there are few and all are known."""
+        variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        values = [self._word(child) for child in node.children_by_field_name("value")]
+        few = 1 <= len(values) <= _LOOP_CAP and all(value.plain for value in values)
+        if variable is None or body is None or not few:
+            return False
+        outer = self._loops
+        for value in values:
+            self._loops = {**outer, self._text(variable): value.text}
+            self.operator = "||"
+            self.read(body, scope)
+        self._loops = outer
+        return True
+
+    def _known(self, text: str) -> str | None:
+        """The value of an expansion: of HOME; of a loop's variable in this round."""
+        found = _VARIABLE.fullmatch(text)
+        return (
+            None if found is None else self._loops.get(found[1], os.environ.get("HOME") if found[1] == "HOME" else None)
+        )
+
+    def _pipeline(self, node: Node, scope: tuple[int, ...]) -> None:
+        """Each part is a shell of its own."""
+        outer = self.operator
+        for child in node.children:
+            self.operator = outer
+            self._shells += child.is_named
+            self.read(child, (*scope, self._shells))
+
+    def _redirected(self, node: Node, scope: tuple[int, ...]) -> None:
+        """A statement with redirections behind it. Bash opens them before it runs the statement; the grammar hangs
+        those of a list's last command on the whole list.
+        """
+        body, *behind = sorted(node.children, key=lambda child: child.type.endswith("_redirect"))
+        after = self.operator
+        for child in (body, *behind) if body.type == "list" else (*behind, body):
+            self.operator = after if child is not body or body.type != "list" else self.operator
+            self.read(child, scope)
+            after = self.operator if body.type == "list" else after
+        if self._late and (found := next(reversed(list(self.script.commands)), None)):
+            at = max(at for at, part in enumerate(self.script.parts) if part is found)
+            self.script.parts[at] = found.replace(words=(*found.words, *self._take_late()))
+
+    def _take_late(self) -> list[Word]:
+        late, self._late = self._late, []
+        return late
+
+    def _unclear(self, reason: str, *, confinable: bool = False) -> None:
+        part = UnclearPart(reason, confinable)
+        if part not in self.script.parts:
+            self.script.parts.append(part)
+
+    def _text(self, node: Node) -> str:
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def _command(self, node: Node, scope: tuple[int, ...]) -> None:
+        """A simple command: assignments, the program's name, its arguments; commands in its words come first."""
+        after, words, assignments = self.operator, [], []
+        for child in node.children:
+            kind = child.type
+            if kind == "variable_assignment":
+                assignments.append(self._assignment(child))
+                self._children(child, scope)
+            elif kind.endswith("_redirect"):
+                self.read(child, scope)
+            else:
+                words.append(self._word(child))
+                if child.child_count:
+                    self.read(child, scope)
+        self.operator = after
+        words += self._take_late()
+        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), after, scope))
+
+    def _assignment(self, node: Node) -> tuple[str, Word | None]:
+        name, *value = node.children
+        return self._text(name), self._word(value[-1]) if len(value) == 2 else None
+
+    def _variable(self, node: Node, scope: tuple[int, ...]) -> None:
+        """`name=value` as a statement: a variable of the script's own."""
+        name, _ = self._assignment(node)
+        own = _OWN_NAME.fullmatch(name) is not None and name not in os.environ
+        self._unclear(f"it sets the variable {name}", confinable=own)
+        self._children(node, scope)
+
+    def _test(self, node: Node, scope: tuple[int, ...]) -> None:
+        """Brackets with plain words are a command like any other: `test …`."""
+        plain = _TEST.fullmatch(self._text(node))
+        if plain is None:
+            self._unclear("it has a test that is not simple", confinable=True)
+            self._children(node, scope)
+            return
+        words = tuple(Word(word, word) for word in ("test", *plain[1].split()))
+        self.script.parts.append(SimpleCommand(words, (), self.operator, scope))
+
+    def _redirect(self, node: Node, scope: tuple[int, ...]) -> None:
+        """A redirection: to and from /dev/null and between descriptors it is nothing. It has one target: what else the
+        grammar puts there are words of the command.
+        """
+        children = [child for child in node.children if child.type != "file_descriptor"]
+        sign, *targets = children or [node]
+        target = self._word(targets[0]) if targets else Word("", "")
+        self._late += [self._word(child) for child in targets[1:]]
+        if sign.type in (">&", "<&", ">&-", "<&-") and re.fullmatch(r"[0-9]*-?", target.text):
+            return
+        if sign.type not in (">", ">>", ">|", "&>", "&>>", ">&", "<") or not targets:
+            self._unclear("it has an unusual redirection")
+        elif target.text not in _HARMLESS_TARGETS or not target.plain:
+            access: Literal["read", "write"] = "read" if sign.type == "<" else "write"
+            self.script.parts.append(Redirect(target, access, self.operator, scope))
+        for child in targets:
+            self.read(child, scope)
+
+    def _word(self, node: Node) -> Word:
+        """The word as far as it is known."""
+        raw = self._text(node).strip(" \t")
+        if node.type == "word" and not _SPECIAL.search(raw):
+            return Word(raw, raw)
+        if node.type == "raw_string":
+            return Word(raw[1:-1], raw)
+        parts = [node]
+        while len(parts) == 1 and parts[0].type in ("command_name", "concatenation"):
+            parts = parts[0].children
+        words = [self._piece(part, first=part is parts[0]) for part in parts]
+        dynamic, splits = any(word.dynamic for word in words), any(word.splits for word in words)
+        text = "".join(word.text for word in words)
+        braces = len(parts) > 1 and any("{" in self._text(part) for part in parts if part.type in ("word", "{"))
+        return Word(text, raw, braces or any(word.glob for word in words), dynamic, splits)
+
+    def _piece(self, node: Node, *, first: bool) -> Word:
+        text = self._text(node)
+        if node.type == "raw_string":
+            return Word(text[1:-1], text)
+        if node.type == "ansi_c_string":
+            return _ansi_c(text)
+        if node.type == "string":
+            return self._quoted(node, text)
+        if node.type in ("simple_expansion", "expansion"):
+            value = self._known(text)
+            dynamic = value is None or not _HOME.fullmatch(text)
+            return Word(value or "", text, dynamic=dynamic, splits=value is None)
+        if node.type not in ("word", "number") or "\n" in text.replace("\\\n", ""):
+            return Word(text, text, dynamic=True, splits=True)
+        if first and (home := re.match(r"~(?=/|$)", text)):
+            text = (os.environ.get("HOME") or "~") + text[home.end() :]
+        elif first and text.startswith("~"):
+            return Word(text, text, dynamic=True)
+        unescaped = re.sub(r"\\\n", "", text)
+        pattern = re.search(r"(?<!\\)[*?\[]|(?<!\\)\{[^}]*(?:,|\.\.)", unescaped) is not None
+        return Word(re.sub(r"\\(.)", r"\1", unescaped, flags=re.DOTALL), text, glob=pattern)
+
+    def _quoted(self, node: Node, text: str) -> Word:
+        """A text in double quotes."""
+        pieces, dynamic, end = [], False, node.start_byte + 1
+        for child in node.children:
+            if child.is_named and child.type != "string_content":
+                known = self._known(self._text(child))
+                pieces += [self.source[end : child.start_byte].decode("utf-8", "replace"), known or ""]
+                dynamic = dynamic or known is None or not _HOME.fullmatch(self._text(child))
+                end = child.end_byte
+        pieces.append(self.source[end : node.end_byte - 1].decode("utf-8", "replace"))
+        plain = re.sub(r'\\([$`"\\\n])', lambda found: found[1].strip("\n"), "".join(pieces))
+        return Word(plain, text, dynamic=dynamic)
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\x1b", "r": "\r"}
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
+
+
+def _ansi_c(text: str) -> Word:
+    """`$'…'`."""
+
+    def letter(found: re.Match[str]) -> str:
+        code = found[1]
+        if code[0] in "xu" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, found[0])
+
+    return Word(_ESCAPE.sub(letter, text[2:-1]), text)
+
+
+def _multiplies(function: Node, text: str) -> bool:
+    """Whether a function calls itself into a pipe or the background, until nothing is left of the machine."""
+    name = (function.children[0].text or b"").decode("utf-8", "replace").strip() if function.child_count else ""
+    body = text[len(name) :]
+    called = name and re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)
+    return bool(called) and re.search(r"[|&](?!&)", body) is not None

@@ -4,7 +4,7 @@
 and `{a,b}` are known, and the expression matches in linear time. Without a slash a glob is for the file's name, at any
 depth; with one it is for the path from the folder searched. One that begins with `!` matches what it would not match
 without, as ripgrep's does. `with_literal_brackets` is for folders such as `[id]`. `rule_regex` is for the simpler
-patterns of rules. What bash makes of a wildcard is another matter: see `safety.shell.wildcards`.
+patterns of rules.
 """
 
 from __future__ import annotations

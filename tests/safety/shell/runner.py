@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from codelet.safety import Policy
 from codelet.system.process import child_environment
 
 SECRET = "CANARY-7f3a91c2e8"
@@ -91,7 +90,7 @@ class Jail:
                         found[f"{folder}/{name}"] = (facts.st_mode, 0, 0)
         return found
 
-    def run(self, policy: Policy, command: str) -> list[str]:
+    def run(self, command: str) -> list[str]:
         """What the command did that it must not; empty where it only read."""
         trace = self.log / "trace"
         traced = ["strace", "-f", "-qq", "-e", "trace=socket,execve,openat,open", "-o", str(trace)]
@@ -103,7 +102,7 @@ class Jail:
         watched = traced if shutil.which("strace") else []
         try:
             done = subprocess.run(
-                [*argv, *watched, "bash", "-c", policy.prepare(command)],
+                [*argv, *watched, "bash", "-c", command],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -12,6 +12,7 @@ from codelet.safety import Policy
 from codelet.safety.sensitive_names import secret
 from codelet.safety.verdict import Touch
 from tests.safety.shell.runner import SECRET, Jail
+from tests.support.confined import run_confined
 
 pytestmark = pytest.mark.needs("bwrap", "git", "bash", "rg")
 
@@ -131,8 +132,11 @@ def prepared(jail: Jail, setup: str, command: str) -> str:
 def test_an_attack_asks_or_does_no_harm(jail: Jail, name: str) -> None:
     command = prepared(jail, *ATTACKS[name])
     policy = Policy(jail.workspace, "read-only")
+    if policy.judge("bash", [Touch("run", command)], sandboxed=False).action == "allow":
+        assert jail.run(command) == [], command
     if policy.judge("bash", [Touch("run", command)]).action == "allow":
-        assert jail.run(policy, command) == [], command
+        done = run_confined(jail.workspace, command)
+        assert SECRET not in done.output and jail.snapshot() == jail.before
 
 
 HARMLESS = {
@@ -178,7 +182,7 @@ def test_what_is_near_to_it_runs_unasked(jail: Jail, command: str) -> None:
     policy = Policy(jail.workspace, "read-only")
     verdict = policy.judge("bash", [Touch("run", command)])
     assert verdict.action == "allow", verdict.reason
-    assert jail.run(policy, command) == []
+    assert SECRET not in run_confined(jail.workspace, command).output and jail.snapshot() == jail.before
 
 
 def test_an_option_of_tree_may_stand_in_the_value_of_another(jail: Jail) -> None:
@@ -186,7 +190,7 @@ def test_an_option_of_tree_may_stand_in_the_value_of_another(jail: Jail) -> None
         assert Policy(jail.workspace, "read-only").judge("bash", [Touch("run", command)]).action == "ask", command
 
 
-OWN = {"cat a.txt": "cat", "egrep one a.txt": "grep", "find . -name a.txt -exec wc -l {} +": "wc"}
+OWN = {"cat a.txt": "cat", "find . -name a.txt -exec wc -l {} +": "wc"}
 
 
 @pytest.mark.parametrize("command", OWN)
@@ -201,21 +205,6 @@ def test_a_program_that_comes_into_a_folder_of_path_is_seen_at_once(
     place.write_text("#!/bin/sh\ntouch PWN\n")
     place.chmod(0o755)
     assert policy.judge("bash", [Touch("run", command)]).reason == f"{OWN[command]} is a program of the workspace"
-
-
-@pytest.mark.parametrize(
-    ("rule", "command"),
-    [
-        ("bash(git log -p --ignore-submodules *)", "git log -p --ignore-submodules"),
-        ("bash(git diff --ignore-submodules=dirty *)", "git diff --ignore-submodules=dirty"),
-        ("bash(git show --output-indicator-new=% *)", "git show --output-indicator-new=% HEAD"),
-        ("bash(git blame --contents *)", "git blame --contents a.txt a.txt"),
-    ],
-)
-def test_a_rule_does_not_let_the_repository_run_programs(jail: Jail, rule: str, command: str) -> None:
-    policy = Policy(jail.workspace, "read-only", allow=[rule])
-    assert policy.judge("bash", [Touch("run", command)]).rule == rule
-    assert jail.run(policy, command) == []
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.verdict import Touch
+from codelet.safety.sandbox import variables_for_reading
+from codelet.safety.verdict import Mode, Touch
 
 
-def verdict(workspace: Path, command: str, *allow: str, mode: str = "read-only") -> str:
-    return Policy(workspace, mode, allow=allow).judge("bash", [Touch("run", command)]).action
+def verdict(workspace: Path, command: str, *allow: str, mode: Mode = "read-only", sandboxed: bool = True) -> str:
+    return Policy(workspace, mode, allow=allow).judge("bash", [Touch("run", command)], sandboxed=sandboxed).action
 
 
 CHANGES = {
@@ -23,8 +25,8 @@ CHANGES = {
     "bash(pushd *)": ("pushd src",),
     "bash(pushd /etc)": ("pushd /etc",),
     "bash(popd *)": ("popd",),
-    "bash(read *)": ("read PATH < a.txt",),
-    "bash(read -r *)": ("read -r x < a.txt",),
+    "bash(read *)": ("read PATH",),
+    "bash(read -r *)": ("read -r X",),
     "bash(printf *)": ("printf -v PATH .",),
     "bash(trap *)": ("trap 'touch PWN' EXIT",),
     "bash(alias cat=sh)": ("alias cat=sh",),
@@ -47,14 +49,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("rule", CHANGES)
-def test_what_follows_a_changed_shell_asks(workspace: Path, rule: str) -> None:
+def test_what_follows_a_changed_shell_asks_outside_the_sandbox(workspace: Path, rule: str) -> None:
     for command in CHANGES[rule]:
         for joint in (" && ", "; ", "\n", " || "):
-            assert verdict(workspace, f"{command}{joint}cat a.txt", rule) == "ask", command
-        assert verdict(workspace, f"{command} && (cat a.txt)", rule) == "ask"
+            assert verdict(workspace, f"{command}{joint}cat a.txt", rule, sandboxed=False) == "ask", command
+        assert verdict(workspace, f"{command}; make all", rule, "bash(make *)", sandboxed=False) == "ask"
         assert verdict(workspace, f"{command}; make all", rule, "bash(make *)") == "ask"
         assert verdict(workspace, f"{command}; echo x > out", rule, mode="auto-edit") != "allow"
-        assert verdict(workspace, f"({command}); cat a.txt", rule) == "allow"
         assert verdict(workspace, f"ls && {command}", rule) == "allow"
 
 
@@ -81,25 +82,37 @@ def test_a_redirection_is_opened_before_the_command_runs(workspace: Path) -> Non
     assert verdict(workspace, "cd src > y", mode="auto-edit") == "allow"
 
 
-def test_blocks_are_judged_by_what_is_in_them(workspace: Path) -> None:
-    assert verdict(workspace, 'for f in src/*.py; do wc -l "$f"; done') == "allow"
-    assert verdict(workspace, 'for f in .env; do wc -l "$f"; done') == "ask"
-    assert verdict(workspace, 'for f in deploy/*; do cat "$f"; done') == "ask"
-    assert verdict(workspace, 'for f in a.txt .e; do cat "${f}nv"; done') == "ask"
-    assert verdict(workspace, 'for f in a.txt; do f=.env; cat "$f"; done') == "ask"
-    assert verdict(workspace, 'for d in src; do cd "$d"; done; cat ../a.txt') == "ask"
-    assert verdict(workspace, 'for c in touch; do "$c" x; done') == "ask"
-    assert verdict(workspace, "if cd src; then ls; fi; cat ../x") == "ask"
-    assert verdict(workspace, 'n=$(cat a.txt); echo "$n"') == "allow"
-    assert verdict(workspace, 'n=$(cat .env); echo "$n"') == "ask"
-    assert verdict(workspace, "n='/etc/*'; echo $n") == "ask"
+def test_blocks_run_in_the_sandbox_if_all_in_them_is_known(workspace: Path) -> None:
+    reads = (
+        'for f in src/*.py; do wc -l "$f"; done',
+        'for f in deploy/*; do cat "$f"; done',
+        "if cd src; then ls; fi",
+        'n=$(cat a.txt); echo "$n"',
+        "while read -r x; do echo $x; done < a.txt",
+        "case a in a) ls;; esac",
+        "cat <<E\nx\nE",
+    )
+    asks = (
+        'for c in touch; do "$c" x; done',
+        "for f in a; do touch $f; done",
+        "n=$(cat .env)",
+        "PATH=.; ls",
+        "f() { ls; }; f",
+        "while true; do make; done",
+        "ls &",
+        "export A=1",
+        "cat < /etc/passwd",
+        "x=$(curl evil)",
+    )
+    for command in (*reads, *asks):
+        assert verdict(workspace, command) == ("allow" if command in reads else "ask"), command
+        assert verdict(workspace, command, sandboxed=False) == "ask", command
 
 
 def test_a_variable_of_the_environment_is_not_the_scripts_own(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert verdict(workspace, 'http_proxy=x; echo "$http_proxy"') == "allow"
     monkeypatch.setenv("http_proxy", "http://proxy:8080")
     assert verdict(workspace, 'http_proxy=x; echo "$http_proxy"') == "ask"
-    assert verdict(workspace, "for http_proxy in a b; do ls; done") == "ask"
 
 
 @pytest.mark.parametrize(
@@ -121,27 +134,10 @@ def test_a_program_asks_where_the_environment_loads_code(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, command: str, variable: str
 ) -> None:
     monkeypatch.delenv(variable, raising=False)
-    assert verdict(workspace, command) == "allow"
+    assert verdict(workspace, command, sandboxed=False) == "allow"
     monkeypatch.setenv(variable, ".")
-    assert verdict(workspace, command) == "ask"
-
-
-@pytest.mark.parametrize(
-    ("command", "action"),
-    [
-        ("echo x > ./CLAUDE.ma; uniq ./CLAUDE.m*", "ask"),
-        ("uniq ./CLAUDE.m* | cat > ./CLAUDE.ma", "ask"),
-        ('for f in ./CLAUDE.m*; do uniq "$f" > CLAUDE.ma; done', "ask"),
-        ("xxd ./CLAUDE.m? > CLAUDE.ma", "ask"),
-        ("uniq ./CLAUDE.m* > out", "allow"),
-        ("sort ./*.txt > out.txt", "allow"),
-        ("cat *.txt > all.txt; wc -l all.txt", "allow"),
-        ("uniq ./CLAUDE.m* > src/CLAUDE.md", "ask"),
-    ],
-)
-def test_a_wildcard_may_stand_for_what_the_script_itself_writes(workspace: Path, command: str, action: str) -> None:
-    (workspace / "CLAUDE.md").write_text("rules\n")
-    assert verdict(workspace, command, mode="auto-edit") == action
+    assert verdict(workspace, command, sandboxed=False) == "ask"
+    assert variable not in variables_for_reading(os.environ), "in the sandbox there is no such variable"
 
 
 def test_a_search_path_for_folders_counts_where_cd_would_use_it(

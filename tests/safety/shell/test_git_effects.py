@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 from codelet.frontends.commands.policy_cases import Case, read_cases, workspace_of_cases
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch
-from codelet.tools.bash import bash
-from codelet.tools.tool import ToolContext
 from tests.support.case_workspace import DATA
+from tests.support.confined import run_confined
+from tests.support.hostile_repo import SET_UPS, hostile
 
 pytestmark = pytest.mark.needs("git", "bash")
 
@@ -25,6 +24,7 @@ printf '#!/bin/sh\\ntouch PWN\\ncat\\n' > pwn; chmod +x pwn
 printf 'ONE\\ntwo\\n' > a.txt; touch -d 2001-01-01 a.txt
 """
 PLANTED = ("planted", "CANARY")
+__all__ = ["hostile"]
 OWN = {case.id: case for case in read_cases(DATA / "git_effects.jsonl")}
 
 
@@ -55,8 +55,7 @@ def effects(workspace: Path, outside: Path, command: str) -> list[str]:
     verdict = policy.judge("bash", [Touch("run", command)])
     said = "judging changed files; " if snapshot(workspace, outside) != before else ""
     if verdict.action == "allow":
-        context = ToolContext(workspace=workspace, prepare_command=policy.prepare)
-        said = asyncio.run(bash(context, lambda _: None, command=command)).text
+        said += run_confined(workspace, command).output
     found = [f"printed {mark}: {said}" for mark in PLANTED if mark in said]
     changed = sorted(path for path, _ in set(before.items()) ^ set(snapshot(workspace, outside).items()))
     return found + [f"changed {changed}"] * bool(changed)
@@ -83,21 +82,6 @@ def test_no_case_of_the_corpus_has_an_effect(shared: Path) -> None:
             if found := effects(workspace, outside, case.input):
                 wrong[case.id] = found
     assert wrong == {}
-
-
-@pytest.mark.parametrize("name", ["safety.jsonl", "safety2.jsonl"])
-def test_no_unsafe_git_command_of_the_corpus_is_allowed(shared: Path, name: str) -> None:
-    """Those in which git decides; wildcards and other programs have tests of their own."""
-    from codelet.frontends.commands.policy_cases import judge_cases
-
-    path = shared / "cases" / name
-    shell = [case for case in read_cases(path) if case.kind == "shell"]
-    cases = [case for case in shell if "git " in case.input and "[[" not in case.input]
-    assert len(cases) > 20
-    judged = list(judge_cases(cases))
-    assert [one.case.input for one in judged if one.case.expected != "allow" and one.verdict == "allow"] == []
-    asked = {one.case.id for one in judged if one.case.expected == "allow" and one.verdict != "allow"}
-    assert asked == set(), "what is harmless runs unasked"
 
 
 @pytest.mark.parametrize(
@@ -140,18 +124,6 @@ def test_where_nothing_secret_would_be_printed_nothing_is_asked(command: str) ->
         assert verdict.action == "allow", verdict.reason
 
 
-def test_the_reason_names_the_file() -> None:
-    with workspace_of_cases() as (workspace, outside):
-        setup = "git add -f .env deploy; git commit -qm two"
-        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
-        policy = Policy(workspace, "read-only")
-        assert policy.judge("bash", [Touch("run", "git show")]).reason == (
-            "git show prints .env, which has the name of a file with secrets"
-        )
-        for command in ("git show --stat", "git log", "git show HEAD -- deploy/x", "git diff", "git log -p -- src"):
-            assert policy.judge("bash", [Touch("run", command)]).action == "allow", command
-
-
 SEARCHES = (
     "git log -G {0} --oneline",
     "git log --oneline -S{0}",
@@ -176,14 +148,16 @@ SEARCHES = (
 
 
 @pytest.mark.parametrize("command", SEARCHES)
-def test_a_search_that_reaches_a_secret_asks_whether_it_matches_or_not(command: str) -> None:
+def test_a_search_that_reaches_a_secret_asks_or_finds_nothing(command: str) -> None:
     with workspace_of_cases() as (workspace, outside):
         change = "echo SECRET=other > .env; git stash -q"
         setup = f"git add -f .env deploy; git commit -qm two; echo 9 > b.txt; git commit -qam three; {change}"
         set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
-        policy = Policy(workspace, "read-only")
+        policy, said = Policy(workspace, "read-only"), []
         for pattern in ("SECRET=p", "nowhere-at-all"):
-            assert policy.judge("bash", [Touch("run", command.format(pattern))]).action == "ask", pattern
+            asks = policy.judge("bash", [Touch("run", command.format(pattern))]).action == "ask"
+            said.append("" if asks else run_confined(workspace, command.format(pattern)).output)
+        assert said[0] == said[1]
 
 
 @pytest.mark.parametrize("command", [*SEARCHES[:5], "git log -S {0} -- src a.txt", "git diff -G {0} -- a.txt"])
@@ -197,57 +171,75 @@ def test_a_search_that_reaches_no_secret_runs(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
-        ("git -C .. log", "git -C .. leaves the workspace"),
-        ("git -C src -C ../.. log", "git -C ../.. leaves the workspace"),
-        ("git -C no log", "there is no folder no"),
-        ("git -C", "git -C without a folder"),
-        ("git -C -C", "there is no folder -C"),
-        ("git -C '' log", "git -C without a folder"),
-        ("git -C way log", "git -C way goes through a link"),
-        ("git -C src show HEAD:../.env", "../.env has the name of a file with secrets"),
-        ("git -C src diff *.py", "git -C with a wildcard, which the shell expands in another folder"),
-        ("git -C src push", "git push is not known to be read-only"),
-        ('for x in log reflog; do git -C src "$x"; done', "it loops over programs or options"),
-        ("git range-diff HEAD~1...HEAD", "git range-diff prints .env, which has the name of a file with secrets"),
-        ("git range-diff HEAD~1 HEAD~1 HEAD", "git range-diff prints .env, which has the name of a file with secrets"),
-        ("git range-diff HEAD~2..HEAD~1 HEAD", "git range-diff of ranges that are not plain"),
-        ("git range-diff 'HEAD~1...HEAD^{/a:.env}'", "git range-diff of ranges that are not plain"),
+        ("git -C .. log", "leaves the workspace"),
+        ("git -C src -C ../.. log", "leaves the workspace"),
+        ("git -C no log", "no folder"),
+        ("git -C", "without a folder"),
+        ("git -C way log", "through a link"),
+        ("git -C src show HEAD:../.env", "secrets"),
+        ("git -C src push", "git push"),
+        ("git show HEAD:.env", "secrets"),
+        ("git log -L1,1:env.txt", ".env"),
+        ("git log -p --text", ".env"),
+        ("git diff -a HEAD~1", ".env"),
+        ("git log -S planted --oneline", ".env"),
+        ("git grep -c planted HEAD~1", ".env"),
+        ("git show $(git rev-parse t)", "run time"),
+        ("git cat-file blob $x", "run time"),
+        ("git show :HASH:", "whose file is not named"),
+        ("git cat-file -p :HASH:", "whose file is not named"),
+        ("git show t", "whose file is not named"),
+        ("git show --tags", "whose file is not named"),
+        ("git branch --format='%(raw)'", "whose file is not named"),
+        ("git config http.extraheader", "credentials"),
+        ("git remote -v", "password"),
+        ("git config remote.origin.url", "password"),
+        ("git stash", "changes the tree"),
+        ("git tag new", "create"),
+        ("git -c core.pager=x log", "git -c"),
     ],
 )
-def test_what_git_would_show_elsewhere_or_of_a_secret_asks(command: str, reason: str) -> None:
+def test_words_of_git_that_show_more_than_it_reads_ask(command: str, reason: str) -> None:
     with workspace_of_cases() as (workspace, outside):
-        setup = "ln -s src way; echo 3 >> a.txt; git commit -qam three; git add -f .env; git commit -qm two"
-        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        setup = (
+            "ln -s src way; git add -f .env; git commit -qm two; git rev-parse HEAD:.env > hash; git tag t HEAD:.env"
+        )
+        more = "git mv -f .env env.txt; git commit -qm three; git remote add origin https://u:pass@example.invalid/x"
+        set_up(Case("c", "shell", "", setup=f"{setup}; {more}"), workspace, outside, REPOSITORY)
+        command = command.replace(":HASH:", (workspace / "hash").read_text().strip())
         verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", command)])
         assert verdict.action == "ask" and reason in verdict.reason, verdict.reason
 
 
-def test_a_text_converter_asks_where_git_cannot_be_told_to_do_without() -> None:
+def test_where_nothing_can_be_mounted_content_asks_while_secrets_are_kept() -> None:
     with workspace_of_cases() as (workspace, outside):
-        setup = "echo 3 >> a.txt; git commit -qam three; git config diff.x.textconv ./x"
-        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
+        set_up(Case("c", "shell", "", setup="git add -f .env; git commit -qm two"), workspace, outside, REPOSITORY)
         policy = Policy(workspace, "read-only")
-        verdict = policy.judge("bash", [Touch("run", "git range-diff HEAD~1...HEAD")])
-        assert (verdict.action, verdict.reason) == (
-            "ask",
-            "git range-diff runs the text converters that the configuration names",
-        )
+        content = ("git log -p", "git show", "git diff HEAD~1", "git log -G planted --oneline", "git stash show -p")
+        names = ("git status", "git log --oneline", "git show --stat", "git diff --name-only HEAD~1", "git blame a.txt")
+        for mounts in (True, False):
+            policy.mounts = mounts
+            for command in (*content, *names):
+                expected = "ask" if not mounts and command in content else "allow"
+                assert policy.judge("bash", [Touch("run", command)]).action == expected, (mounts, command)
 
 
-@pytest.mark.parametrize("lines", ["1,1", "/a\\/b/,+1:a.txt", "1,1:a.txt:b.txt:", ":a\\:b:a.txt", ",1:a.txt"])
-def test_lines_of_a_file_that_is_not_certain_ask(lines: str) -> None:
-    with workspace_of_cases() as (workspace, outside):
-        set_up(Case("c", "shell", ""), workspace, outside, REPOSITORY)
-        verdict = Policy(workspace, "read-only").judge("bash", [Touch("run", f"git log -L '{lines}'")])
-        assert (verdict.action, verdict.reason) == ("ask", f"git -L {lines}: which file it means is not certain")
-
-
-def test_lines_of_a_file_that_was_a_secret_once_ask() -> None:
-    with workspace_of_cases() as (workspace, outside):
-        setup = "git add -f .env; git commit -qm two; git mv -f .env env.txt; git commit -qm three"
-        set_up(Case("c", "shell", "", setup=setup), workspace, outside, REPOSITORY)
-        policy = Policy(workspace, "read-only")
-        for command in ("git log -L1,1:env.txt", "git log -L 1,1:a.txt -L 1,1:env.txt"):
-            assert policy.judge("bash", [Touch("run", command)]).reason == (
-                "git -L prints .env, which has the name of a file with secrets"
-            )
+@pytest.mark.parametrize("name", SET_UPS)
+def test_no_hostile_repository_has_an_effect(hostile: Path, tmp_path: Path, name: str) -> None:
+    """Its programs may run, but in the sandbox alone."""
+    payload = hostile / "payload"
+    payload.write_text('#!/bin/sh\ntouch ran "$(dirname "$0")/ran" /tmp/ran\nexec cat -- "$@"\n')
+    payload.chmod(0o755)
+    SET_UPS[name](hostile, str(payload))
+    before = snapshot(tmp_path)
+    for command in (
+        "git status",
+        "git diff",
+        "git log -p -m -2",
+        "git stash show -p",
+        "git blame a.txt",
+        "git grep one",
+    ):
+        if Policy(hostile, "read-only").judge("bash", [Touch("run", command)]).action == "allow":
+            run_confined(hostile, command)
+    assert snapshot(tmp_path) == before

@@ -97,7 +97,6 @@ USES: dict[str, tuple[str, str]] = {
     "false": ("false", "false > out"),
     ":": (": x", ": ${x:=$(touch y)}"),
     "exit": ("exit 1", "exit x"),
-    "xargs": ("find . -name '*.py' | xargs wc -l", "find . -name '*.py' | xargs cat"),
 }
 
 GIT_USES: dict[str, tuple[str, str]] = {
@@ -160,7 +159,15 @@ def test_one_use_is_permitted_and_one_refused(workspace: Path, name: str) -> Non
     policy = Policy(workspace, "read-only")
     found = policy.judge("bash", [Touch("run", permitted)])
     assert (found.action, found.tier) == ("allow", "read"), found.reason
-    assert policy.judge("bash", [Touch("run", refused)]).action == "ask"
+    assert policy.judge("bash", [Touch("run", refused)], sandboxed=False).action == "ask"
+    if name not in _ONLY_IN_THE_SANDBOX:
+        assert policy.judge("bash", [Touch("run", refused)]).action == "ask"
+
+
+_ONLY_IN_THE_SANDBOX = (
+    "strings", "egrep", "sed", "awk", "mawk", "jq", "test", "pwd", "type", "echo", "expr", "exit", ":",
+                        "git for-each-ref")  # fmt: skip
+"""What they do with these words has no effect in the sandbox."""
 
 
 @pytest.mark.parametrize(("name", "option"), sorted(VERSIONS))
@@ -174,36 +181,45 @@ def test_a_version_is_asked_for_in_one_way(
     assert policy.judge("bash", [Touch("run", f"{name} {option} x")]).action == "ask" or name in READ_ONLY_PROGRAMS
 
 
-def test_what_is_only_timed_is_judged_as_what_it_is(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_wrapper_starts_is_judged_as_what_it_is(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def action(command: str, *, sandboxed: bool = True) -> str:
         return Policy(workspace, "read-only").judge("bash", [Touch("run", command)], sandboxed=sandboxed).action
 
-    reads = ("timeout 5 cat a.txt", "time ls", "timeout 1.5m wc -l src/*.py | tail -1", "cd src && time head ../a.txt")
+    reads = (
+        "timeout 5 cat a.txt",
+        "timeout -k 5 5 cat a.txt",
+        "time ls",
+        "cd src && time head ../a.txt",
+        "nice -n 5 wc -l a.txt",
+        "find . -name '*.py' -print0 | xargs -0 wc -l",
+        "git ls-files '*.py' | xargs -n 20 wc -l",
+        "find . | xargs -I X wc -c X",
+        "timeout 5 grep -r x src",
+        "find . -name '*.py' -exec wc -l {} +",
+    )
     for command in reads:
         assert action(command) == "allow", command
         assert action(command, sandboxed=False) == "ask", command
     for command in (
-        *("timeout 5 cat .env", "time cat /etc/passwd", "cd src && timeout 5 cat ../../x", "timeout 5 touch x"),
         *(
-            "timeout -k 5 5 cat a.txt",
-            "timeout x cat a.txt",
+            "timeout 5 cat .env",
+            "time cat /etc/passwd",
+            "timeout 5 touch x",
             "time -o x ls",
-            "time cd src",
-            "time time ls",
             "timeout 5",
+            "timeout x rm a",
         ),
-        # What is rewritten before it runs must begin the command.
         *(
-            "timeout 5 rg x",
-            "timeout 5 grep -r x .",
-            "time git log",
-            "timeout 5 sed -n 1p a.txt",
-            "ls | timeout 5 xargs cat",
+            "ls | xargs rm",
+            "ls | xargs -I X touch X",
+            "ls | xargs -P 4 sh",
+            "find src -name x -exec rm {} +",
+            "find src -name x -delete",
         ),
+        *("nice make", "command touch x", "find . -fprint x", "xargs --arg-file=.env echo", "time time touch x"),
     ):
         assert action(command) == "ask", command
-    for name in ("timeout", "time"):
-        (workspace / name).write_text("#!/bin/sh\n")
-        (workspace / name).chmod(0o755)
+    (workspace / "wc").write_text("#!/bin/sh\n")
+    (workspace / "wc").chmod(0o755)
     monkeypatch.setenv("PATH", str(workspace), prepend=":")
-    assert {action(command) for command in reads} == {"ask"}
+    assert {action(command) for command in reads if "wc" in command} == {"ask"}

@@ -1,4 +1,4 @@
-"""What the policy allows does no harm when it is really run; `python -m scripts.fuzz commands` runs more."""
+"""What runs unasked without a sandbox does no harm when it runs; `python -m scripts.fuzz commands` runs more."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ def test_random_allowed_commands_do_no_harm(jail: Jail, monkeypatch: pytest.Monk
     done = 0
     while done < COUNT:
         command = generator.command()
-        if policy.judge("bash", [Touch("run", command)]).action == "allow":
-            assert jail.run(policy, command) == [], command
+        if policy.judge("bash", [Touch("run", command)], sandboxed=False).action == "allow":
+            assert jail.run(command) == [], command
             done += 1
 
 
 def test_the_jail_notices_harm(jail: Jail) -> None:
-    policy = Policy(jail.workspace, "read-only")
     harms = ["touch PWN", "cat .env", "./pwn", "cat link_out >/dev/null", "echo x > ../outside/y", "rm -f PWN"]
     for command in harms:
-        assert jail.run(policy, command), command
+        assert jail.run(command), command

@@ -13,7 +13,9 @@ from codelet.safety import Policy
 from codelet.safety.shell.nested import unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
+from tests.safety.shell.runner import SECRET, Jail
 from tests.support.case_workspace import lines_of
+from tests.support.confined import run_confined
 
 
 def verdict(workspace: Path, command: str, **settings: object) -> str:
@@ -31,8 +33,23 @@ def test_commands_that_only_read_are_allowed(workspace: Path) -> None:
 
 def test_commands_with_an_effect_ask(workspace: Path) -> None:
     policy = Policy(workspace, "read-only")
-    judged = {command: policy.judge("bash", [Touch("run", command)]) for command in lines_of("effects.txt")}
+    lines = lines_of("effects.txt")
+    judged = {command: policy.judge("bash", [Touch("run", command)], sandboxed=False) for command in lines}
     assert not {command: found.reason for command, found in judged.items() if found.action != "ask"}
+
+
+@pytest.mark.long
+@pytest.mark.needs("bwrap", "git", "bash")
+def test_of_the_commands_with_an_effect_none_has_one_in_the_sandbox(tmp_path: Path) -> None:
+    jail = Jail(tmp_path)
+    policy = Policy(jail.workspace, "read-only")
+    ran = 0
+    for command in lines_of("effects.txt"):
+        if policy.judge("bash", [Touch("run", command)]).action == "allow":
+            ran += 1
+            assert SECRET not in run_confined(jail.workspace, command, 5.0).output, command
+            assert jail.snapshot() == jail.before, command
+    assert ran > 50
 
 
 UNSEEN = "\r\x07\x0b\x0c\x1b\x7f\x85\u00a0\u00ad\u2003\u200b\u2028\u202e\u3000\ufeff"
@@ -73,27 +90,31 @@ def test_a_write_to_the_commands_own_output_is_not_critical_where_ours_is_a_pipe
     assert action == "ask"
 
 
-def test_a_word_known_at_run_time_is_only_text_where_the_operator_of_test_is_fixed(workspace: Path) -> None:
-    policy = Policy(workspace, "read-only")
-    text = ("test $() = y", "test x != $()", "test -n $()", "test -z $()")
-    more = ("test $()", "test -f $()", "test $() -nt a", "test -z $() $()", "test -n $() -a x", "test $() = y -a x")
-    for form in (*text, *more):
-        verdict = policy.judge("bash", [Touch("run", form.replace("$()", '"$(echo x)"'))])
-        assert (verdict.action == "allow") == (form in text), form
-
-
 def test_init_stops_the_machine_by_its_first_word(workspace: Path) -> None:
     policy = Policy(workspace, "ask")
     tiers = {words: policy.judge("bash", [Touch("run", words)]).tier for words in ("init 0 now", "init 6", "init q 0")}
     assert tiers == {"init 0 now": "critical", "init 6": "critical", "init q 0": "execute"}
 
 
-@pytest.mark.parametrize("kind", ["shell", "path", "ansi"])
+@pytest.mark.parametrize("kind", ["path", "ansi"])
 def test_the_shared_cases(shared: Path, kind: str) -> None:
     cases = [case for case in read_cases(shared / "cases" / "safety.jsonl") if case.kind == kind]
     wrong = [(one.case.id, one.verdict, one.case.expected) for one in judge_cases(cases) if not one.right]
     assert len(cases) >= 20
     assert not wrong
+
+
+@pytest.mark.parametrize("name", ["safety", "safety2", "safety4"])
+def test_of_the_shared_lines_no_unsafe_one_runs_without_a_sandbox_and_no_harmless_one_asks_in_one(
+    shared: Path, name: str
+) -> None:
+    cases = [case for case in read_cases(shared / "cases" / f"{name}.jsonl") if case.kind == "shell"]
+    alone, confined = list(judge_cases(cases, sandboxed=False)), list(judge_cases(cases))
+    assert len(cases) > 100
+    assert not [one.case.id for one in alone if one.verdict == "allow" and one.case.expected != "allow"]
+    assert not [one.case.id for one in confined if one.verdict != "allow" and one.case.expected == "allow"]
+    for judged in (alone, confined):
+        assert not [one.case.id for one in judged if one.case.expected == "deny" and one.verdict != "deny"]
 
 
 def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
@@ -167,18 +188,6 @@ def test_no_text_makes_it_fail(workspace: Path) -> None:
         "\0",
     ):
         assert verdict(workspace, command) == "ask"
-        assert Policy(workspace).prepare(command) == command
-
-
-def test_a_wildcard_is_judged_by_what_it_stands_for(workspace: Path) -> None:
-    assert verdict(workspace, "cat src/*.py") == "allow"
-    assert verdict(workspace, "cat *.txt") == "allow"
-    assert verdict(workspace, "cat *") == "ask"  # a file is named -rf
-    assert verdict(workspace, "cat deploy/*") == "ask"
-    assert verdict(workspace, "sort *.txt") == "ask"
-    assert verdict(workspace, "sort ./*.txt") == "allow"
-    (workspace / "src" / "out.py").symlink_to("/etc/hostname")
-    assert verdict(workspace, "cat src/*.py") == "ask"
 
 
 def test_the_current_folder_is_followed(workspace: Path) -> None:
@@ -204,15 +213,6 @@ def test_git_in_a_repository_among_the_files_asks(workspace: Path) -> None:
     assert verdict(workspace, "cd src && git status") == "allow"
 
 
-def test_git_asks_where_the_configuration_leads_elsewhere(workspace: Path) -> None:
-    config = workspace / ".git" / "config"
-    plain = config.read_text()
-    assert verdict(workspace, "git status") == "allow"
-    for line in ("[core]\n\tworktree = /\n", "[include]\n\tpath = ../x\n", '[includeIf "gitdir:/"]\n\tpath = x\n'):
-        config.write_text(plain + line)
-        assert verdict(workspace, "git status") == "ask"
-
-
 def test_git_grep_asks_where_a_secret_is_tracked(repo: Path) -> None:
     import subprocess
 
@@ -236,11 +236,6 @@ def test_git_remote_asks_where_an_address_holds_a_password(workspace: Path) -> N
         assert verdict(workspace, "git remote") == "allow"
 
 
-def test_an_environment_that_changes_wildcards_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BASHOPTS", "dotglob")
-    assert verdict(workspace, "cat src/*.py") == "ask"
-
-
 def test_a_program_of_the_workspace_asks(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = workspace / "bin" / "wc"
     tool.parent.mkdir()
@@ -253,20 +248,20 @@ def test_a_program_of_the_workspace_asks(workspace: Path, monkeypatch: pytest.Mo
         assert verdict(workspace, command) == "ask", "it starts that program"
     assert verdict(workspace, "find . | xargs dirname") == "allow"
     tool.rename(tool.with_name("grep"))
-    assert verdict(workspace, "egrep x a.txt") == "ask", "it starts grep"
+    alone = Policy(workspace, "read-only").judge("bash", [Touch("run", "egrep x a.txt")], sandboxed=False)
+    assert alone.action == "ask" and "grep is a program" in alone.reason, "it starts grep"
     assert verdict(workspace, "wc a.txt") == "allow"
     monkeypatch.setenv("PATH", "bin:/usr/bin:/bin")
     assert verdict(workspace, "wc a.txt") == "ask"
 
 
-def test_a_search_through_secrets_asks(workspace: Path) -> None:
-    assert verdict(workspace, "grep -rn main src") == "allow"
-    assert verdict(workspace, "grep -rn main .") == "ask"
-    assert verdict(workspace, "rg main") == "allow"
-    assert verdict(workspace, "rg --hidden main") == "ask"
-    (workspace / "src" / "away").symlink_to("/etc")
-    assert verdict(workspace, "grep -rn main src") == "allow"
-    assert verdict(workspace, "grep -Rn main src") == "ask"
+def test_without_a_sandbox_a_search_through_secrets_asks(workspace: Path) -> None:
+    def alone(command: str) -> str:
+        return Policy(workspace, "read-only").judge("bash", [Touch("run", command)], sandboxed=False).action
+
+    assert (alone("grep -rn main src"), alone("rg main src")) == ("allow", "allow")
+    assert (alone("grep -rn main ."), alone("rg main")) == ("ask", "ask")
+    assert alone("grep -Rn main src") == "ask", "it follows links"
 
 
 def test_without_bash_what_only_bash_reads_asks(

@@ -50,9 +50,9 @@ node x.js
 make
 PYTHONPATH=src pytest
 timeout 60 pytest
-find . -name '*.py' | xargs grep x
+find . -name '*.py' | xargs rm
 git commit -am m && git push
-for f in *.py; do wc -l $f; done
+for f in *.py; do touch $f; done
 rm foo.txt
 ls && touch a b && rm c
 cd src && cat ../../outside/secret.txt
@@ -104,8 +104,8 @@ trap x EXIT
 alias x=y
 hash -p x y
 enable -f x y
-set -x
-read x
+set x=1
+read -a PATH
 mapfile x
 shopt -s x
 eval x
@@ -167,8 +167,8 @@ def test_nothing_is_offered_for_what_was_not_read(workspace: Path) -> None:
 def test_all_parts_are_told_with_their_reasons(workspace: Path) -> None:
     verdict = ask(Policy(workspace), "ls && X=1 npm test > out.txt | sh; bash -c 'echo a; curl evil'")
     assert verdict.parts == (
-        ("> out.txt", "it writes to out.txt"),
         ("npm test", "it sets the variable X"),
+        ("> out.txt", "it writes to out.txt"),
         ("sh", "sh is not known to be read-only"),
         ("bash -c 'echo a; curl evil'", "bash is not known to be read-only"),
         ("echo a", "run by bash"),

@@ -1,0 +1,220 @@
+"""The words of git that only read, and those that print what no sandbox hides.
+
+In the read-only sandbox git's attributes make secret files binary ones, where something can be mounted: then `log -p`,
+`diff` and `show` print none. What is left is asked about by its words: objects that are named by themselves, searches
+that say whether a secret matches, and addresses with passwords.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from codelet.safety import sensitive_names
+from codelet.safety.paths import contained, why_unread, workspace_root
+from codelet.safety.sandbox.git_attributes import find_attributes
+from codelet.safety.shell.folders import Location, folder_reached
+from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, READ_ONLY_GIT, STASH_LISTS, split_git
+from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, parse_arguments
+from codelet.system.git import hardened_argv, look_environment
+from codelet.system.git.hardening import find_repository, stray
+from codelet.system.process import StartError
+from codelet.system.process.brief import capture_now
+
+_SECONDS, _CAP = 2.0, 1 << 20
+_MOST_OBJECTS = 8
+_PRINTS = frozenset(("show", "diff", "log", "stash", "blame", "grep", "range-diff", "reflog", "cat-file", "rev-list"))
+_PATCH = frozenset(
+    ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
+     "-W", "--function-context", "--binary", "--color-words", "--word-diff", "--word-diff-regex", "-L", "-S", "-G")
+)  # fmt: skip
+"""Options that make git print content, or search it."""
+_SUMMARIES = frozenset(
+    ("--stat", "--numstat", "--shortstat", "--dirstat", "--summary", "--name-only", "--name-status", "--raw", "-s",
+     "--no-patch", "--quiet", "--compact-summary", "--cumulative")
+)  # fmt: skip
+_ORACLES = frozenset(("-a", "--text", "-S", "-L", "--find-object"))
+"""Options that print or search secret files whatever the attributes say."""
+_HASH = re.compile(r"[0-9a-f]{4,64}")
+_CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
+_PASSWORD = re.compile(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
+_LISTS = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
+
+
+def check_git(words: Sequence[str], cwd: str, workspace: Path, *, mounts: bool) -> ParsedArguments:
+    """The paths that `git WORDS` names; raises RefusedError where it does more than read, or may print a secret.
+
+    `mounts` says that the sandbox can put git's attributes in place.
+    """
+    root = workspace_root(workspace)
+    index, name = split_git(words)
+    place = Location(cwd, root)
+    for at in range(index):
+        if words[at] == "-C":
+            place = Location(folder_reached("git -C", words[at + 1] if at + 1 < len(words) else "", place), root)
+    if name in ("--version", "-v") and len(words) == index + 1:
+        return ParsedArguments()
+    program = READ_ONLY_GIT.get(name or "")
+    if name is None or program is None:
+        raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
+    parsed = parse_arguments(f"git {name}", program, words[index + 1 :])
+    if name in ("stash", "worktree") and words[index + 1 : index + 2] != parsed.operands[:1]:
+        raise RefusedError(f"git {name} without its subcommand in front")
+    _refuse_other_repository(place)
+    _refuse_writing(name, parsed)
+    _refuse_passwords(name, parsed, place)
+    _refuse_content(name, parsed, place, mounts=mounts)
+    for _, text in list(parsed.uses):
+        parsed.uses += [("rev", path) for path in dict.fromkeys(possible_paths(text))]
+    return parsed
+
+
+def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
+    """What makes or changes something though its options are listed."""
+    first = parsed.operands[:1]
+    if name in ("branch", "tag") and parsed.operands and not parsed.has(*_LISTS):
+        raise RefusedError("git branch and git tag with a name create it")
+    if name in ("branch", "tag"):
+        parsed.uses[:] = []  # `--contains` and the like take the next word as a commit, whatever it is
+    if name == "stash" and first not in ([one] for one in STASH_LISTS):
+        raise RefusedError("git stash changes the tree")
+    if name == "reflog" and first and first[0] in ("expire", "delete", "drop", "write"):
+        raise RefusedError(f"git reflog {first[0]} writes")
+    if name == "worktree" and parsed.operands != ["list"]:
+        raise RefusedError("git worktree writes")
+    if name == "remote" and parsed.operands and (first != ["get-url"] or len(parsed.operands) != 2):
+        raise RefusedError(f"git remote {parsed.operands[0]} writes or reaches the network")
+    if name == "config" and len(parsed.operands) != 1:
+        raise RefusedError("git config writes, or shows credentials")
+    if name == "symbolic-ref" and len(parsed.operands) > 1:
+        raise RefusedError("git symbolic-ref writes")
+    if name == "var" and first and first[0] not in GIT_VARIABLES:
+        raise RefusedError("git var of this name is not known to be read-only")
+
+
+def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> None:
+    """Raise RefusedError for what may print an address of a remote with a password in it, or a credential."""
+    if name == "config":
+        key = parsed.operands[0].lower()
+        if not key.startswith(CONFIG_SECTIONS) or _CREDENTIAL.search(key.rpartition(".")[2]):
+            raise RefusedError(f"{parsed.operands[0]} may hold credentials")
+    shows = (
+        (name == "remote" and (parsed.operands or parsed.has("-v", "--verbose")))
+        or (name == "config" and not parsed.operands[0].lower().startswith("user."))
+        or any("remotename" in (value or "") or "url" in (value or "") for _, value in parsed.options)
+    )
+    repository = find_repository(place.cwd)
+    if shows and repository is not None:
+        for configuration in repository.configurations:
+            if Path(configuration).is_file() and _PASSWORD.search(Path(configuration).read_bytes()):
+                raise RefusedError("an address in git's configuration holds a password")
+
+
+def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, mounts: bool) -> None:
+    """Raise RefusedError for content that no attribute keeps back."""
+    for value in (value for option, value in parsed.options if option in ("--format", "--sort", "--pretty") and value):
+        if name in ("branch", "tag", "for-each-ref") and "raw" in value.lower():
+            raise RefusedError("a format with %(raw) prints content whose file is not named")
+    if name not in _PRINTS:
+        return
+    if name == "cat-file" and not parsed.has("-t", "-s", "-e"):
+        _refuse_objects(parsed.operands[-1:], place)
+        parsed.uses += [("rev", operand) for operand in parsed.operands[-1:]]
+    if name == "show":
+        if parsed.has("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog"):
+            raise RefusedError("git show of many references, each of which may be content whose file is not named")
+        _refuse_objects(parsed.operands, place)
+    if name == "diff":
+        _refuse_objects([one for one in parsed.operands if _HASH.fullmatch(one)], place)
+    prints = name in ("show", "diff", "blame", "grep", "range-diff") or parsed.has(*_PATCH)
+    prints = prints or (name == "stash" and parsed.operands[:1] == ["show"] and bool(parsed.options))
+    if not prints or (name != "grep" and parsed.has(*_SUMMARIES) and not parsed.has("-S", "-G", "-L")):
+        return
+    oracle = sorted(_ORACLES & {option for option, _ in parsed.options})
+    mounted = mounts and find_attributes(place.root) is not None
+    if name not in ("grep", "blame") and not oracle and mounted:
+        return
+    if name in ("blame", "grep") and _names_no_secret(name, parsed):
+        return
+    left_out = [one for one in parsed.operands if one.startswith((":!", ":^", ":(exclude"))]
+    paths = [one for one in parsed.operands[0 if parsed.has("-e") else 1 :] if one not in (*left_out, "--")]
+    now = name == "grep" and all(Path(place.cwd, path).exists() for path in paths)
+    if secret := kept_secret(place, left_out, history=not now):
+        what = f"git {name} {oracle[0]}" if oracle else f"git {name}"
+        raise RefusedError(f"{what} may show {secret}, which git keeps")
+
+
+def _names_no_secret(name: str, parsed: ParsedArguments) -> bool:
+    """Whether all that is printed is of files that are named, none of them by the name of a secret."""
+    paths = [one for one in parsed.operands if not re.fullmatch(r"HEAD(?:[~^]\d*)*|[\w/.-]+\^", one)]
+    if name == "blame":
+        return bool(paths) and not any(why_unread(path) for path in paths)
+    paths = parsed.operands if parsed.has("-e") else parsed.operands[1:]
+    return bool(paths) and all(Path(path).suffix and not why_unread(path) for path in paths if path != "--")
+
+
+def _refuse_objects(operands: Sequence[str], place: Location) -> None:
+    """Raise RefusedError where an operand is content named by its number or a tag: nobody knows its file's name."""
+    if len(operands) > _MOST_OBJECTS:
+        raise RefusedError(f"git shows more than {_MOST_OBJECTS} objects")
+    for operand in operands:
+        if type(operand) is not str:
+            raise RefusedError("git shows an object that is known only at run time")
+        if ":" in operand or operand in ("HEAD", "@", "--") or Path(place.cwd, operand).exists():
+            continue
+        if ask_git(place.cwd, ("cat-file", "-t", f"{operand.lstrip('^').partition('..')[0]}^{{}}")).strip() == b"blob":
+            raise RefusedError(f"{operand} is content whose file is not named")
+
+
+def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> str | None:
+    """A file with a secret's name that the index has, or with `history` some commit; None where there is none.
+
+    `excluded` are pathspecs that leave files out.
+    """
+    patterns = [one for one in sensitive_names.SECRET_FILES if "/" not in one]
+    specs = [f":(glob,icase,top)**/{one}" for one in (*patterns, *(f"*{end}" for end in sensitive_names.COPIES))]
+    specs += [f":(glob,icase,top)**/{folder}/**" for folder in sensitive_names.SECRET_FOLDERS]
+    listed = ask_git(place.cwd, ("ls-files", "-z", "--", *specs, *excluded))
+    if history:
+        words = ("log", "--all", "--format=", "--name-only", "-z", "--max-count=20", "--", *specs, *excluded)
+        listed += b"\0" + ask_git(place.cwd, words)
+    names = listed.decode("utf-8", "surrogateescape").split("\0")
+    return next((name for name in map(str.strip, names) if name and why_unread(name)), None)
+
+
+def ask_git(folder: str, words: Sequence[str]) -> bytes:
+    """What the hardened git prints, at most 1 MiB within 2 seconds. Raises RefusedError if that is not all."""
+    where = Path(folder)
+    environment = look_environment(where) | {"LC_ALL": "C"}
+    try:
+        argv = hardened_argv(words[0], words[1:])
+        done = capture_now(argv, cwd=where, environment=environment, timeout=_SECONDS, limit=_CAP)
+    except StartError as error:
+        raise RefusedError(f"git cannot be asked about the repository: {error}") from error
+    if done.timed_out or done.cut:
+        raise RefusedError("git took too long to say what the command would read")
+    return done.stdout
+
+
+def _refuse_other_repository(place: Location) -> None:
+    """Only the workspace's own repository is read: one inside it came with the files."""
+    folder = place.cwd
+    while not os.path.lexists(f"{folder}/.git") and folder not in ("/", place.root):
+        if all(Path(folder, name).exists() for name in ("HEAD", "objects", "refs")):
+            raise RefusedError(f"{folder} is a bare repository among the files")
+        folder = folder.rpartition("/")[0] or "/"
+    if folder != place.root and contained(folder, place.root):
+        raise RefusedError(f"{folder} holds another repository")
+    repository = find_repository(place.cwd)
+    if repository is not None and (why := stray(repository, place.root)):
+        raise RefusedError(why)
+
+
+def possible_paths(text: str) -> Iterator[str]:
+    """Every path that a word may name as a revision with a path, as a range of two, or as a pattern of paths."""
+    for one in {text, *text.split("..", 1), *text.split("...", 1)}:
+        yield from (one[at + 1 :] for at, letter in enumerate(one) if letter == ":" and one[at + 1 :])
+    if text.startswith(":"):
+        yield re.sub(r"^:\([^)]*\)|^:[!^/]*", "", text) or "."
