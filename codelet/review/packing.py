@@ -1,7 +1,7 @@
 """Hunks to chunks: what one request holds. In the order of the diff, but that a file and its test are together; linear.
 
-A hunk that is larger than a chunk is split between lines. The sizes are estimates, on the large side for
-ordinary code: a third of the characters, gutters included.
+A hunk that is larger than a chunk is split between lines. The sizes are estimates: a third of the characters, gutters
+included.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from codelet.review.left_out import is_new_name, why_left_out
 CHUNK_TOKENS = 24_000
 """What the hunks of a chunk come to at most, unless the user says otherwise or the window is small."""
 
+WHOLE_TOKENS = 32_000
+"""A change of at most so many is one chunk unless the user says otherwise: its halves would each see less."""
 _GUTTER = 8
 _HEADING = 80
 _CHARACTERS_PER_TOKEN = 3
@@ -95,6 +97,9 @@ def delimited(name: str, text: str) -> str:
 
 def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
     """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
+    shown = [file for file in files if why_left_out(file, generated=generated) is None]
+    if most == CHUNK_TOKENS and sum(_size(hunk) for file in shown for hunk in file.hunks) <= WHOLE_TOKENS:
+        most = WHOLE_TOKENS
     hunks: list[HunkCoverage] = []
     pieces: list[Piece] = []
     waiting: set[int] = set()

@@ -1,6 +1,7 @@
 """How good a model's reviews are: planted faults in six languages, and clean changes, one commit a case.
 
 Use: python -m scripts.bench.review --model M [--only TEXT] [--batch N] [--out FILE.json] [-- WORD…]
+     python -m scripts.bench.review --sent    no model: whether what is sent suffices to find bugs off the added rows
 
 The cases stand in review_cases/, as diffs with whole context: `!` marks an added line that is the fault. Each batch of
 N cases (one unless told) is committed in a repository of its own and reviewed by `codelet review`; words behind -- go
@@ -203,12 +204,19 @@ def _cell(value: float | int | None) -> str:
 def main() -> int:
     """Measure and print; the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--model", required=True, help="as codelet names it; its key is in the environment")
+    parser.add_argument("--model", help="as codelet names it; its key is in the environment")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name or kind holds it")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="cases in one review (1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the figures as JSON, too")
     parser.add_argument("words", nargs="*", metavar="WORD", help="further words for codelet review, behind --")
+    parser.add_argument("--sent", action="store_true", help="check without a model whether what is sent suffices")
     options = parser.parse_args()
+    if options.sent:
+        from scripts.bench.review_sent import main as check_what_is_sent
+
+        return check_what_is_sent()
+    if options.model is None:
+        parser.error("--model is needed")
     cases = [case for case in read_cases() if options.only in f"{case.name} {case.kind}"]
     command = [sys.executable, "-m", "codelet", "--model", options.model]
     results, spent = measure(cases, command, options.words, options.batch)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from scripts.bench import review_sent
 from scripts.bench.review import CLEAN, Case, read_cases
 from tests.support.program import CODELET, ROOT, run
 from tests.support.reviewing import asked, is_confirmation, rows_of
@@ -80,3 +81,11 @@ def test_the_figures_of_a_scripted_model(tmp_path: Path) -> None:
     assert figures["spent"]["tokens_in"] == 1000 * len(server.requests)
     assert figures["spent"]["cost"] is None, "there is no price for this model"
     assert "recall" in done.out and "cost unknown" in done.out
+
+
+def test_a_fact_that_is_not_sent_is_missed(tmp_path: Path) -> None:
+    """The checker without a model: one case that suffices, and the same with a fact that nobody gives."""
+    case = next(each for each in review_sent.other_files() if each.name == "deleted module")
+    assert review_sent.missing_facts(case, tmp_path / "a") == []
+    wrong = case._replace(facts=(*case.facts, review_sent.Fact("no such row"), review_sent.look("none", "def ok")))
+    assert review_sent.missing_facts(wrong, tmp_path / "b") == ["no such row", "none"]

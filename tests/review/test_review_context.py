@@ -43,7 +43,7 @@ def test_every_request_has_the_same_outline_of_the_whole_change(tmp_path: Path) 
     (folder / "lib.py").rename(folder / "lib2.py")
     (folder / "run.sh").chmod(0o755)
     repo.commit(folder, {"app.py": "import auth\nx = 2\n", "z.py": "b\n"})
-    one, other = questions(folder, "HEAD", "--chunk-tokens", "60")
+    one, other = questions(folder, "HEAD", "--chunk-tokens", "40")
     head = one.partition("<diff")[0]
     assert head == other.partition("<diff")[0]
     for row in (
