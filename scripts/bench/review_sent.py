@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +33,8 @@ class Fact(NamedTuple):
     arguments: Mapping[str, object] = {}
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """A change to files (None removes one), the file of the bug, and the facts. `small` splits the change."""
 
     name: str
@@ -121,7 +123,7 @@ def other_files() -> list[Case]:
         ),
         case("deleted template", page, {"a.html": None}, Fact("removed"), open_file("<p>", "a.html", before=True)),
         case("deleted test", test, {"test_a.py": None}, Fact("removed"), open_file("ok()", "test_a.py", before=True)),
-        case("lost mode", run, {}, Fact("mode 100755 to 100644"))._replace(act=_lose_mode),
+        replace(case("lost mode", run, {}, Fact("mode 100755 to 100644")), act=_lose_mode),
         case("binary data", {"d.bin": "\0\1" * 40}, {"d.bin": "\0\2" * 40}, Fact('"d.bin"'), Fact("a binary file")),
         case("lock file", {"go.sum": "a 1\n"}, {"go.sum": "a 2\n"}, Fact('"go.sum" (+1 -1, not shown')),
         case("generated copy", {"a_pb2.py": "x = 1\n"}, {"a_pb2.py": "x = 2\n"}, Fact('"a_pb2.py" (+1 -1, not shown')),

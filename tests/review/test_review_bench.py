@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from scripts.bench import review_sent
@@ -87,5 +88,5 @@ def test_a_fact_that_is_not_sent_is_missed(tmp_path: Path) -> None:
     """The checker without a model: one case that suffices, and the same with a fact that nobody gives."""
     case = next(each for each in review_sent.other_files() if each.name == "deleted module")
     assert review_sent.missing_facts(case, tmp_path / "a") == []
-    wrong = case._replace(facts=(*case.facts, review_sent.Fact("no such row"), review_sent.look("none", "def ok")))
+    wrong = replace(case, facts=(*case.facts, review_sent.Fact("no such row"), review_sent.look("none", "def ok")))
     assert review_sent.missing_facts(wrong, tmp_path / "b") == ["no such row", "none"]
