@@ -65,8 +65,16 @@ def signed(reply: Reply, body: Body, mark: str) -> Reply:
             blocks.append({"type": "text", "text": text})
         elif kind == "call":
             call = next(calls)
-            blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.json)})
+            blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call.json)})
     return replace(reply, order=order, signatures=signatures)
+
+
+def _input(arguments: str) -> Any:
+    """The arguments of a call as they come back: none, where they cannot be read."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return {}
 
 
 def fields(body: Body) -> str | None:
