@@ -42,7 +42,7 @@ def test_a_session_is_left_and_taken_up_again(codelet: Codelet):
         terminal.wait_for("2 steps")
         listing = saved(path)["messages"]
         place = next(number for number, message in enumerate(listing) if message["role"] == "tool")
-        ask(terminal, f"/pin {place}", "stays word for word")
+        ask(terminal, f"/pin {place}", "stays verbatim")
         leave(terminal)
         assert "codelet --continue work.json goes on" in terminal.text
     first = but_time(path)
@@ -88,7 +88,7 @@ def test_an_interrupted_turn_survives_a_kill(codelet: Codelet):
     assert [text for text in kept if "<system-reminder>" not in text] == ["one", "First."]
 
     with codelet.terminal(*keep("work.json"), **WIDE) as terminal:
-        assert "continue takes it up" in terminal.text
+        assert '"continue" to retry' in terminal.text
         ask(terminal, "continue", "A whole answer.")
         ask(terminal, "/rewind 1", "back before the last prompt")
         terminal.settle(0.15)

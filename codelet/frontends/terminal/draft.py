@@ -250,7 +250,7 @@ class Draft:
         return rows
 
     def _waits(self, line: str) -> str:
-        return "queued for the turn's end" if line in self._at_end else "queued"
+        return "after this turn" if line in self._at_end else "queued"
 
     def _enter(self, *, later: bool) -> None:
         if self.text.endswith("\\"):

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from codelet.providers.choice.known import KnownModel
     from codelet.safety.sandbox import Confinement
 
+_SHORT_TURNS = 3
+"""A conversation of more turns than these is worth a word at its end."""
 _AT_ONCE = frozenset({"help", "keys", "status", "context", "context tools", "mode", "model", "permissions"})
 """Commands that act while a turn runs: they look, or set what only the next call reads."""
 
@@ -140,10 +142,16 @@ class Repl:
                 if text is not None and self.exit_status is None:
                     await self.evaluate(text)
                     self._part()
+            self._say_what_is_lost()
         finally:
             for task in helpers:
                 task.cancel()
             self.attention.end()
+
+    def _say_what_is_lost(self) -> None:
+        """Say how to keep a conversation that was worth it."""
+        if self.exit_status == EXIT_DONE and self.log.export is None and self.session.turns > _SHORT_TURNS:
+            self.screen.note("this conversation was not saved; to keep the next one: codelet --continue ~/work.json")
 
     async def _begin(self, text: str) -> None:
         """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
@@ -212,7 +220,7 @@ class Repl:
         outcome = await self.watch(events, is_turn=True)
         self.can_resume = outcome != "done"
         if outcome == "failed":
-            self.screen.note("continue takes it up from here; or type something else")
+            self.screen.note('type "continue" to retry, or a new prompt')
         await self._status.read_branch()
 
     async def watch(self, events: AsyncGenerator[Event, None], *, is_turn: bool = False) -> TurnStatus:

@@ -36,9 +36,9 @@ def test_it_is_held_by_the_limits_of_the_session(begin: Begin, model_server: Mod
     model_server.script = lambda request: Reply("So it is.", usage=Tokens(1_000, output=30))
     terminal = begin("--max-tokens", "90")
     ask(terminal, "begin", "So it is.", "1 step")
-    ask(terminal, "/btw is it so?", "not kept in it", "So it is.")
+    ask(terminal, "/btw is it so?", "not added to the", "So it is.")
     assert model_server.requests[-1].json["max_tokens"] == 60, "what the limit leaves"
-    ask(terminal, "/btw and this?", "not kept in it", "So it is.")
+    ask(terminal, "/btw and this?", "not added to the", "So it is.")
     told = ask(terminal, "/btw again?", "the limit of 90 output tokens is reached (--max-tokens)")
     assert "So it is." not in told
     assert len(model_server.requests) == 3

@@ -26,18 +26,19 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/compact", "nothing to compact")
     ask(terminal, "/reminders", "nothing was told")
     ask(terminal, "the first prompt", "Done.", "2 steps")
-    listing = ask(terminal, "/context", "the first prompt", "calls read", "compacted at")
+    listing = ask(terminal, "/context", "the first prompt", "calls read", "compacts at")
+    listing = ask(terminal, "/context all", "calls read", "compacted at")
     lines = [line.split() for line in listing.split("\n") if line[:5].strip().isdigit() and "reminder" not in line]
     assert "instruction files" in listing
     numbers = {words[2]: words[0] for words in lines}
-    ask(terminal, f"/pin {numbers['user']}", "stays word for word: user,", "tokens: the first prompt")
+    ask(terminal, f"/pin {numbers['user']}", "stays verbatim: user,", "tokens: the first prompt")
     whole = ask(terminal, f"/context {int(numbers['tool']) - 1}", "calls read", "path: CLAUDE.md")
     assert "Looking." in whole
     assert "Use tabs." in ask(terminal, f"/context {numbers['tool']}", "· tool ·")
     ask(terminal, "/context 99", "there is no message 99; /context lists")
     ask(terminal, "/context one", "takes nothing, all, or a message's number: one is none")
     assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
-    assert ", pinned " in ask(terminal, "/context", "pinned")
+    assert ", pinned " in ask(terminal, "/context all", "pinned")
     ask(terminal, f"/unpin {numbers['user']}", "no longer pinned")
     ask(terminal, f"/unpin {numbers['user']}", "is not pinned; /context marks those that are")
     ask(terminal, "/reminders claudemd maybe", "switched on or off: maybe is neither")
@@ -45,7 +46,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/pin x", "name one message by its number")
     ask(terminal, "/pin 0", "is the reminder")
     call = int(numbers["tool"]) - 1
-    ask(terminal, f"/pin {call}", f"message {call} stays word for word")
+    ask(terminal, f"/pin {call}", f"message {call} stays verbatim")
     ask(terminal, f"/drop {numbers['tool']}", f"message {call} is pinned: /unpin {call}")
     assert "pinned" in ask(terminal, "/context", "calls read")
     ask(terminal, f"/unpin {call}", "no longer pinned")
@@ -82,10 +83,11 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.wait_for("was compacted: the next request")
     terminal.settle(0.1)
     terminal.line("/uncompact")
-    terminal.wait_for("taken back: ")
+    terminal.wait_for("undid the ")
     assert "waiting" not in terminal.settle()
     terminal.line("/compact keep what was said of long.txt")
-    terminal.wait_for("as you asked")
+    terminal.until(lambda: terminal.text.count("as you asked") + terminal.text.count("compacted:") > 1)
+    terminal.settle(0.3)
     for wrong in ("/compact --nonsense", "/compact -5k", "/compact --preview -20%"):
         ask(terminal, wrong, "✗ /compact takes a size (20k, 30%) and what matters in your words, or --preview")
         assert "compacting" not in terminal.settle(0.1).rpartition(wrong)[2]
@@ -96,7 +98,7 @@ def test_going_back_says_what_pins_go(start: Start, command: str) -> None:
     terminal = start(step("First."), step("Second."))
     terminal.wait_for(STATUS)
     ask(terminal, "the first prompt", "First.", "1 step")
-    ask(terminal, "/pin 2", "stays word for word: assistant,")
+    ask(terminal, "/pin 2", "stays verbatim: assistant,")
     ask(terminal, command, "1 pinned message")
 
 
@@ -123,7 +125,7 @@ def test_a_compaction_and_an_aside_that_are_stopped_say_so(
         terminal.wait_for("· not compacted: you stopped it; the conversation is as it was")
         ask(terminal, "/uncompact", "there is no compaction to take back")
         terminal.line("/btw what is left?")
-        terminal.wait_for("not kept in it")
+        terminal.wait_for("not added to the")
         terminal.until(lambda: "beside the work" in model_server.requests[-1].body.decode())
         terminal.key("esc")
         terminal.wait_for("· stopped; the conversation is as it was")

@@ -155,7 +155,7 @@ def test_going_back_to_before_it_was_told_tells_it_again(forked: Forked, repo: P
     terminal = forked.terminal
     forked.call = write("made.txt", "new\n")
     forked.say("make it")
-    ask(terminal, "/undo", "as before: made.txt")
+    ask(terminal, "/undo", "restored: made.txt")
     assert "put these files back" in forked.say("why?")
     told = ask(terminal, "/rewind 1 conversation", "back before the last prompt")
     assert "made.txt" in told

@@ -65,7 +65,7 @@ class Typing:
             self.word()
         self._terminal.type("\x1b\r")
         self.later.append(self.text)
-        self._taken(f"queued for the turn's end: {self.text}")
+        self._taken(f"after this turn: {self.text}")
 
     def up(self) -> None:
         if self.text or not self.queued:

@@ -34,14 +34,14 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     terminal.wait_for("[pasted #1, 12 lines]")
     ask(terminal, " change the price", "First done.", STATUS)
     ask(terminal, "rename it", "Second done.", STATUS)
-    shown = ask(terminal, "/diff", "changed by calls")
+    shown = ask(terminal, "/diff", "edited")
     assert "cart.py  +2 -2" in shown and "new/made.txt  new file" in shown
-    assert "2 files changed by calls; 1 command may have, too; /diff git shows all of it" in shown
+    assert "2 files edited; 1 command may have changed more" in shown
 
     terminal.key("esc")
     terminal.settle(0.15)
     terminal.key("esc")
-    terminal.wait_for("Back to before which prompt?")
+    terminal.wait_for("Rewind to before which prompt?")
     text = terminal.settle(0.25)
     assert "rename it  cart.py" in text and "cart.py, new/made.txt" in text
     terminal.key("down")
@@ -49,8 +49,8 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     terminal.key("enter")
     terminal.wait_for("the conversation and the files")
     text = terminal.settle(0.25)
-    assert "cart.py  +2 -2 taken back" in text and "new/made.txt  new file taken back" in text
-    assert "what commands changed is not known and stays: bash echo built > built.txt" in text
+    assert "cart.py  +2 -2 undone" in text and "new/made.txt  new file undone" in text
+    assert "not undone, changed by commands: bash echo built > built.txt" in text
     terminal.key("enter")
     terminal.wait_for("back before that prompt")
     assert cart.read_text() == "price = 1\nname = 'old'\n"
@@ -100,7 +100,7 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     terminal.key("down")
     terminal.settle(0.1)
     terminal.key("enter")
-    terminal.wait_for("as before: cart.py")
+    terminal.wait_for("restored: cart.py")
     assert cart.read_text() == "price = 1\n"
     ask(terminal, "and now", "Next.")
     ask(terminal, "/context all", "The user put these files back")
@@ -142,8 +142,8 @@ def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
     ask(terminal, "/fork", "kept as fork 1")
     told = [ask(terminal, "/fork list", "last: use")]
     terminal.line("/rewind")
-    terminal.wait_for("Back to before which prompt?")
-    told.append(terminal.settle(0.2).rpartition("Back to before")[2])
+    terminal.wait_for("Rewind to before which prompt?")
+    told.append(terminal.settle(0.2).rpartition("Rewind to before")[2])
     terminal.key("esc")
     terminal.wait_for("nothing was changed")
     told.append(ask(terminal, "/redo", "again: use", "Two.", STATUS))

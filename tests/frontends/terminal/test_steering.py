@@ -84,8 +84,8 @@ def test_a_line_begins_a_turn_everywhere(running: Running) -> None:
     assert ["ago" in row for row in rows if "begin" in row] == [True]
     assert ["ago" in row for row in rows if "now the newest file" in row] == [False]
     terminal.line("/rewind")
-    terminal.wait_for("Back to before which prompt?")
-    listed = terminal.settle().rpartition("Back to before")[2]
+    terminal.wait_for("Rewind to before which prompt?")
+    listed = terminal.settle().rpartition("Rewind to before")[2]
     assert re.findall(r" ([12]) \d\d:\d\d (\S+)", listed) == [("1", "now"), ("2", "begin")]
     terminal.key("esc")
     terminal.wait_for("nothing was changed")
@@ -100,7 +100,7 @@ def test_a_line_begins_a_turn_everywhere(running: Running) -> None:
 def test_alt_enter_keeps_a_line_for_the_end(running: Running) -> None:
     terminal = running.begin()
     terminal.type("and then the docs\x1b\r")
-    terminal.wait_for("queued for the turn's end: and then the docs")
+    terminal.wait_for("after this turn: and then the docs")
     running.go_on()
     terminal.wait_for("Later seen.")
     assert running.said(2) == ["begin"]

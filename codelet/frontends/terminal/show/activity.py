@@ -11,40 +11,14 @@ from codelet.events import Retry
 from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.event_rows import retry_row
 from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.running_call import RunningCall
 from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
-from codelet.system.text import Cleaner
 
 _PROGRESS_ROWS = 3
 _THOUGHT_ROWS = 3
+_SHORTEST = 0.95
 _STALL_SECONDS = 5.0
 """After so long without a piece of an answer that has begun, the row says so."""
-_PROGRESS_KEPT = 2_000
-
-
-@dataclass
-class RunningCall:
-    """A tool call at work: its title, when it started, the end of its output as a terminal would show it."""
-
-    title: str
-    since: float
-    output: str = ""
-    _cleaner: Cleaner = field(default_factory=Cleaner)
-    _at_begin: bool = False
-
-    def add(self, piece: str) -> None:
-        """Take in what came. Of a line that is written again and again, as a progress bar is, the last state stays."""
-        first, *others = piece.split("\r")
-        self._write(self._cleaner.feed(first))
-        for part in others:
-            self._at_begin = True
-            self._write(self._cleaner.feed(part))
-
-    def _write(self, text: str) -> None:
-        if text and self._at_begin:
-            self._at_begin = False
-            if text[0] != "\n":
-                self.output = self.output[: self.output.rfind("\n") + 1]
-        self.output = (self.output + text)[-_PROGRESS_KEPT:]
 
 
 @dataclass
@@ -110,7 +84,7 @@ class Activity:
     def _row(self, doing: str, since: float, width: int, silent: float = 0.0) -> Text:
         seconds = self.clock() - since
         frame = self.signs.spinner[int(self.clock() * 10) % len(self.signs.spinner)]
-        told = f"no data for {duration(silent)}" if silent else duration(seconds)
+        told = f"no data for {duration(silent)}" if silent else duration(seconds) if seconds >= _SHORTEST else ""
         tail = f" {self.signs.dot} ".join(part for part in (told, self.hint) if part)
         room = max(width - len(tail) - 6, 10)
         row = Text(f"{frame} ", ACCENT)

@@ -10,6 +10,7 @@ from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Handoff, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
+from codelet.frontends.terminal.show.running_call import RunningCall
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.system.text import clean, one_line
@@ -70,16 +71,20 @@ def _word(event: Reminder) -> str:
 
 
 _LONGEST_REASON = 400
+_SHORTEST = 0.95
+"""Seconds of which a time is told."""
+_LAST = 5
+"""Lines of a stopped call's output that stay on the screen."""
 _REASONS = {
     "hard": "the budget is nearly used",
-    "cost": "the budget is nearly used, what is cached counted at a tenth",
+    "cost": "the budget is nearly used (cached tokens count a tenth)",
     "entries": "the history has too many entries",
     "asked": "as you asked",
     "entry": "a text is too large",
     "overflow": "the provider said that the prompt is too long",
 }
 _LOST_NAMED = 8
-_ANCHORS_NAMED = 3
+_DROPPED = "dropped from context: "
 
 
 def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
@@ -96,56 +101,48 @@ def compaction_rows(event: Compaction, width: int, signs: Signs) -> list[Text]:
             return wrap_behind_sign(Text(f"{signs.note} {clean(event.note)}", QUIET), width)
         case "undone":
             return [
-                truncate(Text(f"{signs.note} {clean(event.note) or 'compaction'} taken back: {sizes}", QUIET), width)
+                truncate(Text(f"{signs.note} undid the {clean(event.note) or 'compaction'}: {sizes}", QUIET), width)
             ]
     return _receipt(event, sizes, width, signs)
 
 
 def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Text]:
-    head = wrap_behind_sign(Text(f"{signs.note} compacted: {sizes}", QUIET), width)
-    details = [Text(_what_stays(event), QUIET)]
-    if event.pays_after:
-        requests = plural(event.pays_after, "request")
-        details.append(Text(f"the cache is written anew: after {requests} that has paid for itself", QUIET))
-    anchors = () if event.reduced else event.anchors  # a reduction takes none of them away
-    details += [Text(f"kept: {one_line(anchor, width - 10)}", QUIET) for anchor in anchors[-_ANCHORS_NAMED:]]
-    if (more := len(anchors) - _ANCHORS_NAMED) > 0:
-        details.append(
-            Text(f"kept: {plural(more, 'earlier result or decision', 'earlier results and decisions')}", QUIET)
-        )
+    """What became smaller, what is gone, how to go on."""
+    rows = wrap_behind_sign(Text(f"{signs.note} compacted: {sizes} {signs.dot} {_what_stays(event)}", QUIET), width)
+    indent = " " * MARGIN
     if event.lost:
         more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
-        told = f"{named}, and {more} more" if more > 0 else named
-        told += (
-            f" ({plural(event.decisions, 'cause or decision', 'causes or decisions')} in all)"
-            if event.decisions
-            else ""
-        )
-        details.append(
-            Text.assemble(("the model is no longer told: ", WARN), (f"{told}; /pin lost puts them back", QUIET))
-        )
+        tail = f"{f', and {more} more' if more > 0 else ''}; /pin lost restores them"
+        named = truncate(Text(named), max(width - MARGIN - len(_DROPPED) - len(tail), 20), signs.more).plain
+        rows.append(truncate(Text.assemble(indent, (_DROPPED, WARN), (named + tail, QUIET)), width, signs.more))
     if event.note:
-        details.append(Text(clean(event.note), WARN))
-    details.append(Text("/uncompact takes it back, /why says what became of each turn", QUIET))
-    indent = " " * MARGIN
-    return [*head, *(Text.assemble(indent, row) for text in details for row in wrap(text, width - MARGIN))]
+        rows += wrap_indented(Text(clean(event.note), WARN), width, indent)
+    return [*rows, *wrap_indented(Text(f"/compact undo {signs.dot} /compact why", QUIET), width, indent)]
 
 
 def _what_stays(event: Compaction) -> str:
     """What a compaction left as it was, and what became of the rest."""
     if event.reduced:
-        return f"{plural(event.reduced, 'old message is', 'old messages are')} shortened, no turn is summarised"
+        return f"shortened {plural(event.reduced, 'old message')}, summarized no turn"
     if event.kept_turns or not event.kept_steps:
-        stays = plural(event.kept_turns, "turn stays", "turns stay") if event.kept_turns else "no turn stays"
+        kept = plural(event.kept_turns, "turn") if event.kept_turns else "no turn"
     else:
-        stays = plural(event.kept_steps, "step stays", "steps stay")
-    summaries = f"; the rest is now {plural(event.segments, 'summary', 'summaries')}" if event.segments else ""
-    return f"{stays} word for word{summaries}"
+        kept = plural(event.kept_steps, "step")
+    return f"kept {kept} verbatim{', summarized the rest' if event.segments else ''}"
 
 
-def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int, signs: Signs) -> list[Text]:
-    """What became of each call when the user stopped the turn, and what `continue` would do."""
+def interruption_rows(
+    event: Interrupted,
+    titles: Mapping[str, str],
+    running: Mapping[str, RunningCall],
+    now: float,
+    width: int,
+    signs: Signs,
+) -> list[Text]:
+    """What became of each call when the user stopped the turn, the end of what it wrote, and how to go on. `running`
+    are the calls that were at work, `now` is the time by their clock.
+    """
     groups = (
         ("done", event.done, ""),
         ("failed", event.failed, ""),
@@ -156,16 +153,18 @@ def interruption_rows(event: Interrupted, titles: Mapping[str, str], width: int,
     rows = [Text(f"{signs.stopped} stopped", WARN)]
     for word, ids, remark in groups:
         for call_id in ids:
-            tail = f" {signs.dot} {remark}" if remark else ""
+            call = running.get(call_id)
+            after = f"ended after {duration(now - call.since)}; " if call is not None and remark else ""
+            tail = f" {signs.dot} {after}{remark}" if remark else ""
             room = max(width - MARGIN - 13 - len(tail), 20)
             row = Text(" " * MARGIN)
             row.append(f"{word:<13}", "" if word == "done" else WARN)
             row.append(one_line(titles.get(call_id, call_id), room))
             row.append(tail, QUIET)
             rows.append(truncate(row, width, signs.more))
-    told = "the model sees this and goes on" if any(ids for _, ids, _ in groups) else "the model goes on from here"
-    hint = Text(f"continue: {told}; or type something else", QUIET)
-    return [*rows, *wrap_indented(hint, width, " " * MARGIN)]
+            lines = [] if call is None else [line for line in call.output.split("\n") if line.strip()]
+            rows += [truncate(Text(" " * (MARGIN + 2) + line, QUIET), width, signs.more) for line in lines[-_LAST:]]
+    return [*rows, *wrap_indented(Text('type "continue" to resume, or a new prompt', QUIET), width, " " * MARGIN)]
 
 
 def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: int, signs: Signs) -> list[Text]:
@@ -184,7 +183,8 @@ def end_rows(event: TurnEnd, report: UsageReport | None, seconds: float, width: 
         parts += [f"{tokens(usage.total_input)} in{cached}", f"{tokens(usage.output)} out"]
     if report is not None and report.budget:
         parts.append(f"context {percent_of(report.context, report.budget)}% of {tokens(report.budget)}")
-    parts.append(duration(seconds))
+    if seconds >= _SHORTEST:
+        parts.append(duration(seconds))
     rows.extend(wrap(Text(f" {signs.dot} ".join(parts), QUIET), width))
     return rows
 

@@ -13,12 +13,13 @@ from rich.text import Text
 
 from codelet import events
 from codelet.frontends.terminal.show import event_rows
-from codelet.frontends.terminal.show.activity import Activity, RunningCall
+from codelet.frontends.terminal.show.activity import Activity
 from codelet.frontends.terminal.show.call_rows import call_title, result_rows
 from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap_behind_sign
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.running_call import RunningCall
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for
 from codelet.system.text import Cleaner, clean, one_line
@@ -259,7 +260,9 @@ class Renderer:
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
                 self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
             case events.Interrupted():
-                self._say("end", event_rows.interruption_rows(event, self._titles, self.width, self.signs))
+                running, now = self._activity.running, self._clock()
+                rows = event_rows.interruption_rows(event, self._titles, running, now, self.width, self.signs)
+                self._say("end", rows)
             case events.TurnEnd():
                 seconds = self._clock() - self._started
                 rows = event_rows.end_rows(event, self._report, seconds, self.width, self.signs)
@@ -325,10 +328,13 @@ class Renderer:
     def _fold_reasoning(self) -> None:
         """Leave one row of the reasoning that was streamed; the rest is in `shown_parts`."""
         self.reasoning, self._thoughts = "".join(self._thoughts), []
-        took = duration(self._clock() - self._thinking_since)
+        seconds = self._clock() - self._thinking_since
         lines = [line for line in self.reasoning.split("\n") if line.strip()]
         gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
-        folded, title = len(lines) > 1, f"{self.signs.note} thought {took}"
+        folded, title = (
+            len(lines) > 1,
+            f"{self.signs.note} thought{f' for {duration(seconds)}' if seconds >= 0.95 else ''}",
+        )
         self.shown_parts.add(ShownPart("reasoning", title, self.reasoning, folded))
         hint = f" ({self.key})" if self.key and folded else ""
         room = max(self.width - len(hint), 20)

@@ -68,7 +68,7 @@ async def by_the_way(repl: ReplControls, argument: str) -> None:
         repl.screen.fail("/btw takes a question: it is answered from the conversation, and not kept in it")
         return
     session = repl.session
-    repl.screen.note("beside the conversation, not kept in it:")
+    repl.screen.note("side question, not added to the conversation:")
     if await repl.watch(masked(_answered(session, argument), session.toolbox.masker)) == "stopped":
         repl.screen.note("stopped; the conversation is as it was")
 

@@ -169,7 +169,7 @@ _BEARS = {
 
 
 async def pin(screen: Screen, session: Session, argument: str) -> None:
-    """Keep a message word for word through compactions; or put back, and keep, what the last one lost."""
+    """Keep a message verbatim through compactions; or put back, and keep, what the last one lost."""
     if argument == "lost":
         try:
             size = session.compactor.pin_lost()
@@ -181,7 +181,7 @@ async def pin(screen: Screen, session: Session, argument: str) -> None:
             )
         return
     if (number := _held(screen, argument, session.compactor.pin)) is not None:
-        screen.note(f"message {number} stays word for word: {in_words(session)[number]}")
+        screen.note(f"message {number} stays verbatim: {in_words(session)[number]}")
 
 
 async def unpin(screen: Screen, session: Session, argument: str) -> None:

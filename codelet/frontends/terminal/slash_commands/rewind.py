@@ -131,7 +131,7 @@ async def undo(repl: ReplControls, argument: str) -> None:
             log.put_back(back)
         screen.note(f"{told}: {_names(plan)} already as before; /undo goes one change further back")
         return
-    screen.note(f"taking back: {told}")
+    screen.note(f"undoing: {told}")
     repl.rewound.add(await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
 
 
@@ -142,7 +142,7 @@ async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: C
         repl.screen.say(*map(repl.screen.truncate, rows))
         repl.screen.note("/rewind N goes back to before prompt N")
         return None
-    chosen = await repl.choose([styled(("Back to before which prompt?", "bold"))], rows)
+    chosen = await repl.choose([styled(("Rewind to before which prompt?", "bold"))], rows)
     if chosen is None:
         repl.screen.note("nothing was changed")
         return None
@@ -188,7 +188,7 @@ def _back_row(back: FileBack) -> Text:
     """A file, and what would become of it."""
     if why := back.lost or back.foreign:
         return styled("  ", clean(back.name), (f"  {why}", WARN))
-    return styled("  ", clean(back.name), (f"  {change_words(back)} taken back", QUIET))
+    return styled("  ", clean(back.name), (f"  {change_words(back)} undone", QUIET))
 
 
 async def _files_back(
@@ -216,7 +216,7 @@ async def _files_back(
         else:
             done.append(back)
     if done:
-        screen.note(f"as before: {_names(done)}")
+        screen.note(f"restored: {_names(done)}")
     if failed:
         repl.rewound.add(done)
     return None if failed else done
@@ -243,7 +243,7 @@ def _commands_told(ran: Sequence[RanCommand]) -> str:
     """That commands ran whose changes are not known."""
     named = "; ".join(one_line(command.about, 40) for command in ran[-_MOST_NAMED:])
     more = "" if len(ran) <= _MOST_NAMED else f" and {len(ran) - _MOST_NAMED} earlier"
-    return f"what commands changed is not known and stays: {named}{more}"
+    return f"not undone, changed by commands: {named}{more}"
 
 
 def _names(plan: Sequence[FileBack]) -> str:

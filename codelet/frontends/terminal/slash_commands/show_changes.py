@@ -41,8 +41,8 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
         screen.say(styled((clean(back.name), "bold"), (f"  {change_words(back)}", QUIET), (others, WARN)))
         screen.say(*changed_rows(screen, session, back, limit=_MOST_ROWS))
     if not argument:
-        ran = f"; {plural(len(log.commands), 'command')} may have, too" if log.commands else ""
-        screen.note(f"{plural(len(chosen), 'file')} changed by calls{ran}; /diff git shows all of it")
+        ran = f"; {plural(len(log.commands), 'command')} may have changed more (/diff git)" if log.commands else ""
+        screen.note(f"{plural(len(chosen), 'file')} edited{ran}")
 
 
 def change_words(back: FileBack) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.screen import Screen
     from codelet.loop.session import Session
 
-_ROWS = 40
+_ROWS = 10
 _MAP_CELLS = 60
 _ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
 _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
@@ -43,15 +43,16 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
         return
     fixed = [row for row in rows if row.number < 0]
     listed = [row for row in rows if row.number >= 0]
-    shown = listed if argument == "all" else listed[-_ROWS:]
+    whole = argument == "all"
+    shown = listed if whole else listed[-_ROWS:]
     left_out = len(listed) - len(shown)
     older = f"  {screen.signs.more} {plural(left_out, 'older message')}: /context all"
     note = [styled((older, QUIET))] if left_out else []
     latest = max((row.turn for row in rows), default=0)
     lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
     screen.say(*lines[: len(fixed)], *note, *lines[len(fixed) :])
-    screen.say(*_budget_map(screen, session, rows), *_limits(screen, session, rows))
-    if (exact := await _exact(screen, session)) is not None:
+    screen.say(*_budget_map(screen, session, rows), *(_limits(screen, session, rows) if whole else [_total(session)]))
+    if whole and (exact := await _exact(screen, session)) is not None:
         screen.say(exact)
 
 
@@ -163,6 +164,14 @@ def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) ->
     parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in _MARKS.items() if sums[role]]
     legend = f" {screen.signs.dot} ".join(parts)
     return [styled(""), bar, screen.truncate(styled((f"  {legend}", QUIET)))]
+
+
+def _total(session: Session) -> Text:
+    """The next request's size in one line."""
+    size, budget = session.size, session.window.budget
+    told = f"  {tokens(size)} of {tokens(budget.limit)} used, {percent_of(size, budget.limit)}%"
+    told += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
+    return styled(f"{told}; /context all has the rest")
 
 
 def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:

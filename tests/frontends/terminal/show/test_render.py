@@ -82,11 +82,11 @@ def test_a_pipe_gets_plain_lines() -> None:
     assert "\x1b" not in out
     assert "\r" not in out
     assert [re.sub(r"0\.\d s", "0.0 s", line) for line in out.split("\n") if line] == [
-        "· thought 0.0 s: Let me think.",
+        "· thought: Let me think.",
         "Title",
         "Some bold text",
         "✓ read app.py:3-12 · 2 lines",
-        "1 step · 1k in (800 cached) · 50 out · 0.0 s",
+        "1 step · 1k in (800 cached) · 50 out",
     ]
 
 
@@ -248,13 +248,24 @@ def test_the_receipt_names_calls_and_continue() -> None:
     assert lines[3].split(" · ")[0].split(maxsplit=1) == ["interrupted", "bash make test"]
     assert lines[4].split(maxsplit=1) == ["refused", "bash rm x"]
     assert lines[5].split() == ["not", "started", "edit", "y.py"]
-    assert "continue" in lines[6]
+    assert '"continue"' in lines[6]
     assert len(lines) == 7
 
 
 def test_what_continue_does_is_told_whole_on_a_narrow_screen() -> None:
     out = plain(events.Interrupted(done=(), half_done=(), not_done=("c",)), columns=40)
-    assert out.rstrip().endswith("  continue: the model sees this and goes\n  on; or type something else")
+    assert out.rstrip().endswith('  type "continue" to resume, or a new\n  prompt')
+
+
+def test_the_receipt_keeps_the_end_of_what_a_call_wrote() -> None:
+    out = plain(
+        events.ToolCallStarted(id="b", name="bash", arguments={"command": "make"}),
+        events.ToolProgress(id="b", delta="".join(f"line {n}\n" for n in range(9))),
+        events.Interrupted(done=(), half_done=("b",), not_done=()),
+    )
+    rows = [row.strip() for row in out.rstrip().split("\n")]
+    assert rows[1].startswith("interrupted") and " after 0.0 s" in rows[1]
+    assert rows[2:-1] == [f"line {n}" for n in range(4, 9)]
 
 
 def test_live_rows_are_replaced_not_repeated() -> None:
@@ -415,12 +426,9 @@ def test_a_compaction_leaves_a_receipt() -> None:
     )
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the budget is nearly used; esc stops it",
-        "· compacted: the next request 120k → 32k tokens",
-        "  3 turns stay word for word",
-        "  the cache is written anew: after 5 requests that has paid for itself",
-        "  kept: error fixed: x",
-        "  the model is no longer told: src/a.py; /pin lost puts them back",
-        "  /uncompact takes it back, /why says what became of each turn",
+        "· compacted: the next request 120k → 32k tokens · kept 3 turns verbatim",
+        "  dropped from context: src/a.py; /pin lost restores them",
+        "  /compact undo · /compact why",
         "✗ not compacted: nothing can shrink",
     ]
 
@@ -458,19 +466,15 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         events.Compaction(phase="undone", reason="asked", before=27_400, after=27_500, note="drop"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacted: the next request 46.4k → 27.4k tokens",
-        "  13 old messages are shortened, no turn is summarised",
-        "  the model is no longer told: src/a.py; /pin lost puts them back",
-        "  /uncompact takes it back, /why says what became of each turn",
-        "· compacted: the next request 46.4k → 27.4k tokens",
-        "  9 turns stay word for word; the rest is now 1 summary",
-        "  kept: decision: number 4",
-        "  kept: decision: number 5",
-        "  kept: decision: number 6",
-        "  kept: 4 earlier results and decisions",
-        "  /uncompact takes it back, /why says what became of each turn",
-        "· compaction taken back: the next request 27.4k → 46.4k tokens",
-        "· drop taken back: the next request 27.4k → 27.5k tokens",
+        "· compacted: the next request 46.4k → 27.4k tokens · shortened 13 old messages,",
+        "  summarized no turn",
+        "  dropped from context: src/a.py; /pin lost restores them",
+        "  /compact undo · /compact why",
+        "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim,",
+        "  summarized the rest",
+        "  /compact undo · /compact why",
+        "· undid the compaction: the next request 27.4k → 46.4k tokens",
+        "· undid the drop: the next request 27.4k → 27.5k tokens",
     ]
 
 
