@@ -217,17 +217,17 @@ class Repl:
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
-        outcome = await self.watch(events, is_turn=True)
+        outcome = await self.watch(events)
         self.can_resume = outcome != "done"
         if outcome == "failed":
             self.screen.note('type "continue" to retry, or a new prompt')
         await self._status.read_branch()
 
-    async def watch(self, events: AsyncGenerator[Event, None], *, is_turn: bool = False) -> TurnStatus:
+    async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show a turn or other events, such as those of a compaction, and let the user stop them."""
         since = time.monotonic()
         self.attention.title("working")
-        outcome = await self.view.run(events, is_turn=is_turn)
+        outcome = await self.view.run(events)
         self.attention.ended(time.monotonic() - since, outcome)
         return outcome
 

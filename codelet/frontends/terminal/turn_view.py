@@ -12,8 +12,8 @@ from typing import Literal
 
 from rich.text import Text
 
-from codelet.errors import CodeletError, LimitReached, ProviderError
-from codelet.events import Event, Interrupted
+from codelet.errors import CodeletError
+from codelet.events import Event, Interrupted, TurnEnd
 from codelet.events import Text as TextDelta
 from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
@@ -49,7 +49,7 @@ class TurnView:
         self._session = session
         self._log = log
         self._task: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._stopped = self._ended = False
         self._typed_at = float("-inf")
         self._redraw: asyncio.Handle | None = None
         self._frame: asyncio.TimerHandle | None = None
@@ -58,9 +58,9 @@ class TurnView:
         self.cycle_mode: Callable[[], None] = lambda: None
         self.approver = ApprovalDialog(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
 
-    async def run(self, turn: AsyncGenerator[Event, None], *, is_turn: bool = True) -> TurnStatus:
+    async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show the turn, or other events. Raises CancelledError only when the caller itself was cancelled."""
-        self._stopped = False
+        self._stopped = self._ended = False
         with self._keyboard.listening(self._key), self._signals():
             self._show_draft()
             ticker = asyncio.create_task(self._tick())
@@ -72,8 +72,8 @@ class TurnView:
                     raise
                 return "stopped"
             except CodeletError as error:
-                if not is_turn or not isinstance(error, ProviderError | LimitReached):
-                    self._fail(error)  # else the turn's last event has told it
+                if not self._ended:  # else the turn's last event has told it
+                    self._fail(error)
                 return "failed"
             finally:
                 self._task = None
@@ -116,8 +116,22 @@ class TurnView:
         self._renderer.say(wrap_behind_sign(told, self._renderer.width))
 
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
+        since = time.monotonic()
         try:
-            await self._show(turn)
+            async with aclosing(turn) as events:
+                async for event in events:
+                    self._log.see(event)
+                    self._ended = isinstance(event, TurnEnd)
+                    if isinstance(event, Interrupted):
+                        tools = [*self._session.toolbox.tools.values()]
+                        self._renderer.name_calls(titles_of(self._session.messages, tools))
+                    for piece in _slices(event):
+                        self._renderer.show(piece)
+                        if time.monotonic() - since >= _TURN_SECONDS:
+                            await _let_others_run()
+                            since = time.monotonic()
+                    if self._renderer.has_waiting and self._frame is None:
+                        self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
             while self._beside:
                 await asyncio.wait(self._beside)
         finally:
@@ -125,23 +139,6 @@ class TurnView:
                 task.cancel()
             await asyncio.gather(*self._beside, return_exceptions=True)
             self._log.save()
-
-    async def _show(self, turn: AsyncGenerator[Event, None]) -> None:
-        since = time.monotonic()
-        async with aclosing(turn) as events:
-            async for event in events:
-                self._log.see(event)
-                if isinstance(event, Interrupted):
-                    self._renderer.name_calls(
-                        titles_of(self._session.messages, [*self._session.toolbox.tools.values()])
-                    )
-                for piece in _slices(event):
-                    self._renderer.show(piece)
-                    if time.monotonic() - since >= _TURN_SECONDS:
-                        await _let_others_run()
-                        since = time.monotonic()
-                if self._renderer.has_waiting and self._frame is None:
-                    self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
 
     def _draw_frame(self) -> None:
         self._frame = None
