@@ -45,7 +45,9 @@ def _document(raw: dict[str, Any]) -> Document:
         for part, depth in ((unknown, 0), (known, 1 - _DEEPEST)):
             check_free(part, depth)
     except ValueError as error:  # msgspec's own errors are of this type too
-        raise ExportError(problem(str(error)) + _if_newer(raw)) from None
+        version = raw["version"]
+        newer = f" (it is of version {version}, newer than this codelet reads: update codelet)"
+        raise ExportError(problem(str(error)) + (newer if version != VERSION else "")) from None
     values: dict[str, Any] = {
         _FIELDS[key]: tuple(value) if isinstance(value, list) else value for key, value in known.items()
     }
@@ -58,11 +60,6 @@ def _document(raw: dict[str, Any]) -> Document:
     if (archive := values.get("archive")) is not None:
         values["archive"] = tuple({**entry, "message": _without_system((entry["message"],))[0]} for entry in archive)
     return Document(unknown=unknown, **values)
-
-
-def _if_newer(raw: dict[str, Any]) -> str:
-    version = raw["version"]
-    return "" if version == VERSION else f" (it is of version {version}, newer than this codelet reads: update codelet)"
 
 
 def _prompts(document: dict[str, Any]) -> frozenset[str]:

@@ -45,7 +45,15 @@ class Resumed(Record):
 
 async def read_export(target: str) -> Resumed:
     """What stands at a path or a Redis address, checked. Raises ExportError, in one line."""
-    return await asyncio.to_thread(_read, target)
+
+    def read() -> Resumed:
+        opened = open_target(target)
+        stored = opened.store.load(opened.name)
+        if stored is None:
+            raise ExportError(f"{opened.shown}: there is no such export")
+        return Resumed(from_json(stored.data, opened.shown), opened, stored.revision)
+
+    return await asyncio.to_thread(read)
 
 
 def default_mask(*, raw: bool) -> Mask | None:
@@ -191,11 +199,3 @@ def same_target(one: Target, other: Target) -> bool:
     if is_url(first) or is_url(second):
         return first == second
     return os.path.realpath(first) == os.path.realpath(second)
-
-
-def _read(target: str) -> Resumed:
-    opened = open_target(target)
-    stored = opened.store.load(opened.name)
-    if stored is None:
-        raise ExportError(f"{opened.shown}: there is no such export")
-    return Resumed(from_json(stored.data, opened.shown), opened, stored.revision)

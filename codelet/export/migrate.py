@@ -59,6 +59,7 @@ def _from_context_data(old: RawDocument) -> RawDocument:
     """
     history = [entry for entry in _items(old, "recent_history") if isinstance(entry, dict)]
     times = [entry["timestamp"] for entry in history if type(entry.get("timestamp")) in (int, float)]
+    used = old["token_usage"] if isinstance(old.get("token_usage"), dict) else {}
     counts = [entry["token_count"] for entry in history if type(entry.get("token_count")) is int]
     new: RawDocument = {
         "version": "1.0",
@@ -66,7 +67,7 @@ def _from_context_data(old: RawDocument) -> RawDocument:
         "tokenCount": sum(counts),
         "messages": [_message(entry) for entry in history],
         "recent_history": [{"token_count": None, **entry} for entry in history],
-        "token_usage": no_usage() | _counts(old.get("token_usage")),
+        "token_usage": no_usage() | {name: used[name] for name in no_usage() if type(used.get(name)) is int},
     }
     for name in ("session_id", "facts", "long_term_summary", "active_tasks", "tool_stats"):
         if name in old:
@@ -116,12 +117,6 @@ def _message(entry: RawDocument) -> RawDocument:
             "content": IMPORTED_RESULT.format(text=content) if isinstance(content, str) else content,
         }
     return {"role": role, "content": content}
-
-
-def _counts(usage: object) -> dict[str, int]:
-    """The counts of a usage object that are named as ours are."""
-    given = usage if isinstance(usage, dict) else {}
-    return {name: given[name] for name in no_usage() if type(given.get(name)) is int}
 
 
 MIGRATIONS: dict[str, Step] = {"0": ("1.0", _from_context_data)}

@@ -89,9 +89,12 @@ class Recorder:
             case events.Steering():
                 self._turn += 1
             case events.UsageReport():
-                self._mark(self._step(event))
+                counts = {name: getattr(event.usage, name) for name in _COUNTS[:4]}
+                counts |= {"context": event.context, "window": event.window, "budget": event.budget}
+                self._mark("step", _as_counts(counts))
             case events.Compaction(phase="done"):
-                self._mark(self._compaction(event))
+                sizes = _as_counts({"before": event.before, "after": event.after})
+                self._mark("compaction", sizes | {"reason": event.reason[:4096]})
             case events.ToolResult():
                 self._stats = _counted(self._stats, event)
             case events.StepStart() | events.TurnEnd():
@@ -146,20 +149,9 @@ class Recorder:
             self._summarized = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
         return self._summarized if self._summarized["segments"] or self._carried.segments else {}
 
-    def _step(self, event: events.UsageReport) -> StepMark:
-        counts = {name: getattr(event.usage, name) for name in _COUNTS[:4]}
-        counts |= {"context": event.context, "window": event.window, "budget": event.budget}
-        return cast("StepMark", self._stamped("step") | _as_counts(counts))
-
-    def _compaction(self, event: events.Compaction) -> CompactionMark:
-        sizes = _as_counts({"before": event.before, "after": event.after})
-        return cast("CompactionMark", self._stamped("compaction") | sizes | {"reason": event.reason[:4096]})
-
-    def _stamped(self, kind: str) -> dict[str, Any]:
-        return {"kind": kind, "timestamp": round(self._clock(), 3), "turn": self._turn}
-
-    def _mark(self, mark: StepMark | CompactionMark) -> None:
-        self._timeline.append(mark)
+    def _mark(self, kind: str, values: dict[str, Any]) -> None:
+        mark = {"kind": kind, "timestamp": round(self._clock(), 3), "turn": self._turn} | values
+        self._timeline.append(cast("StepMark | CompactionMark", mark))
         del self._timeline[:-TIMELINE_MARKS]
 
     def _recent(self, messages: tuple[Message, ...]) -> tuple[HistoryEntry, ...]:

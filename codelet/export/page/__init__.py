@@ -21,13 +21,14 @@ _PACKAGE = "codelet.export.page"
 def page(snapshot: Document, *, mask: Mask | None) -> str:
     """The whole document; secrets are masked as they are in the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
+    texts, made = dict.fromkeys((shown.summary, shown.long_term_summary)), shown.summary if shown.segments else None
     conversation = transcript(shown.messages, shown.archive or ())
     return rendered(
         (_PACKAGE, "page.html"),
         (COMMON_STYLE,),
         title=_title(shown),
         facts=_facts(shown),
-        summaries=_summaries(shown),
+        summaries=[{"text": text, "folded": text == made} for text in texts if text],
         session=shown,
         timeline=timeline(shown.timeline),
         conversation=conversation,
@@ -65,10 +66,3 @@ def _facts(snapshot: Document) -> list[tuple[str, str]]:
         "Tool calls": f"{stats['total_calls']:,}, {stats['failures']:,} failed" if stats["total_calls"] else "",
     }
     return [(name, row) for name, row in rows.items() if row]
-
-
-def _summaries(snapshot: Document) -> list[dict[str, object]]:
-    """The summaries, each once; one that a compaction made is folded away."""
-    texts = dict.fromkeys((snapshot.summary, snapshot.long_term_summary))
-    made = snapshot.summary if snapshot.segments else None
-    return [{"text": text, "folded": text == made} for text in texts if text]

@@ -33,8 +33,11 @@ def rendered(
 
     `cleaning` takes out of each printed text what a reader could not see, or shows it.
     """
-    style = _style(styles)
-    return _template(*template, cleaning).render(policy=_policy(style), style=Markup(style), **values)
+    style = "\n" + "".join(_own(package, name) for package, name in styles)
+    assert "</" not in style, "it would end the element that holds it"
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return _template(*template, cleaning).render(policy=policy, style=Markup(style), **values)
 
 
 @cache
@@ -54,17 +57,5 @@ def _template(package: str, name: str, cleaning: Cleaning) -> Template:
     return environment.get_template(name)
 
 
-@cache
-def _style(styles: tuple[tuple[str, str], ...]) -> str:
-    style = "\n" + "".join(_own(package, name) for package, name in styles)
-    assert "</" not in style, "it would end the element that holds it"
-    return style
-
-
 def _own(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(style: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

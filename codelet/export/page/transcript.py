@@ -173,11 +173,17 @@ def _paragraph(words: str) -> Iterator[TextBlock]:
 
 def _call(call: ToolCall, result: str) -> ShownCall:
     name, written = call["function"]["name"], call["function"]["arguments"]
-    arguments = _parsed(written)
+    try:
+        value = json.loads(written)
+    except (ValueError, RecursionError):
+        value = None
+    arguments: dict[str, Any] = value if isinstance(value, dict) else {}
+    texts = (item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in arguments.values())
+    listed = [f"{key}: {text}" for key, text in zip(arguments, texts, strict=True)]
     return ShownCall(
         name=one_line(name, 60),
         subject=one_line(title_of(name, arguments), 160),
-        arguments=_cut("\n".join(_listed(arguments)) if arguments else written),
+        arguments=_cut("\n".join(listed) if arguments else written),
         changes=tuple(_lines(change, body=True) for change in _changes(arguments)),
         difference=_lines(result) if _HUNK.search(result[:4000]) else None,
         result=_cut(result),
@@ -235,16 +241,3 @@ def _cut(content: str) -> str:
         return content
     half = _LONGEST // 2
     return f"{content[:half]}\n[… {len(content) - _LONGEST:,} characters left out …]\n{content[-half:]}"
-
-
-def _parsed(arguments: str) -> dict[str, Any]:
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _listed(arguments: dict[str, Any]) -> Iterator[str]:
-    for key, value in arguments.items():
-        yield f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"

@@ -38,7 +38,7 @@ async def run_models(settings: Settings, options: argparse.Namespace) -> int:
     servers = await local_servers()
     listed = [*known_models(own=settings.vendors), *served_models(servers)]
     words = [word.lower() for word in options.words]
-    found = [model for model in listed if all(word in _described(model) for word in words)]
+    found = [model for model in listed if all(word in f"{model.name} {model.vendor.name}".lower() for word in words)]
     if words and not found:
         raise UsageError(
             f"no known model has {' and '.join(options.words)} in its name; codelet models --all lists all"
@@ -48,7 +48,7 @@ async def run_models(settings: Settings, options: argparse.Namespace) -> int:
         print(json.dumps({"models": [_as_json(model) for model in found], "aliases": short}))
         return EXIT_DONE
     everything = options.all or bool(words)
-    shown = [model for model in found if everything or _shown_unasked(model)]
+    shown = [model for model in found if everything or model.default or (model.usable and not model.past)]
     for line in _lines(shown, len(found) - len(shown), short, shutil.get_terminal_size((80, 24)).columns):
         print(line.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
     return EXIT_DONE
@@ -106,14 +106,6 @@ def _columns(row: Sequence[str]) -> str:
 
 def _said(value: bool | None) -> str:
     return "?" if value is None else "yes" if value else "no"
-
-
-def _described(model: KnownModel) -> str:
-    return f"{model.name} {model.vendor.name}".lower()
-
-
-def _shown_unasked(model: KnownModel) -> bool:
-    return model.default or (model.usable and not model.past)
 
 
 def _as_json(model: KnownModel) -> dict[str, Any]:

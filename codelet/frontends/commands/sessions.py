@@ -15,7 +15,6 @@ from codelet.system.text import one_line
 if TYPE_CHECKING:
     from codelet.export.document import Document
     from codelet.export.stores.store import Store, StoredExport
-    from codelet.messages import Message
 
 _WIDTH = 200
 _PROMPT_WIDTH = 60
@@ -166,17 +165,14 @@ def _show(store: Store, name: str, options: argparse.Namespace) -> int:
     for fact in snapshot.facts:
         _say(f"fact: {fact}")
     for number, message in said[-options.last :] if options.last else said:
-        print(f"\n── {_heading(number, message)}")
+        # A search names messages by the same number.
+        heading = f"{number} {message['role']} {message.get('tool_call_id', '')}"
+        print(f"\n── {one_line(heading, 80)}")
         if message["content"]:
             print(clean(message["content"]))
         for call in message.get("tool_calls", ()):
             print(clean(f"→ {call['function']['name']} {call['function']['arguments']}"))
     return 0
-
-
-def _heading(number: int, message: Message) -> str:
-    """The line above a message; a search names messages by the same number."""
-    return one_line(f"{number} {message['role']} {message.get('tool_call_id', '')}", 80)
 
 
 def _delete(store: Store, names: list[str], *, force: bool) -> int:
@@ -243,14 +239,10 @@ def _search(store: Store, words: str, most: int, folder: str | None) -> int:
     bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     for hit in hits:
         # The marks are control characters, which cleaning would take out with the rest.
-        pieces = [one_line(f"|{piece}|", _WIDTH)[1:-1] for piece in _marked(hit.excerpt, BEGIN, END)]
+        marked = hit.excerpt.replace(END, BEGIN).split(BEGIN)  # every second piece is a match
+        pieces = [one_line(f"|{piece}|", _WIDTH)[1:-1] for piece in marked]
         excerpt = "".join(f"{bold}{piece}{plain}" if number % 2 else piece for number, piece in enumerate(pieces))
         print(f"{one_line(hit.session, 80)}: {one_line(hit.place, 80)}: {excerpt}")
     if not hits:
         _note("nothing found")
     return 0
-
-
-def _marked(excerpt: str, begin: str, end: str) -> list[str]:
-    """The excerpt split at its marks, so that every second piece is a match."""
-    return excerpt.replace(end, begin).split(begin)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from codelet.errors import CodeletError, UsageError
 from codelet.frontends.commands.doctor.check_result import CheckResult
 from codelet.opening import provider_named
-from codelet.providers.catalog import Vendor, vendors
+from codelet.providers.catalog import vendors
 from codelet.providers.choice.choose import choose_model, local_servers
 from codelet.providers.choice.known import doubts
 from codelet.providers.connection import tls_context
@@ -77,12 +77,8 @@ async def servers() -> CheckResult:
     if not found:
         names = ", ".join(vendor.name for vendor in vendors() if vendor.local)
         return CheckResult("local servers", "ok", f"none (looked for {names})")
-    return CheckResult("local servers", "ok", ", ".join(_server(vendor, models) for vendor, models in found))
-
-
-def _server(vendor: Vendor, models: list[str]) -> str:
-    count = "no model" if not models else "1 model" if len(models) == 1 else f"{len(models)} models"
-    return f"{vendor.name} ({count})"
+    counted = (f"{vendor.name} ({len(names) or 'no'} model{'s' if len(names) > 1 else ''})" for vendor, names in found)
+    return CheckResult("local servers", "ok", ", ".join(counted))
 
 
 def settings_files(settings: Settings) -> CheckResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 
 from codelet.frontends.commands.shell_completion.command_table import CommandTable, table_of
 from codelet.settings import SETTINGS
@@ -36,20 +37,6 @@ def run_completion(form: str, parser: argparse.ArgumentParser) -> int:
 
 def completion_text(form: str, table: CommandTable) -> str:
     """The script for one shell, or the man page."""
-    match form:
-        case "bash":
-            from codelet.frontends.commands.shell_completion.bash_script import bash_script
-
-            return bash_script(table)
-        case "zsh":
-            from codelet.frontends.commands.shell_completion.zsh_script import zsh_script
-
-            return zsh_script(table)
-        case "fish":
-            from codelet.frontends.commands.shell_completion.fish_script import fish_script
-
-            return fish_script(table)
-        case _:
-            from codelet.frontends.commands.shell_completion.man_page import man_page
-
-            return man_page(table)
+    name = "man_page" if form == "man" else f"{form}_script"
+    made: str = getattr(import_module(f"{__name__}.{name}"), name)(table)
+    return made
