@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from rich.text import Text
 
 from codelet.events import Retry
+from codelet.frontends.terminal.show.call_rows import RunningCall
 from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.event_rows import retry_row
 from codelet.frontends.terminal.show.numbers import duration
-from codelet.frontends.terminal.show.running_call import RunningCall
 from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
 
 _PROGRESS_ROWS = 3

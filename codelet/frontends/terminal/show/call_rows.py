@@ -6,6 +6,7 @@ import json
 import re
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.text import Text
@@ -17,7 +18,7 @@ from codelet.frontends.terminal.show.numbers import duration, plural
 from codelet.frontends.terminal.show.style import BAD, GOOD, MARGIN, QUIET, WARN, Signs
 from codelet.messages import Message
 from codelet.messages import ToolCall as Call
-from codelet.system.text import clean, first_sentence, one_line
+from codelet.system.text import Cleaner, clean, first_sentence, one_line
 from codelet.tools import title_of
 from codelet.tools.tool import Tool
 
@@ -25,6 +26,33 @@ _TITLE_CHARACTERS = 400
 _LINES_WHEN_DONE = 3
 _LINES_WHEN_FAILED = 8
 _LINES_SHOWN = 30
+_PROGRESS_KEPT = 2_000
+
+
+@dataclass
+class RunningCall:
+    """A tool call at work: its title, when it started, the end of its output as a terminal would show it."""
+
+    title: str
+    since: float
+    output: str = ""
+    _cleaner: Cleaner = field(default_factory=Cleaner)
+    _at_begin: bool = False
+
+    def add(self, piece: str) -> None:
+        """Take in what came. Of a line that is written again and again, as a progress bar is, the last state stays."""
+        first, *others = piece.split("\r")
+        self._write(self._cleaner.feed(first))
+        for part in others:
+            self._at_begin = True
+            self._write(self._cleaner.feed(part))
+
+    def _write(self, text: str) -> None:
+        if text and self._at_begin:
+            self._at_begin = False
+            if text[0] != "\n":
+                self.output = self.output[: self.output.rfind("\n") + 1]
+        self.output = (self.output + text)[-_PROGRESS_KEPT:]
 
 
 def call_title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:

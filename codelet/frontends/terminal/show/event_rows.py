@@ -8,9 +8,9 @@ from rich.text import Text
 
 from codelet.context.tokens.budget import percent_of
 from codelet.events import Compaction, Handoff, Interrupted, Note, Reminder, Retry, TurnEnd, UsageReport
+from codelet.frontends.terminal.show.call_rows import RunningCall
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_behind_sign, wrap_indented
 from codelet.frontends.terminal.show.numbers import duration, next_request, plural, tokens
-from codelet.frontends.terminal.show.running_call import RunningCall
 from codelet.frontends.terminal.show.style import BAD, MARGIN, QUIET, TEXT_COLUMNS, WARN, Signs
 from codelet.outcome import unread
 from codelet.system.text import clean, one_line

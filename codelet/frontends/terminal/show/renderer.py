@@ -14,12 +14,11 @@ from rich.text import Text
 from codelet import events
 from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity
-from codelet.frontends.terminal.show.call_rows import call_title, result_rows
+from codelet.frontends.terminal.show.call_rows import RunningCall, call_title, result_rows
 from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap_behind_sign
 from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
-from codelet.frontends.terminal.show.running_call import RunningCall
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for
 from codelet.system.text import Cleaner, clean, one_line
