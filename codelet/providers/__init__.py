@@ -10,7 +10,7 @@ import re
 from typing import Literal
 
 from codelet.errors import UsageError
-from codelet.providers.catalog import vendor_of
+from codelet.providers.catalog import table, vendor_of
 from codelet.providers.endpoint import endpoint_for, speaks_responses
 from codelet.providers.facts import is_listed, is_provider
 from codelet.providers.protocol import Provider, ProviderOptions
@@ -41,7 +41,7 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
     if transport == "litellm" and vendor in options.vendors:
         raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")
     endpoint = None
-    if model.startswith("bedrock/") and transport == "auto":
+    if transport == "auto" and table(model.partition("/")[0]).get("converse"):
         from codelet.providers.addresses.clouds import speaks_converse
 
         transport = "litellm" if speaks_converse(model, options.api_base) else transport

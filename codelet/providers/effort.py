@@ -128,38 +128,26 @@ def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
     return min(thinking, key=lambda word: (abs(_ORDER.index(word) - place), -_ORDER.index(word)))
 
 
-def chat_words(model: str, vendor: str) -> tuple[str, ...] | None:
+def chat_words(model: str, vendor: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
     """The words that a model of this vendor takes over one of OpenAI's protocols; None where that is not known."""
-    return _chat_words(model, vendor, model_facts(model))
-
-
-def _chat_words(model: str, vendor: str, facts: ModelFacts) -> tuple[str, ...] | None:
     name = real_name(model).partition("/")[2] or model
     for pattern, words in table(f"{vendor}.efforts").items():
         if re.search(pattern, name.lower()):
             return None if words == "unknown" else tuple(words)
-    return _words_of(facts)
+    return _words_of(facts or model_facts(model))
 
 
-def known_words(model: str, facts: ModelFacts) -> tuple[str, ...] | None:
-    """The words that a model takes of which these facts are known; None where the words are not."""
+def taken_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
+    """The words that a model takes, whoever's it is; None where that is not known."""
     vendor = vendor_of(model)
     if vendor is not None and (vendor.wire == "anthropic" or (vendor.cloud and "claude" in model)):
-        return _messages_way(facts)[1]
-    return _chat_words(model, vendor.prefix if vendor else "", facts)
+        return messages_way(model, facts)[1]
+    return chat_words(model, vendor.prefix if vendor else "", facts)
 
 
-def taken_words(model: str) -> tuple[str, ...] | None:
-    """The words that a model takes, whoever's it is; None where that is not known."""
-    return known_words(model, model_facts(model))
-
-
-def messages_way(model: str) -> tuple[Form, tuple[str, ...]]:
+def messages_way(model: str, facts: ModelFacts | None = None) -> tuple[Form, tuple[str, ...]]:
     """Which way a model of Anthropic's is told, and the words that it takes."""
-    return _messages_way(model_facts(model))
-
-
-def _messages_way(facts: ModelFacts) -> tuple[Form, tuple[str, ...]]:
+    facts = facts or model_facts(model)
     listed = facts.known or facts.like
     if listed and not facts.reasons:
         return "adaptive", ()

@@ -111,10 +111,10 @@ def _in_cloud(
     vendor: Vendor, model: str, api_base: str | None, environment: Mapping[str, str], *, key: bool
 ) -> Vendor | None:
     """The vendor with the address and the protocol of that model; None where litellm has to reach it."""
-    from codelet.providers.addresses.clouds import has_messages, place_of
+    from codelet.providers.addresses.clouds import place_of
 
     name = real_name(model).partition("/")[2]
-    wire: Wire = "anthropic" if has_messages(vendor.prefix, name) else "openai"
+    wire: Wire = "anthropic" if re.match(vendor.over_messages, name) else "openai"
     if api_base is not None:
         return vendor.replace(wire=wire)
     place = place_of(vendor.prefix, name, environment, key=key)
@@ -127,9 +127,7 @@ def speaks_responses(model: str, endpoint: Endpoint) -> bool:
     if asked is not None:
         return asked == "responses"
     if vendor.cloud:
-        from codelet.providers.addresses.clouds import has_responses
-
-        return has_responses(vendor.prefix, real_name(model).partition("/")[2])
+        return re.match(vendor.over_responses, real_name(model).partition("/")[2].lower()) is not None
     host = _host_of(endpoint.base)
     own = (urlsplit(each.base).hostname for each in ((vendor,) if vendor.prefix else vendors()) if each.responses)
     return any(host == each or host.endswith(f".{each}") for each in own if each)

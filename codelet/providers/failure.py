@@ -17,34 +17,12 @@ _PASSING = frozenset({408, 409, 425, 429})
 
 # What error events have as their type, code or status where another attempt may cure it. Case and signs do not count.
 _PASSING_NAMES = frozenset(
-    {
-        "abort",
-        "apierror",
-        "badgateway",
-        "deadlineexceeded",
-        "engineoverloadederror",
-        "error",
-        "gatewaytimeout",
-        "insufficientsystemresource",
-        "internal",
-        "internalerror",
-        "internalservererror",
-        "overloaded",
-        "overloadederror",
-        "ratelimit",
-        "ratelimiterror",
-        "ratelimitexceeded",
-        "requesttimeout",
-        "resourceexhausted",
-        "servererror",
-        "serveroverloaded",
-        "serviceunavailable",
-        "serviceunavailableerror",
-        "timeout",
-        "timeouterror",
-        "toomanyrequests",
-        "unavailable",
-    }
+    """
+    abort apierror badgateway deadlineexceeded engineoverloadederror error gatewaytimeout insufficientsystemresource
+    internal internalerror internalservererror overloaded overloadederror ratelimit ratelimiterror ratelimitexceeded
+    requesttimeout resourceexhausted servererror serveroverloaded serviceunavailable serviceunavailableerror timeout
+    timeouterror toomanyrequests unavailable
+    """.split()
 )
 
 PATIENCE = 30.0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from codelet.errors import ProviderError
 from codelet.messages import Message
+from codelet.providers.catalog import table
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
 from codelet.providers.prefix import PrefixCache, Returned
@@ -261,7 +262,7 @@ class OpenAIWire(NativeProvider):
         self._parts = False
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
-        elif model.startswith("bedrock/"):
+        elif table(model.partition("/")[0]).get("converse"):
             self._other_base = "Converse: --transport litellm"
         if options.effort is not None:
             from codelet.providers.effort import AskedEffort, chat_words  # only for who asks

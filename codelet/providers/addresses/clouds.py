@@ -19,8 +19,6 @@ _AZURE = ("AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE", "AZURE_OPENAI_BASE_URL")
 _REGIONS = ("BEDROCK_MANTLE_REGION", "AWS_REGION", "AWS_REGION_NAME", "AWS_DEFAULT_REGION")
 _PROJECTS = ("VERTEXAI_PROJECT", "GOOGLE_CLOUD_PROJECT")
 _LOCATIONS = ("VERTEXAI_LOCATION", "GOOGLE_CLOUD_LOCATION")
-_OPENAIS = re.compile(r"(?:gpt-|chatgpt-|o\d|codex)")
-_FRONTIER = re.compile(r"openai\.gpt-(?!oss)")
 _OPENAI_PATH = re.compile(r"openai\.gpt-(?!oss)|google\.gemma-4|xai\.")
 _PART = re.compile(r"[a-z0-9][a-z0-9:._-]{0,99}")
 
@@ -45,21 +43,6 @@ def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: boo
     if cloud == "bedrock_mantle":
         return _mantle(model, environment)
     return _vertex(model, environment)
-
-
-def has_messages(cloud: str, model: str) -> bool:
-    """Whether a model is asked over Anthropic's Messages there."""
-    return cloud == "bedrock_mantle" and "claude" in model
-
-
-def has_responses(cloud: str, model: str) -> bool:
-    """Whether a model is asked over OpenAI's Responses there: OpenAI's own, as their names tell.
-
-    A deployment at Azure may have any name. `azure/responses/NAME` says it of one.
-    """
-    if cloud == "azure":
-        return _OPENAIS.match(model.lower()) is not None
-    return cloud == "bedrock_mantle" and _FRONTIER.match(model) is not None
 
 
 def speaks_converse(model: str, base: str | None) -> bool:
@@ -110,7 +93,7 @@ def _mantle(model: str, environment: Mapping[str, str]) -> str:
     root = (environment.get("BEDROCK_MANTLE_API_BASE") or "").rstrip("/")
     root = re.sub(r"(?:/anthropic|/openai)?/v1$", "", root)
     root = root or f"https://bedrock-mantle.{_part(_REGIONS, environment) or 'us-east-1'}.api.aws"
-    if has_messages("bedrock_mantle", model):
+    if "claude" in model:
         return f"{root}/anthropic"
     return f"{root}/openai/v1" if _OPENAI_PATH.match(model) else f"{root}/v1"
 

@@ -13,7 +13,7 @@ from typing import Any
 from codelet.providers.catalog import CUSTOM, Vendor, real_name, vendor_of, vendors
 from codelet.providers.choice.choose import listed_models, local_servers
 from codelet.providers.choice.names import short_names
-from codelet.providers.effort import known_words
+from codelet.providers.effort import taken_words
 from codelet.providers.endpoint import base_of, key_variable
 from codelet.providers.facts import (
     ModelFacts,
@@ -72,7 +72,7 @@ class KnownModel(Record, kw_only=True):
     @property
     def efforts(self) -> tuple[str, ...] | None:
         """The words for an effort that it takes; None where that is not known."""
-        return known_words(self.name, self.facts)
+        return taken_words(self.name, self.facts)
 
 
 def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vendor] = ()) -> list[KnownModel]:
