@@ -102,7 +102,7 @@ ROWS = (
         needs="sandbox",
         guard=True,
         beside=False,
-        wakes=("after",),
+        wakes=("after", "starting"),
     ),
     ManifestRow(
         made="recall:Recall",

@@ -123,6 +123,10 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
         why = sensitive_names.delicate(_inside(name, root)) or sensitive_names.secret(_inside(name, root))
         if why:
             return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
+    from codelet.safety.git_targets import why_obeyed  # for the first write
+
+    if why := why_obeyed(place, root) or why_obeyed(spelled, root):
+        return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     if facts is not None and stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1:
         return PathVerdict("ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place))
     return PathVerdict("allow", "writes in the workspace", Path(place))

@@ -106,7 +106,7 @@ DELICATE_FILES = (
     ".gitattributes", ".gitmodules", "mcp.json", ".gitlab-ci.yml", ".travis.yml", "appveyor.yml",
     ".appveyor.yml", "azure-pipelines.yml",
     "bitbucket-pipelines.yml", "jenkinsfile", ".drone.yml", "cloudbuild.yaml", ".pre-commit-config.yaml",
-    ".pre-commit-hooks.yaml", "lefthook.yml", ".lefthook.yml", ".lintstagedrc*", ".huskyrc*", "codeowners",
+    ".pre-commit-hooks.yaml", ".lintstagedrc*", ".huskyrc*", "codeowners",
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc",
     ".zshenv",
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", "config.fish",
@@ -116,11 +116,49 @@ DELICATE_FILES = (
     ".tmux.conf", ".screenrc", ".wgetrc", ".curlrc", ".ripgreprc", "sitecustomize.py", "usercustomize.py",
     "*.pth", ".pythonrc", ".rprofile", ".irbrc", ".pryrc", ".mise.toml", "mise.toml", ".tool-versions",
     "devcontainer.json", ".devcontainer.json", "*.code-workspace",
+    # CI
+    ".woodpecker.yml", ".woodpecker.yaml", ".build.yml", ".cirrus.yml", ".cirrus.star", ".gitlab-ci.yaml",
+    "azure-pipelines.yaml", "cloudbuild.yml", "buildspec.yml", "buildspec.yaml", "bitrise.yml", "wercker.yml",
+    "screwdriver.yaml", ".drone.yaml", ".drone.jsonnet", "codefresh.yml", ".vsts-ci.yml", "jenkinsfile.*",
+    ".gitpod.yml", ".gitpod.dockerfile", "renovate.json", ".renovaterc", ".renovaterc.json", "dependabot.yml",
+    # Hooks
+    "lefthook*.yml", "lefthook*.yaml", "lefthook*.toml", "lefthook*.json", ".lefthook*", ".overcommit.yml",
+    ".simple-git-hooks.*", "simple-git-hooks.*", "lint-staged.config.*", ".hooksrc", ".pre-commit-config.yml",
+    # Agents
+    "qwen.md", "crush.json", ".crush.json", "crush.md", ".opencode.json", ".opencode.jsonc", "warp.md", ".rules",
+    "review.md", ".roomodes", ".goosehints.*", ".junie.md", "jules.md", "amp.md", ".aiderrules", "copilot.md",
+    # Editors and shells
+    ".lazy.lua", ".lvimrc", ".nvim.*", "*.sublime-project", ".projectile", ".pdbrc", ".pdbrc.py", ".ghci", ".ocamlinit",
+    ".sqliterc", ".psqlrc", ".guile", ".gdbinit.*", ".pythonstartup", ".ipython", ".dir-locals-2.el",
+    # Builds
+    ".bazelrc", ".bazeliskrc", ".buckconfig", ".pnp.cjs", ".pnp.loader.mjs", "bunfig.toml", "mise.*.toml",
+    ".mise.*.toml", ".sbtopts", ".jvmopts", "gradle-wrapper.properties", "maven-wrapper.properties",
+    "init.gradle", "init.gradle.kts", ".rtx.toml", ".direnvrc",
 )  # fmt: skip
 DELICATE_FOLDERS = (
     ".github/workflows", ".github/actions", ".github/instructions", ".github/prompts", ".github/agents",
     ".githooks", ".hooks", ".husky", ".circleci", ".gitlab", ".buildkite", ".woodpecker", ".drone",
     ".forgejo", ".gitea", ".devcontainer", ".agents", ".config/fish", ".config/systemd", ".config/autostart",
+    ".semaphore", ".builds", ".tekton", ".teamcity", ".harness", ".azuredevops", ".azure-pipelines", ".buildbot",
+    ".qwen", ".amp", ".junie", ".kilocode", ".trae", ".augment", ".clinerules", ".goose", ".openhands", ".cody",
+    ".tabnine", ".codeium", ".factory", ".warp", ".agent", ".crush", ".iflow", ".zencoder", ".copilot", ".aider",
+    ".idx", ".nvim", ".helix", ".fleet", ".vim", ".mvn", ".yarn/releases", ".yarn/plugins", ".cargo", ".mise",
+    ".config/mise", ".git-hooks", ".overcommit", ".lefthook", "gradle/wrapper", ".gradle/init.d",
+)  # fmt: skip
+
+
+# Ordinary files of a project that run at the next build, test or start: written unasked, and named after the turn.
+RUN_LATER = (
+    "makefile", "gnumakefile", "justfile", "taskfile.yml", "taskfile.yaml", "package.json", "conftest.py",
+    "setup.py", "pyproject.toml", "noxfile.py", "tox.ini", "tasks.py", "fabfile.py", "dodo.py", "sconstruct",
+    "wscript", "dockerfile", "dockerfile.*", "containerfile", "docker-compose*.yml", "docker-compose*.yaml",
+    "compose.yml", "compose.yaml", "vagrantfile", "rakefile", "gemfile", "guardfile", "fastfile", "podfile",
+    "procfile", "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "pom.xml",
+    "build.sbt", "build.xml", "build.rs", "build.zig", "cmakelists.txt", "meson.build", "configure", "configure.ac",
+    "gulpfile.*", "gruntfile.*", "*.config.js", "*.config.cjs", "*.config.mjs", "*.config.ts", ".eslintrc.js",
+    ".eslintrc.cjs", "composer.json", "mix.exs", "flake.nix", "shell.nix", "default.nix", "build.bazel",
+    "module.bazel", "*.bzl", "makefile.am", "*.mk", "*.targets", "directory.build.props", "deno.json", "turbo.json",
+    "nx.json", "skaffold.yaml", "tiltfile", "earthfile", "*.service",
 )  # fmt: skip
 
 
@@ -226,3 +264,8 @@ def delicate(path: str) -> str | None:
         if f"/{folder}/" in joined:
             return f"stands in {folder}, whose files act later"
     return None
+
+
+def runs_later(name: str) -> bool:
+    """Whether a file of this name runs at the next build, test or start of a project."""
+    return _any(RUN_LATER, [name.casefold()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from codelet.system.process import Finished, child_environment, run_child
 
 @cache
 def _found() -> Confinement:
-    return asyncio.run(find_confinement(Path("/usr")))
+    return asyncio.run(find_confinement(Path(tempfile.gettempdir())))
 
 
 def run_confined(workspace: Path, command: str, timeout: float = 30.0) -> Finished:

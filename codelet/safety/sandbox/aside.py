@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codelet.record import Record
+from codelet.safety.git_targets import names_programs
 from codelet.safety.sensitive_names import DELICATE_FOLDERS
 
 _MOST = 1_000
@@ -32,13 +33,16 @@ def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
     """Move aside what a command made in the workspace `root`, where it is to be moved and can be.
 
     What belongs to another user is left alone, and folders in which programs are looked for. A link is moved itself,
-    whatever it leads to: a repository or an environment behind it could still be written.
+    whatever it leads to: a repository or an environment behind it could still be written. A repository stays where it
+    is unless it names programs, which git would run outside the sandbox.
     """
     name = str(place.relative_to(root))
-    if not place.is_symlink() and (place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK)):
+    programs = place.name == ".git" and not place.is_symlink() and names_programs(place)
+    stays = not place.is_symlink() and (place.name == ".git" or os.path.lexists(place / _ENVIRONMENT_MARK))
+    if stays and not programs:
         return MadeFile(name, stays=True)
-    if not move or (place.parent != root and name not in DELICATE_FOLDERS):
-        return MadeFile(name)
+    if not move or (place.parent != root and name not in DELICATE_FOLDERS and not programs):
+        return MadeFile(name, stays=stays)
     if str(place) in os.environ.get("PATH", "").split(os.pathsep):
         return MadeFile(name)
     try:

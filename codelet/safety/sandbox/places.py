@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codelet.safety import sensitive_names
+from codelet.safety.git_targets import git_targets, holds_password, names_programs
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import runs_only_git
 from codelet.safety.sandbox.visible import holds_home, private_settings, toolchains
@@ -45,15 +46,17 @@ class Secrets:
         that it sees, and those of the workspace where nothing is written.
 
         What git keeps is left to a line that runs nothing but git: it would take a hidden file for a changed one, and
-        shows no content of a secret.
+        shows no content of a secret. git's configuration is hidden from all others if an address in it has a password.
         """
         hidden = [*private_settings(), *(self.of_home() if self._sees_home else ())]
         if kind == "workspace":
             return hidden
         inside = self.of_workspace()
-        if inside and runs_only_git(command):
-            inside = sorted(set(inside) - self._tracked(inside))
-        return hidden + inside
+        if runs_only_git(command):
+            return hidden + (sorted(set(inside) - self._tracked(inside)) if inside else [])
+        repository = find_repository(self._root)
+        own = () if repository is None else repository.configurations
+        return hidden + inside + [place for place in own if holds_password(place)]
 
     def _tracked(self, places: list[str]) -> set[str]:
         """Which of the places git keeps, all of them where it does not say."""
@@ -131,8 +134,8 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     """The existing files and folders of the workspace that no command may write: those at its top that programs
-    outside obey (git, agents, editors, CI), codelet's own settings, the Python that codelet runs in, environments, and
-    the folders in which programs are looked for; and `more`.
+    outside obey (git, agents, editors, CI), what git's configuration names, codelet's own settings, the Python that
+    codelet runs in, environments, and the folders in which programs are looked for; and `more`.
 
     A linked worktree's own git folder lies elsewhere, unless that is inside the workspace, too.
     """
@@ -144,8 +147,36 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     settings = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     places.append(os.path.realpath(f"{settings}/codelet"))
     places += [os.path.realpath(place) for place in more]
+    places += git_targets(os.path.realpath(root))
     inside = f"{root}/"
     return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
+
+
+_REPOSITORY_FOLDERS = 3_000
+
+
+def made_repositories(root: str, since: float) -> list[str]:
+    """The `.git` folders of a workspace, at any depth, that were made since a time, in seconds, and that name programs;
+    looked for in the first 3,000 folders.
+    """
+    found, waiting, seen = [], [root], 0
+    while waiting and seen < _REPOSITORY_FOLDERS:
+        folder = waiting.pop(0)
+        seen += 1
+        for entry in _entries(folder):
+            if not entry.is_dir(follow_symlinks=False):
+                continue
+            if entry.name != ".git":
+                waiting.append(entry.path)
+            elif _is_made(entry.path, since) and names_programs(Path(entry.path)):
+                found.append(entry.path)
+    return found
+
+
+def _is_made(folder: str, since: float) -> bool:
+    """Whether nothing in a folder is older: something in each repository that stood there before is."""
+    times = [entry.stat(follow_symlinks=False).st_ctime for entry in _entries(folder)]
+    return bool(times) and min(times) >= since
 
 
 def obeyed_links(root: Path) -> set[tuple[str, str]]:

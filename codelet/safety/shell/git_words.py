@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codelet.safety import sensitive_names
+from codelet.safety.git_targets import holds_password
 from codelet.safety.paths import contained, why_unread, workspace_root
 from codelet.safety.sandbox.git_attributes import find_attributes
 from codelet.safety.shell.folders import Location, folder_reached
@@ -39,7 +40,6 @@ _ORACLES = frozenset(("-a", "--text", "-S", "-L", "--find-object"))
 """Options that print or search secret files whatever the attributes say."""
 _HASH = re.compile(r"[0-9a-f]{4,64}")
 _CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
-_PASSWORD = re.compile(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
 _LISTS = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 
 
@@ -106,10 +106,8 @@ def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> No
         or any("remotename" in (value or "") or "url" in (value or "") for _, value in parsed.options)
     )
     repository = find_repository(place.cwd)
-    if shows and repository is not None:
-        for configuration in repository.configurations:
-            if Path(configuration).is_file() and _PASSWORD.search(Path(configuration).read_bytes()):
-                raise RefusedError("an address in git's configuration holds a password")
+    if shows and repository is not None and any(map(holds_password, repository.configurations)):
+        raise RefusedError("an address in git's configuration holds a password")
 
 
 def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, mounts: bool) -> None:

@@ -1,0 +1,135 @@
+"""The files of a workspace that git obeys because its configuration names them: hooks, included files, programs.
+
+Whoever writes one of these has git run it, outside of every sandbox, at its next command. git itself is asked what its
+configuration says; the answer is kept while the files that it came from are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from codelet.system.git.hardening import is_below
+
+_SECONDS, _CAP = 2.0, 1 << 20
+_MOST_KEPT = 8
+_RUNS = re.compile(
+    r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|pager\..+|sequence\.editor|"
+    r"alias\..+|filter\..+\.(?:clean|smudge|process)|diff\.(?:external|.+\.(?:command|textconv))|merge\..+\.driver|"
+    r"(?:difftool|mergetool|browser|man|tar|trailer)\..+\.(?:cmd|command|path)|gpg\.(?:.+\.)?program|"
+    r"gpg\.ssh\.defaultkeycommand|credential\.(?:.+\.)?helper|interactive\.difffilter|"
+    r"remote\..+\.(?:uploadpack|receivepack|vcs|proxy)|uploadpack\.packobjectshook|sendemail\..+|submodule\..+\.update|"
+    r"init\.templatedir|http\..*cookiefile",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Settings whose values name programs, or files of which git takes programs."""
+_INCLUDES = re.compile(r"include\.path|includeif\..+\.path", re.IGNORECASE | re.DOTALL)
+_HOOKS = "core.hookspath"
+_PIECES = re.compile(r"[\s\"'!;|&()$`<>]+")
+
+_Facts = tuple[tuple[int, int, int] | None, ...]
+_kept: dict[str, tuple[_Facts, Mapping[str, str]]] = {}
+
+
+def git_targets(root: str) -> Mapping[str, str]:
+    """The places in a workspace (resolved) that git obeys, each with the setting that names it; none without git."""
+    from codelet.system.git.hardening import find_repository
+
+    repository = find_repository(root)
+    if repository is None:
+        return {}
+    own = [*repository.configurations, f"{repository.folder}/.git"]
+    before = _kept.get(root)
+    watched = [*own, *(before[1] if before else ())]
+    if before is not None and before[0] == tuple(map(_facts, watched)):
+        return before[1]
+    found = dict(_named(root, repository.folder))
+    while len(_kept) >= _MOST_KEPT:
+        del _kept[next(iter(_kept))]
+    _kept[root] = (tuple(map(_facts, [*own, *found])), found)
+    return found
+
+
+def why_obeyed(place: str, root: str) -> str | None:
+    """Why git would obey a file that is written at `place`, or None."""
+    return next((why for target, why in git_targets(root).items() if is_below(place, (target,))), None)
+
+
+def _named(root: str, folder: str) -> Iterator[tuple[str, str]]:
+    from codelet.system.git import hardened_argv, look_environment
+    from codelet.system.process import StartError
+    from codelet.system.process.brief import capture_now
+
+    where = Path(folder)
+    argv = ["git", *hardened_argv("config", ("--list", "-z", "--show-origin", "--includes"))[1:]]
+    settings = set(hardened_argv("config")[1:])
+    try:
+        done = capture_now(argv, cwd=where, environment=look_environment(where), timeout=_SECONDS, limit=_CAP)
+    except StartError:
+        return
+    fields = done.stdout.decode("utf-8", "surrogateescape").split("\0")
+    for origin, entry in zip(fields[::2], fields[1::2], strict=False):
+        name, _, value = entry.partition("\n")
+        if f"{name}={value}" in settings or origin.startswith("command line:"):
+            continue
+        source = os.path.join(folder, origin.removeprefix("file:").strip('"'))
+        for place in (source, *_places(name, value, source, folder)):
+            real = os.path.realpath(place)
+            if is_below(real, (root,)) and real not in (root, folder) and "/.git/" not in f"{real}/":
+                yield real, f"is named by git's configuration ({name}), which obeys it"
+
+
+def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
+    """The files that a setting names."""
+    lower = name.lower()
+    if lower == _HOOKS:
+        yield os.path.join(folder, os.path.expanduser(value))
+    elif _INCLUDES.fullmatch(name):
+        yield os.path.join(os.path.dirname(source), os.path.expanduser(value))
+    elif _RUNS.fullmatch(name):
+        for piece in (each.rpartition("=")[2] for each in _PIECES.split(value)):
+            if "/" in piece or (piece and os.path.lexists(f"{folder}/{piece}")):
+                yield os.path.join(folder, os.path.expanduser(piece))
+
+
+def _facts(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+_PASSWORD = re.compile(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
+
+
+def holds_password(configuration: str) -> bool:
+    """Whether an address in a file of git's configuration holds a password or token."""
+    try:
+        return Path(configuration).is_file() and _PASSWORD.search(Path(configuration).read_bytes()) is not None
+    except OSError:
+        return False
+
+
+_NAMES_PROGRAMS = re.compile(
+    rb"fsmonitor|hookspath|sshcommand|pager|editor|textconv|external|\[\s*(?:filter|alias|include|credential)|driver|"
+    rb"helper|program|command|\bcmd\b|gitproxy",
+    re.IGNORECASE,
+)
+
+
+def names_programs(git_folder: Path) -> bool:
+    """Whether a repository that a command made runs programs of its own: by its configuration, or by a hook."""
+    for name in ("config", "config.worktree"):
+        try:
+            if _NAMES_PROGRAMS.search((git_folder / name).read_bytes()):
+                return True
+        except OSError:
+            continue
+    try:
+        hooks = list(os.scandir(git_folder / "hooks"))
+    except OSError:
+        return False
+    return any(not hook.name.endswith(".sample") for hook in hooks)
