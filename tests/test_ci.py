@@ -329,3 +329,10 @@ def test_codelets_own_last_change_is_reviewed(tmp_path: Path) -> None:
     states = [hunk["state"] for hunk in report["hunks"]]
     assert states.count("failed") == 0 and len(server.requests) == report["chunks"], done.err
     assert done.exit == (5 if "truncated" in states else 0)
+
+
+def test_an_empty_change_is_no_review_unless_that_is_asked_for(work: Path, variables: dict[str, str]) -> None:
+    env = variables | {"REVIEW_DIR": "out"}
+    done = shell(str(CI / "review.sh"), "HEAD..HEAD", cwd=work, env=env)
+    assert done.returncode == 5 and "empty" in done.stderr
+    assert shell(str(CI / "review.sh"), "HEAD..HEAD", cwd=work, env=env | {"REVIEW_EMPTY": "ok"}).returncode == 0

@@ -3,6 +3,7 @@
 #
 # Use: review.sh [WORD…]    the words go to `codelet review`, such as --base origin/main, or A..B
 # REVIEW_DIR  the folder of the reports, ./codelet-review unless told
+# REVIEW_EMPTY  ok: a change without any file ends with 0, not with 5
 # CODELET     the program, `codelet` unless told
 # The model and its key are in the environment, as codelet wants them: CODELET_MODEL, ANTHROPIC_API_KEY, …
 #
@@ -35,6 +36,12 @@ rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.ht
   --output "${REVIEW_LOG:-text}=-" \
   "$@" </dev/null
 status=$?
+
+# A change without any file is no review: the base may be wrong. REVIEW_EMPTY=ok takes it for one.
+if [ "$status" -eq 0 ] && [ "${REVIEW_EMPTY:-}" != ok ] && grep -q '^ "hunks": \[\]' "$dir/review.json"; then
+  echo "review: the change is empty: there was nothing to review; is the base right?" >&2
+  exit 5
+fi
 
 case $status in
   0 | 1) ;;

@@ -22,12 +22,12 @@ _COMMANDS: dict[Severity, str] = {
 
 
 def github_annotations(report: Report) -> str:
-    """The report as workflow commands; the last one says how the review came out."""
+    """The report as workflow commands; the first one says how the review came out: GitHub shows ten of a step."""
     lines = [
+        _outcome(report),
         *map(_finding, report.findings),
         *(_unsettled(each, report) for each in report.unsettled),
         *map(_unreviewed, telling.not_reviewed(report)),
-        _outcome(report),
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -53,6 +53,7 @@ def _unreviewed(hunk: HunkCoverage) -> str:
 def _outcome(report: Report) -> str:
     tellers = (telling.incomplete_sentence, telling.result_sentence, telling.coverage_sentence, telling.aside_sentence)
     text = " ".join(filter(None, (tell(report) for tell in tellers)))
+    text += f" Commit {report.head[:12]}." if report.head else ""
     return _command("notice" if telling.is_whole(report) else "error", text, None, None, "codelet review")
 
 

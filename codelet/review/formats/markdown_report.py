@@ -40,7 +40,7 @@ def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
 
 def _summary(report: Report) -> str:
     sentences = [
-        f"Reviewed: {markdown_line(report.subject)}.",
+        f"Reviewed: {markdown_line(report.subject)}{f' at {code_span(report.head[:12])}' if report.head else ''}.",
         telling.result_sentence(report),
         telling.coverage_sentence(report),
     ]

@@ -8,11 +8,18 @@ from codelet.review.hunk_lines import SEPARATOR
 from codelet.system.text import with_codes
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
+_CODE = re.compile(r"(?<![`\\])`([^`\n]+)`(?!`)")
 _LINE_START = re.compile(r"(?m)^(\s*)([#+=/-]|\d+(?=[.)]))")
 _REFERENCE = re.compile(r"(?:@|(?<!&)#|://|\bwww\.)(?=\S)|\bGH-(?=\d)")
 
 
 def markdown_text(text: str) -> str:
+    """Text in which nothing is mark-up but spans of code; names and addresses are hidden from the service."""
+    parts = _CODE.split(text)
+    return "".join(code_span(with_codes(part)) if number % 2 else _escaped(part) for number, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
     """Text in which nothing is mark-up; an empty comment keeps a service from seeing names and addresses in it."""
     escaped = with_codes(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = _LINE_START.sub(_kept, _SPECIAL.sub(r"\\\1", escaped))

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from codelet import __version__
 from codelet.review.findings import Finding, Report, SetAside, Severity, weight
 from codelet.review.formats import telling
+from codelet.review.rule_list import RULES
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: dict[Severity, str] = {
@@ -26,6 +27,9 @@ _LEVELS: dict[Severity, str] = {
 _SCORES: dict[Severity, str] = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "3.0", "info": "0.0"}
 """Numbers in the bands that services read as critical, high, medium and low."""
 
+_MOST_RESULTS, _MOST_TAGS = 5_000, 10
+"""What GitHub shows of a run, and about what it takes for a rule."""
+_HELP = "A comment `codelet: ignore[RULE] reason` on the line sets a finding aside."
 _FINGERPRINT = "codeletReview/v1"
 
 _Suppression = Literal["inSource", "external"]
@@ -37,16 +41,18 @@ def sarif(report: Report) -> str:
     unsettled = report.unsettled
     rules = _rules(report, [*suppressed, *unsettled])
     places = {rule["id"]: index for index, rule in enumerate(rules)}
+    open_ones = [_unsettled(each, report, places) for each in unsettled][:_MOST_RESULTS]
+    results = [
+        *(_result(finding, places) for finding in report.findings),
+        *(_suppressed(each, places) for each in suppressed),
+    ]
+    room = _MOST_RESULTS - len(open_ones)
     run: dict[str, Any] = {
         "tool": {"driver": {"name": "codelet", "semanticVersion": __version__, "rules": rules}},
         "automationDetails": {"id": "codelet-review/"},
         "columnKind": "utf16CodeUnits",
-        "invocations": [_invocation(report)],
-        "results": [
-            *(_result(finding, places) for finding in report.findings),
-            *(_suppressed(each, places) for each in suppressed),
-            *(_unsettled(each, report, places) for each in unsettled),
-        ],
+        "invocations": [_invocation(report, more=len(results) - room)],
+        "results": [*results[:room], *open_ones],
         "properties": _facts(report),
     }
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
@@ -78,15 +84,23 @@ def _rules(report: Report, aside: list[SetAside]) -> list[dict[str, Any]]:
 
 
 def _rule(name: str, severity: Severity, categories: list[str]) -> dict[str, Any]:
-    properties: dict[str, Any] = {"tags": categories}
+    properties: dict[str, Any] = {"tags": categories[:_MOST_TAGS]}
     if "security" in categories:
         properties["security-severity"] = _SCORES[severity]
-    return {
+    known = RULES.get(name)
+    text = known.text if known is not None else f"What the model calls {name.replace('-', ' ')}."
+    rule: dict[str, Any] = {
         "id": name,
-        "shortDescription": {"text": name.replace("-", " ")},
+        "shortDescription": {"text": name.replace("-", " ").capitalize()},
+        "fullDescription": {"text": text},
+        "help": {"text": f"{text} {_HELP}", "markdown": f"{text}\n\n{_HELP}"},
         "defaultConfiguration": {"level": _LEVELS[severity]},
         "properties": properties,
     }
+    if known is not None and known.cwe is not None:
+        properties["tags"] = [*properties["tags"], f"external/cwe/cwe-{known.cwe:03}"]
+        rule["helpUri"] = f"https://cwe.mitre.org/data/definitions/{known.cwe}.html"
+    return rule
 
 
 def _result(finding: Finding, places: dict[str, int]) -> dict[str, Any]:
@@ -154,12 +168,14 @@ def _fix(finding: Finding, text: str) -> dict[str, Any]:
     return {"description": {"text": "what the review suggests"}, "artifactChanges": [change]}
 
 
-def _invocation(report: Report) -> dict[str, Any]:
+def _invocation(report: Report, *, more: int) -> dict[str, Any]:
     whole = telling.is_whole(report)
     invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": report.exit}
     notes: list[dict[str, Any]] = []
     if not whole:
         notes.append(_note(telling.incomplete_sentence(report), "error", None))
+    if more > 0:
+        notes.append(_note(f"{more:,} more findings are in the JSON report only", "warning", None))
     for hunk in report.hunks:
         if hunk.state != "reviewed":
             region = {"startLine": hunk.new_start, "endLine": hunk.new_start + hunk.new_lines - 1}

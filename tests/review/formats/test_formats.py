@@ -21,6 +21,7 @@ from codelet.review.formats.annotations import github_annotations
 from codelet.review.formats.code_quality import code_quality
 from codelet.review.formats.junit import junit
 from codelet.review.formats.markdown_report import markdown_report
+from codelet.review.formats.markdown_text import markdown_text
 from codelet.review.formats.rdjson import rdjson
 from codelet.review.formats.review_page import review_page
 from codelet.review.formats.sarif import sarif
@@ -188,14 +189,14 @@ def decoded(line: str) -> tuple[str, dict[str, str], str]:
 def test_annotations_survive_names_and_texts() -> None:
     lines = github_annotations(hostile()).splitlines()
     assert len(lines) == 4, "nothing begins a line of its own"
-    name, properties, text = decoded(lines[0])
+    name, properties, text = decoded(lines[1])
     assert name == "error"
     assert properties["file"] == EVIL_PATH
     assert properties["line"] == "22"
     assert properties["title"].startswith("::error file=x::%0A <img")
     assert "\n::warning::x\n" in text
     assert "\x1b" not in "".join(lines) and "\u202e" not in "".join(lines)
-    assert all(decoded(line)[1]["file"] == EVIL_PATH for line in lines[1:3])
+    assert all(decoded(line)[1]["file"] == EVIL_PATH for line in lines[1:4])
 
 
 def test_a_page_holds_no_markup_of_others() -> None:
@@ -297,8 +298,8 @@ def test_a_finding_names_its_file_or_none() -> None:
     assert placed["dead-code"]["location"]["path"] == "shop/orders.py"
     assert "src/pool.rs" in placed["lost-wakeup"]["description"]
     lines = [decoded(line)[1] for line in github_annotations(unsettled()).splitlines()]
-    assert [line.get("file") for line in lines[:3]] == [None, "shop/orders.py", "shop/orders.py"]
-    assert [line.get("line") for line in lines[:3]] == [None, "22", None]
+    assert [line.get("file") for line in lines[1:4]] == [None, "shop/orders.py", "shop/orders.py"]
+    assert [line.get("line") for line in lines[1:4]] == [None, "22", None]
 
 
 def test_junit_fails_only_what_the_gate_fails() -> None:
@@ -344,3 +345,22 @@ def test_names_come_back_from_every_json_form() -> None:
 )
 def test_a_suggestion_replaces_the_quoted_lines_or_nothing(patch: str | None, text: str | None) -> None:
     assert replacement(whole().findings[0].replace(suggestion=patch)) == text
+
+
+def test_rules_have_what_code_scanning_asks_for_and_no_more_than_it_takes() -> None:
+    one = whole().findings[0]
+    found = tuple(one.replace(line=n, end_line=n, rule="sql-injection") for n in range(1, 6_000))
+    many = whole().replace(findings=found)
+    run = json.loads(sarif(many))["runs"][0]
+    (rule,) = [each for each in run["tool"]["driver"]["rules"] if each["id"] == "sql-injection"]
+    assert rule["fullDescription"]["text"] and rule["help"]["text"] and "89" in rule["helpUri"]
+    assert "external/cwe/cwe-089" in rule["properties"]["tags"]
+    assert len(run["results"]) == 5_000
+    notes = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
+    assert any("more findings" in note for note in notes)
+
+
+def test_spans_of_code_stay_code_and_nothing_in_them_acts() -> None:
+    assert markdown_text("call `num_idle(*x)` @me") == "call `num_idle(*x)` @<!-- -->me"
+    assert markdown_text("a ` b_c") == "a \\` b\\_c"
+    assert "`" not in markdown_text("x ``` y").replace("\\`", "")
