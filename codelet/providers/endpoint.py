@@ -177,6 +177,8 @@ def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool
         return bool(table(f"{model.partition('/')[0]}.quirks").get("alternating"))
     if vendor.quirks.alternating or vendor.cloud or vendor.wire != "openai":
         return vendor.quirks.alternating
+    if on_this_machine(api_base or vendor.base):
+        return True
     host = _host_of(api_base or vendor.base)
     hosted = (each for each in (*vendors(), *own) if not (each.local or each.cloud))
     return bool(host) and all(urlsplit(each.base).hostname != host for each in hosted)
