@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codelet import prompt
@@ -159,7 +159,9 @@ class AnthropicProvider(NativeProvider):
                 written, inline = inline + content, ""  # it came at the start of the first text
                 blocks += [{"type": "text", "text": written}] if written.strip() else []
             elif content is not None:
-                blocks.append(_tool_use(content))
+                function = content["function"]
+                own_call = {"id": _call_id(content["id"]), "name": function["name"]}
+                blocks.append({"type": "tool_use", **own_call, "input": _input(function["arguments"])})
             elif own:
                 blocks.append(block)
         while blocks and blocks[-1]["type"] not in ("text", "tool_use"):
@@ -187,16 +189,6 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
         "name": function["name"],
         "description": function["description"],
         "input_schema": function["parameters"],
-    }
-
-
-def _tool_use(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    return {
-        "type": "tool_use",
-        "id": _call_id(call["id"]),
-        "name": function["name"],
-        "input": _input(function["arguments"]),
     }
 
 

@@ -201,12 +201,17 @@ def stream_failure(error: Any) -> ProviderError:
     What it is shows in its type, code or status: as numbers, or as names. Where it has none of them, another attempt
     may cure it as well.
     """
-    said = error if isinstance(error, str) else _compact({"error": error})
+    said = (
+        error
+        if isinstance(error, str)
+        else valid_unicode(json.dumps({"error": error}, ensure_ascii=False, separators=(",", ":")))
+    )
     fields = error if isinstance(error, dict) else {}
     names = [str(fields[name]) for name in ("code", "type", "status") if fields.get(name)]
     statuses = [int(name) for name in names if len(name) == 3 and name.isascii() and name.isdigit()]
     status = statuses[0] if statuses else None
-    passing = is_passing(status) if status else not names or any(_letters(name) in _PASSING_NAMES for name in names)
+    letters = ("".join(filter(str.isalpha, name.lower())) for name in names)
+    passing = is_passing(status) if status else not names or any(name in _PASSING_NAMES for name in letters)
     lowered = said[:5_000].lower()
     overflow = is_overflow(lowered, status)
     delay = _delay_in(said)
@@ -290,10 +295,6 @@ def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower(), otherwise)
 
 
-def _letters(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalpha())
-
-
 def without_key(text: str, key: str | None) -> str:
     """The text without the key, which some servers repeat. One too short to be masked elsewhere is a plain word."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else text
@@ -315,10 +316,6 @@ def _headline(status: int, *, overflow: bool, of_key: bool, place: str, key_name
     if 300 <= status < 400:
         return f"{place} redirects elsewhere ({status}), which is not followed; check --api-base"
     return f"{place} answered with status {status}"
-
-
-def _compact(error: Any) -> str:
-    return valid_unicode(json.dumps(error, ensure_ascii=False, separators=(",", ":")))
 
 
 def error_detail(body: str) -> str:

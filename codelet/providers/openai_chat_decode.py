@@ -119,7 +119,9 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     if not delta.get("reasoning_content") and delta.get("reasoning"):
         name = "reasoning"
-    reasoning = as_text(delta.get(name)) or _thought(content)
+    parts = content if isinstance(content, list) else ()  # as Mistral's models send it
+    thought = "".join(as_text(part.get("thinking")) for part in parts if part.get("type") == "thinking")
+    reasoning = as_text(delta.get(name)) or thought
     details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
     if reasoning or details:
         chunks.append(ReasoningChunk(text=reasoning, details=details or None, field=name))
@@ -131,24 +133,19 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
         chunks.append(RefusalChunk(refusal))
     for position, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
+        arguments = function.get("arguments")  # a piece of JSON text; some servers send the whole object instead
         index = call.get("index")
         chunks.append(
             ToolCallChunk(
                 index=index if isinstance(index, int) else position,
                 id=as_text(call.get("id")),
                 name=as_text(function.get("name")),
-                arguments=_arguments_of(function.get("arguments")),
+                arguments=compact_json(arguments).decode() if isinstance(arguments, dict) else as_text(arguments),
                 extra={field: value for field, value in call.items() if field not in _CALL and value is not None}
                 or None,
             )
         )
     return chunks
-
-
-def _thought(content: Any) -> str:
-    """The reasoning in a content that is a list of parts, as Mistral's models send it."""
-    parts = content if isinstance(content, list) else ()
-    return "".join(as_text(part.get("thinking")) for part in parts if part.get("type") == "thinking")
 
 
 def _with_cost(usage: Usage, event: dict[str, Any]) -> Usage:
@@ -165,11 +162,6 @@ def _with_cost(usage: Usage, event: dict[str, Any]) -> Usage:
     if len(known) < len(parts) or not all(0 <= part < _MOST_DOLLARS for part in known):
         return usage
     return ChargedUsage(**{name: getattr(usage, name) for name in usage.fields}, cost=float(sum(known)))
-
-
-def _arguments_of(value: Any) -> str:
-    """A piece of JSON text; some servers send the whole object instead."""
-    return compact_json(value).decode() if isinstance(value, dict) else as_text(value)
 
 
 def usage_of(reported: Any) -> Usage:

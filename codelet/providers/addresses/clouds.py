@@ -37,7 +37,7 @@ def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: boo
     Raises UsageError where a variable that says it is missing or is none.
     """
     if cloud == "azure":
-        return _azure(_first(_AZURE, environment))
+        return _azure(next((environment[name].strip() for name in _AZURE if environment.get(name)), None))
     if not key:
         return None
     if cloud == "bedrock_mantle":
@@ -118,7 +118,3 @@ def _part(names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
     if not _PART.fullmatch(value):
         raise UsageError(f"{name} is no name that an address may have: {value!r}")
     return value
-
-
-def _first(names: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    return next((environment[name].strip() for name in names if environment.get(name)), None)

@@ -75,13 +75,9 @@ def checked_quirks(value: object, place: str) -> dict[str, Any]:
 def _known(given: Mapping[str, Any], known: Iterable[str], place: str) -> Mapping[str, Any]:
     for name in given:
         if name not in known:
-            meant = did_you_mean(name, known, "{!r}")
-            raise ValueError(f"{place}: {name!r} is unknown{meant or f'; {_listed(known)}'}")
+            meant, listed = did_you_mean(name, known, "{!r}"), ", ".join(known)
+            raise ValueError(f"{place}: {name!r} is unknown{meant or f'; known are {listed}'}")
     return given
-
-
-def _listed(known: Iterable[str]) -> str:
-    return f"known are {', '.join(known)}"
 
 
 def _table(value: object, place: str) -> Mapping[str, Any]:

@@ -149,12 +149,9 @@ async def _ask(base: str, key: str | None, timeout: float) -> _Listing | None:
         return None
     if listing is None or listing.names is None:
         return listing
-    return listing.replace(names=sorted(listing.names, key=_not_for_talk))
-
-
-def _not_for_talk(name: str) -> bool:
-    """Whether a model's name says that it is not made for conversation."""
-    return any(word in name.lower() for word in _NOT_FOR_TALK)
+    return listing.replace(
+        names=sorted(listing.names, key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
+    )
 
 
 async def _read(reader: asyncio.StreamReader) -> _Listing | None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,7 +90,10 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
         if vendor.cloud and key is None:
             continue  # the models of an account are for who has one
         local = on_this_machine(base_of(vendor, environment))
-        models = {name: (entry_facts(entry), _ends(entry) < today) for name, entry in entries.get(vendor.prefix, ())}
+        models = {
+            name: (entry_facts(entry), str(entry.get("deprecation_date") or "9999") < today)
+            for name, entry in entries.get(vendor.prefix, ())
+        }
         if vendor.default_model:
             models.setdefault(vendor.default_model, (model_facts(vendor.default_model), False))
         for name in sorted(models, key=lambda each: (each != vendor.default_model, each not in short)):
@@ -98,11 +101,6 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
             there = facts_of(name, local=True) if local else facts
             found.append(KnownModel(name=name, vendor=vendor, facts=there, key=key, server=vendor.local, ended=ended))
     return found
-
-
-def _ends(entry: Mapping[str, Any]) -> str:
-    """The last day on which a model is offered, as far as that is known."""
-    return str(entry.get("deprecation_date") or "9999")
 
 
 async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
@@ -203,22 +201,13 @@ def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """The entries of the map that may be chosen, by vendor, with the names that codelet gives them."""
     hosted = {vendor.prefix for vendor in vendors() if not vendor.local}
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for name, entry in _whole_map():
+    for name, entry in json.loads(map_text() or b"{}").items():
         vendor = entry.get("litellm_provider")
         if vendor in hosted and entry.get("mode") in _TALKS and entry.get("supports_function_calling"):
             full = name if name.startswith(f"{vendor}/") else f"{vendor}/{name}"
             if not name.startswith("ft:"):
                 found.setdefault(vendor, []).append((full, entry))
     return found
-
-
-def _whole_map() -> Iterator[tuple[str, dict[str, Any]]]:
-    text = map_text()
-    if text is None:
-        return
-    for name, entry in json.loads(text).items():
-        if isinstance(entry, dict):
-            yield name, entry
 
 
 def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:

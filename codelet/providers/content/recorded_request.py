@@ -6,7 +6,7 @@ same twice. Of a picture the digest stands for its data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from codelet.messages import Message, images_of, is_momentary, kind_of, reminder_type
@@ -69,8 +69,10 @@ def difference(recorded: Plain, now: Plain) -> str | None:
     for name, one, other in zip(names[0], recorded["tools"], now["tools"], strict=True):
         if one != other:
             return f"the tool {name}: {_differing(repr(one), repr(other))}"
-    pairs = (list(_compared(one["messages"])) for one in (recorded, now))
-    before, after = pairs
+    before, after = (
+        [each for each in one["messages"] if not each.get("momentary") and each.get("reminder") not in _UNMARKED]
+        for one in (recorded, now)
+    )
     for number, (one, other) in enumerate(zip(before, after, strict=False), 1):
         for name in dict.fromkeys((*one, *other)):
             if one.get(name) != other.get(name):
@@ -102,18 +104,12 @@ def _plain_message(message: Message, mask: Callable[[str], str]) -> Plain:
     if "tool_call_id" in message:
         plain["answers"] = message["tool_call_id"]
     if "images" in message:
-        plain["pictures"] = [{"name": each["name"], "digest": _digest(each["data"])} for each in images_of(message)]
+        from hashlib import sha256
+
+        plain["pictures"] = [
+            {"name": each["name"], "digest": sha256(each["data"].encode()).hexdigest()} for each in images_of(message)
+        ]
     return plain
-
-
-def _digest(data: str) -> str:
-    from hashlib import sha256
-
-    return sha256(data.encode()).hexdigest()
-
-
-def _compared(messages: Iterable[Plain]) -> Iterable[Plain]:
-    return (each for each in messages if not each.get("momentary") and each.get("reminder") not in _UNMARKED)
 
 
 def _text(value: object) -> str:

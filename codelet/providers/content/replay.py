@@ -247,6 +247,11 @@ def _read_step(value: Any, place: _Place) -> RecordedStep:
         pieces = [chunks.item(i).text(piece) for i, piece in enumerate(chunks.list(step["chunks"]))]
     else:
         pieces = _PIECE.findall(place.at("text").text(step.get("text", "")))
+    usage = None
+    if "usage" in step:
+        counted = place.at("usage")
+        counts = counted.object(step["usage"], _USAGE_KEYS).items()
+        usage = Usage(**{key: counted.at(key).count(count) for key, count in counts}).consistent
     listed = place.at("tool_calls")
     calls = [_read_call(call, listed.item(i)) for i, call in enumerate(listed.list(step.get("tool_calls", [])))]
     finish = step.get("finish", "tool_calls" if calls else "stop")
@@ -256,7 +261,7 @@ def _read_step(value: Any, place: _Place) -> RecordedStep:
         reasoning=place.at("reasoning").text(step.get("reasoning", "")),
         pieces=tuple(pieces),
         calls=tuple(calls),
-        usage=_read_usage(step["usage"], place.at("usage")) if "usage" in step else None,
+        usage=usage,
         finish=cast(FinishReason, finish),
         pace=place.at("pace").count(step.get("pace", 0)),
         refusal=place.at("refusal").text(step.get("refusal", "")),
@@ -302,8 +307,3 @@ def _read_call(value: Any, place: _Place) -> RecordedCall:
         keys = tuple(arguments) if isinstance(arguments, dict) else ()
         arguments = json.dumps(place.at("arguments").object(arguments, keys), ensure_ascii=False)
     return RecordedCall(id=call["id"], name=call["name"], arguments=arguments)
-
-
-def _read_usage(value: Any, place: _Place) -> Usage:
-    usage = place.object(value, _USAGE_KEYS)
-    return Usage(**{key: place.at(key).count(count) for key, count in usage.items()}).consistent

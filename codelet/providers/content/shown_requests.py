@@ -23,7 +23,8 @@ _HIDDEN = "[masked]"
 def show_request(line: str, headers: Mapping[str, str], body: bytes) -> None:
     """Print a request over HTTP."""
     rows = [line, *(f"{name}: {_HIDDEN if name.lower() in _KEYS else value}" for name, value in headers.items())]
-    _print([*rows, "", body.decode("utf-8", "replace")], _secrets(headers))
+    secrets = [value.rpartition(" ")[2] for name, value in headers.items() if name.lower() in _KEYS]
+    _print([*rows, "", body.decode("utf-8", "replace")], secrets)
 
 
 def show_arguments(arguments: Mapping[str, Any]) -> None:
@@ -31,11 +32,6 @@ def show_arguments(arguments: Mapping[str, Any]) -> None:
     shown = {name: _HIDDEN if name == "api_key" else value for name, value in arguments.items()}
     text = json.dumps(shown, ensure_ascii=False, default=str)
     _print(["litellm.acompletion", text], [str(arguments.get("api_key") or "")])
-
-
-def _secrets(headers: Mapping[str, str]) -> list[str]:
-    """The keys in headers, which may stand elsewhere too."""
-    return [value.rpartition(" ")[2] for name, value in headers.items() if name.lower() in _KEYS]
 
 
 def _print(lines: list[str], secrets: list[str]) -> None:
