@@ -113,7 +113,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("half an answer stays after an overflow", "turn.steps -= 1\n            turn.reply = None", "turn.steps -= 1"),
     ("an answer of blanks stands in the list", "if calls or not is_blank(reply.text):", "if True:"),
     ("half a surrogate pair of a prompt goes out", "_as_input(valid_unicode(text))", "_as_input(text)"),
-    ("matches overlap", "text.find(old, at + len(old))", "text.find(old, at + 1)"),
+    ("matches overlap", "re.finditer(re.escape(old), plain)", "re.finditer(f'(?={re.escape(old)})', plain)"),
     ("a program that runs cannot be replaced", "if error.errno != errno.ETXTBSY:", "if True:"),
     ("lines with several names never replace others", "selection.accompany(", "(lambda *_: None)("),
     (
