@@ -76,14 +76,17 @@ def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | No
 
 async def holds_change(folder: Path, commit: str, files: Sequence[FileDiff]) -> bool | None:
     """Return whether a commit is the new side of a diff (True) or the old one (False); None if it is neither."""
-    tried = [file for file in files if file.state in ("changed", "renamed") and file.hunks][:_MOST_TRIED]
+    tried = [file for file in files if file.hunks][:_MOST_TRIED]
     for is_new in (True, False):
         fits = []
         for file in tried:
             name = file.path if is_new else file.old_path or file.path
             answer = await run_git(folder, "cat-file", "blob", f"{commit}:{name}", limit=LARGEST_FILE)
             data = answer.stdout if answer is not None and answer.exit_code == 0 else None
-            fits.append(data is not None and patched(data, file.hunks, forwards=not is_new) is not None)
+            if file.state == ("removed" if is_new else "added"):
+                fits.append(data is None)
+            else:
+                fits.append(data is not None and patched(data, file.hunks, forwards=not is_new) is not None)
         if fits and all(fits):
             return is_new
     return None

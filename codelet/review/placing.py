@@ -10,9 +10,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from codelet.record import Record
-from codelet.review.diff import FileDiff
+from codelet.review.diff import FileDiff, Hunk
 from codelet.review.findings import Finding, SetAside
 from codelet.review.hunk_lines import HunkLine, lines_of
 from codelet.review.model_answers import Claim
@@ -63,7 +64,7 @@ def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
     One on lines that the change leaves as they were keeps its severity: a change can make them wrong.
     """
     named = files_named(claim.path, files)
-    hunks = [(file, lines_of(hunk)) for file in named for hunk in file.hunks if hunk.body]
+    hunks = [(file, hunk) for file in named for hunk in file.hunks if hunk.body]
     places = _places(claim, hunks)
     if not places:
         return None
@@ -112,15 +113,21 @@ def _distance(place: _Place, line: int) -> tuple[bool, bool, bool, int]:
     return line not in own, not place.new, not place.is_touched, abs(place.number - line)
 
 
-def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Sequence[HunkLine]]]) -> list[_Place]:
+def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place]:
     """All places of the quote, by the first way of comparing that finds any; without a quote that of its line."""
     if not claim.quote.strip():
-        own = [(file, rows, n) for file, rows in hunks for n, row in enumerate(rows) if row.number == claim.line]
-        return [_Place(file=file, rows=rows, found=(n,)) for file, rows, n in own if rows[n].sign != "-"]
+        own = [
+            _Place(file=file, rows=lines_of(hunk), found=(n,))
+            for file, hunk in hunks
+            for n, row in enumerate(lines_of(hunk))
+            if row.number == claim.line
+        ]
+        return [place for place in own if place.new]
+    quotes = [quote.split("\n") for quote in _readings(claim.quote)]
     for form, is_same in _COMPARISONS:
-        shown = [(file, rows, [form(row.shown) for row in rows]) for file, rows in hunks]
-        for quote in _readings(claim.quote):
-            wanted = [None if _GAP.fullmatch(row.strip()) else form(row) for row in quote.split("\n")]
+        shown = [(file, lines_of(hunk), _texts(hunk, form)) for file, hunk in hunks]
+        readings = [[None if _GAP.fullmatch(row.strip()) else form(row) for row in each] for each in quotes]
+        for wanted in [each for n, each in enumerate(readings) if each not in readings[:n]]:
             places = [
                 _Place(file=file, rows=rows, found=found)
                 for file, rows, texts in shown
@@ -131,6 +138,12 @@ def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Sequence[HunkLine]]]) 
             if places:
                 return places
     return []
+
+
+@lru_cache(maxsize=64)
+def _texts(hunk: Hunk, form: Callable[[str], str]) -> tuple[str, ...]:
+    """The rows of a hunk as they are compared."""
+    return tuple(form(row.shown) for row in lines_of(hunk))
 
 
 def _readings(quote: str) -> list[str]:
@@ -152,7 +165,7 @@ def _matches(
     of a quote do not count.
     """
     first = next((row for row in wanted if row), None)
-    if first is None:
+    if first is None or (is_same is str.__eq__ and first not in texts):
         return
     for start, text in enumerate(texts):
         if not is_same(first, text):
@@ -194,13 +207,16 @@ def _exactly(text: str) -> str:
 
 def _squashed(text: str) -> str:
     """A row without what models change when they copy: white space, typographic quotes, HTML's names of signs."""
-    return "".join(html.unescape(text).translate(_PLAIN_QUOTES).split())
+    text = html.unescape(text) if "&" in text else text
+    return "".join((text if text.isascii() else text.translate(_PLAIN_QUOTES)).split())
 
 
 def _is_part(quote: str, row: str) -> bool:
     """Whether a row holds what is quoted; dots stand for what was left out."""
-    if len(quote) < _LEAST_PART or not row:
-        return quote == row
+    if quote in row:
+        return len(quote) >= _LEAST_PART or quote == row
+    if not row or not _GAP.search(quote):
+        return False
     place = 0
     for part in _GAP.split(quote):
         place = row.find(part, place)
@@ -212,7 +228,9 @@ def _is_part(quote: str, row: str) -> bool:
 
 def _is_near(quote: str, row: str) -> bool:
     """Whether one letter more, less or another one makes the row of what is quoted."""
-    if abs(len(quote) - len(row)) > 1 or min(len(quote), len(row)) < _LEAST_PART:
+    if not -2 < len(quote) - len(row) < 2:
+        return False
+    if min(len(quote), len(row)) < _LEAST_PART:
         return quote == row
     least = min(len(quote), len(row))
     start = next((n for n in range(least) if quote[n] != row[n]), least)

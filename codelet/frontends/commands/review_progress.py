@@ -9,7 +9,7 @@ from codelet.frontends.terminal.show.numbers import duration, plural, tokens
 from codelet.review.review_run import ReviewStep
 from codelet.system.text import one_line
 
-_DOING = {"review": "reviewing", "confirm": "confirming"}
+_DOING = {"review": "reviewing", "summary": "summing up"}
 
 
 class ProgressLine:

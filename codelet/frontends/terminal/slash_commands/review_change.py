@@ -154,7 +154,7 @@ class _ReviewInRepl:
         try:
             async with aclosing(run.steps()) as steps:
                 async for step in steps:
-                    doing = "reviewed" if step.phase == "review" else "confirmed"
+                    doing = "reviewed" if step.phase == "review" else "summed up"
                     yield ToolProgress(_ID, f"{doing} {step.done} of {step.total}, findings: {step.findings}\n")
             stopped = None
         except CodeletError as caught:
