@@ -78,12 +78,12 @@ CALL_IN_TEXT = (
     "tool call. If you did not mean to call it, give your answer again without the call at its end."
 )
 
-MORE_INSTRUCTIONS = "Instructions of folders that you began to work in this turn; for files there.\n\n{body}"
+MORE_INSTRUCTIONS = "Instructions for folders that you began to work in this turn. Follow them there.\n\n{body}"
 CODED = "[invisible characters are written here as codes, such as \\u202e]"
 TURN_START = "the start of this turn"
 EARLIER_STEP = "an earlier step of this turn"
 AS_OF = "As of {when}:\n{text}"
-FROM_HERE = "As of here. It replaces what was said of this before; a later one replaces it.\n{text}"
+FROM_HERE = "This is the state as of here. It replaces earlier reminders of this type.\n{text}"
 NO_LONGER = "This reminder no longer applies."
 AS_OF_CHANGED = "As of {when}; files may have changed since, and git has not answered yet:\n{text}"
 
@@ -101,17 +101,19 @@ GIT_NOT_READ = (
 )
 GIT_WITHOUT_NEW = "\n(new files were not looked for: it took too long)"
 
-INSTRUCTIONS = "Project instructions, to be followed where they apply; the user's words come first.\n\n{body}"
+INSTRUCTIONS = "Project instructions. Follow them where they apply; the user's own words come first.\n\n{body}"
 
 INSTRUCTIONS_CUT = "[more instructions were left out: too long]"
 INSTRUCTION_FILE_CUT = "\n[the rest of this file was left out: too long]"
 
 REFUSED_BY_POLICY = "refused: {reason}"
-REFUSED_UNATTENDED = "refused: {reason}, and there is nobody to ask. Go on without it, or say what you would need."
-REFUSED_BY_USER = "refused by the user{reason}. Do not repeat it; ask or go another way."
+REFUSED_UNATTENDED = (
+    "refused: {reason}, and no one can be asked here. Continue without this call, or say what you need."
+)
+REFUSED_BY_USER = "refused by the user{reason}. Do not repeat this call. Try another way, or ask what is wanted."
 
 BAD_ARGUMENTS = "the arguments of {name} are not a JSON object: {problem}. Call it again with valid JSON."
-CUT_ARGUMENTS = "the answer reached its output limit inside this call. Call it again with less at a time."
+CUT_ARGUMENTS = "your answer reached its output limit inside this call, so it was not run. Send less text in each call."
 UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
 INSTEAD = ". Instead, {instead}."
 GUARD_BROKE = "the call was not made: a guard that checks it first failed ({problem})"
@@ -130,12 +132,12 @@ ATTACHED_LARGE = "\n\n[{name} has {size:,} bytes and is not attached whole: read
 
 NO_OUTPUT = "(no output)"
 SANDBOXED = (
-    "[it ran in a sandbox: {network}no sockets of services; only the workspace can be written, without .git, "
-    "environments, CI files and the settings of agents and editors]"
+    "[it ran in a sandbox: {network}no sockets of services. It can write only in the workspace, but not in .git, "
+    "environments, CI files, or the settings of agents and editors.]"
 )
 SANDBOXED_READ_ONLY = (
-    "[it ran in a read-only sandbox: {network}no sockets of services; only a private temporary folder can be written, "
-    "and files with the names of secrets cannot be read]"
+    "[it ran in a read-only sandbox: {network}no sockets of services. It can write only in a private temporary folder, "
+    "and cannot read files with names of secrets.]"
 )
 HOME_NOT_SEEN = (
     "[of your home, a confined command sees only toolchains and the workspace; the user can name more places in the "
@@ -144,22 +146,23 @@ HOME_NOT_SEEN = (
 HOME_SEEN = "the workspace holds your home: confined commands can read all of it but files with the names of secrets"
 NO_NETWORK = "no network; "
 PERMISSIONS_READING = (
-    "Commands: mode {mode}. Those that only read run unasked, in a read-only sandbox ({network}no sockets of "
-    "services); others {others}."
+    "Commands run in mode {mode}. Commands that only read run without asking, in a read-only sandbox ({network}no "
+    "sockets of services). Other commands {others}."
 )
 PERMISSIONS_AUTO = (
-    "Commands: mode auto. They run in a sandbox: {network}no sockets of services; only the workspace can be written, "
-    "without .git, environments, CI files and the settings of agents and editors."
+    "Commands run in mode auto, in a sandbox: {network}no sockets of services. They can write only in the workspace, "
+    "but not in .git, environments, CI files, or the settings of agents and editors."
 )
 PERMISSIONS_CONFINED = (
-    "Commands: mode {mode}. All run in a sandbox: {network}no sockets of services; those that only read run unasked "
-    "and write nothing, others {others} and can write in the workspace only."
+    "Commands run in mode {mode}, all in a sandbox: {network}no sockets of services. Commands that only read run "
+    "without asking and cannot write. Other commands {others} and can write only in the workspace."
 )
 PERMISSIONS_BARE = (
-    "Commands: mode {mode}, no sandbox. Programs that can only read (ls, cat, grep, head, wc, …) run unasked, others "
-    "{others}."
+    "Commands run in mode {mode}, without a sandbox. Programs that can only read (ls, cat, grep, head, wc, …) run "
+    "without asking. Other commands {others}."
 )
-OTHERS_ASK, OTHERS_REFUSED, OTHERS_RUN = "need the user's approval", "are refused", "run too, approved beforehand"
+OTHERS_ASK, OTHERS_REFUSED = "need the user's approval", "are refused"
+OTHERS_RUN = "run too, as the user approved them in advance"
 NOT_UNCONFINED = "the user wants every command in the sandbox: it cannot run unconfined"
 NO_SANDBOX = "no sandbox works here, so only programs that can do nothing but read run unasked ({detail})"
 
@@ -244,8 +247,8 @@ def is_cut(text: object) -> bool:
 
 
 BY_THE_WAY = """\
-A question beside the work: answer it briefly from what stands above, in words alone, without a tool. It is not kept, \
-so do not go on with the work.
+A side question. Answer it briefly from the conversation above, in words, without calling a tool. The answer is not \
+kept, so do not continue the work.
 
 {question}"""
 INIT = """\
@@ -255,6 +258,6 @@ build, check and test (all, and a single test), run once where that is cheap; th
 the conventions that the code really follows; what goes wrong easily. Only what you saw here, nothing general."""
 INIT_AGAIN = """\
 Bring {name} up to date: it instructs coding agents that work in this repository. Check what it says against the \
-code, the manifest files, the tests and the continuous integration. Mend what is wrong and add what is missing: how \
+code, the manifest files, the tests and the continuous integration. Fix what is wrong and add what is missing: how \
 to build, check and test, the layout, conventions, what goes wrong easily. Keep what the user wrote where it holds. \
 Only what you saw here, nothing general."""

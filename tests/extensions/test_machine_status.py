@@ -56,8 +56,8 @@ async def test_env_shows_what_holds_now_not_what_an_earlier_session_was_told(tmp
     asking, _ = open_session(*turned_on(OpenedWith(settings=settings)), bare=False, policy=Policy(tmp_path))
     asking.adopt(approved.messages)
     shown = await asking.run_command("env")
-    assert "others are refused" in shown
-    assert "approved beforehand" not in shown
+    assert "Other commands are refused" in shown
+    assert "approved them in advance" not in shown
 
 
 async def test_env_says_what_the_model_is_not_told(tmp_path: Path, open_session: Open):

@@ -382,7 +382,7 @@ async def test_without_a_person_a_call_that_needs_one_is_refused_and_listed(
     session = make_session(policy=Policy(repo))
     seen = await turn(session)
     assert [event.status for event in of_type(seen, events.ToolResult)] == ["refused", "refused"]
-    assert "there is nobody to ask" in of_type(seen, events.ToolResult)[0].text
+    assert "no one can be asked" in of_type(seen, events.ToolResult)[0].text
     assert session.toolbox.approvals.refused == ["write new.txt", "bash touch made"]
     assert not (repo / "new.txt").exists()
     assert not (repo / "made").exists()
@@ -409,7 +409,7 @@ async def test_a_person_says_yes_no_with_a_reason_and_always(
     seen = await turn(session)
     results = of_type(seen, events.ToolResult)
     assert [event.status for event in results] == ["refused", "done", "done", "done"]
-    assert results[0].text == "refused by the user: not there. Do not repeat it; ask or go another way."
+    assert results[0].text.startswith("refused by the user: not there. ")
     assert [question.call_id for question in asked] == ["w0", "w1", "w2"], "after always nobody is asked"
     assert asked[0].tool == "write"
     assert session.toolbox.approvals.refused == [], "a person's no is no refusal by the policy"

@@ -161,7 +161,7 @@ async def test_guards_are_told_of_each_verdict_and_of_each_answer(tmp_path: Path
 async def test_what_a_no_says_to_the_model(tmp_path: Path) -> None:
     box = toolbox(tmp_path, Policy(tmp_path), Person(Answer(False), Answer(False, "later")).ask)
     plain = await call(box, "bash", command="touch x")
-    assert plain == ("refused", "refused by the user. Do not repeat it; ask or go another way.")
+    assert plain[0] == "refused" and plain[1].startswith("refused by the user. ")
     _, reasoned = await call(box, "bash", command="touch x")
     assert reasoned.startswith("refused by the user: later.")
 

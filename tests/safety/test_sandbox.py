@@ -323,11 +323,11 @@ def test_the_model_is_told_what_confines_its_commands(tmp_path: Path) -> None:
         sandbox = Sandbox(tmp_path, use="on" if on else "auto", **settings)
         return toolbox(tmp_path, Policy(tmp_path, mode), sandbox=sandbox).permissions()
 
-    assert "All run in a sandbox" in told("ask", on=True) and "no network" in told("ask", on=True)
-    assert "in a read-only sandbox" in told("ask") and "All run" not in told("ask")
-    assert "only the workspace can be written" in told("auto") == told("auto", on=True)
+    assert "all in a sandbox" in told("ask", on=True) and "no network" in told("ask", on=True)
+    assert "in a read-only sandbox" in told("ask") and "all in a sandbox" not in told("ask")
+    assert "only in the workspace" in told("auto") == told("auto", on=True)
     assert "no network" not in told("ask", network=True)
-    assert "no sandbox" in toolbox(tmp_path, Policy(tmp_path)).permissions()
+    assert "without a sandbox" in toolbox(tmp_path, Policy(tmp_path)).permissions()
 
 
 @pytest.mark.parametrize("answer", [True, False])

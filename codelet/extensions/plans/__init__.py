@@ -22,25 +22,24 @@ if TYPE_CHECKING:
 
 _PLAN_KEPT = "[{done} of {count} done]"
 _PLAN_MARKS = (
-    "[marks: `[>]` in progress, `[x]` done, `[!]` failed, with `: result` behind the step. Give all of it each time]"
+    "[marks: `[>]` in progress, `[x]` done, `[!]` failed, with `: result` after the step. Send all of it each time.]"
 )
 _PLAN_NONE = "there is no plan"
-_PLAN_WITHOUT_STEPS = "plan: there is no step in it; give a goal, then a line a step, such as `[ ] read the tests`"
-_PLAN_REMINDER = "The plan in hand; keep it true with the plan tool.\n{plan}"
+_PLAN_WITHOUT_STEPS = "plan: it has no step. Send the goal, then one line per step, such as `[ ] read the tests`"
+_PLAN_REMINDER = "Your current plan. Update it with the plan tool when a step begins, ends or fails.\n{plan}"
 _PLAN_DONE = (
-    "The plan is done, all {count} steps{goal}. An empty call of the plan tool shows it; for other work give a new one."
+    "All {count} steps of the plan are done{goal}. For other work, send a new plan. An empty plan shows this one."
 )
 _PLAN_FAILED = (
-    "\nStep {number} failed{result}. Do not go on as if it had not: give a revised plan that changes or replaces this "
-    "step."
+    "\nStep {number} failed{result}. Send a revised plan that changes or replaces this step before you continue."
 )
 _PLAN_FIRST = (
-    "Plan first: look at whatever you need, but change nothing: what writes or runs is refused. Then give the whole "
-    "plan with the plan tool. {then}"
+    "The user wants a plan first. Read what you need, but change nothing: calls that write or run are refused. Then "
+    "send the whole plan with the plan tool. {then}"
 )
-_PLAN_ASKED = "The user says yes to it, or why not; with the yes you may carry it out."
-_PLAN_UNASKED = "Nobody can say yes to it here, so it is your answer: end once it is given."
-_PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it true]"
+_PLAN_ASKED = "The user approves it, or says why not. Once it is approved, carry it out."
+_PLAN_UNASKED = "No one can approve it here, so the plan is your answer: end your turn once it is sent."
+_PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it up to date]"
 _PLAN_ONLY = "it would change something, and the plan is not approved yet"
 
 

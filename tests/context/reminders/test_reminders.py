@@ -240,7 +240,7 @@ async def test_a_folders_instructions_come_with_the_next_request_and_then_stand_
     assert "SUB" not in before.body.decode() + untouched.body.decode()
     for request in after:
         told = reminder(request, "nestedClaudeMd")
-        assert told.startswith("Instructions of folders") and told.endswith("SUB") and "ROOT" not in told
+        assert told.startswith("Instructions for folders") and told.endswith("SUB") and "ROOT" not in told
         assert "SUB" not in reminder(request, "claudeMd")
         assert kinds(request)[-3:] == ["nestedClaudeMd", "gitStatus", "tokenStatus"]
         assert "OTHER" not in request.body.decode()

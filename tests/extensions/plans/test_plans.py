@@ -53,7 +53,7 @@ async def test_plans_kept_with_the_context_revised_when_steps_fail(open_session:
     (result,) = results(await turn(session))
     assert result.text == "[1 of 3 done]", "the marks are explained once"
     assert "Step 2 failed (no grammar)." in told(provider.sent[-1].tail)
-    assert "give a revised plan" in told(provider.sent[-1].tail)
+    assert "Send a revised plan" in told(provider.sent[-1].tail)
     provider.answers.extend(planned("[x] read the tests: 12\n[>] take another parser\n[ ] publish"))
     await turn(session)
     assert "failed" not in told(provider.sent[-1].tail)
@@ -67,7 +67,7 @@ async def test_a_plan_that_is_done_is_no_plan_in_hand(open_session: Open) -> Non
     titles = [event.title for event in await turn(session) if isinstance(event, events.ToolCallStarted)]
     assert titles == ["2 of 2 done"], "the goal stands in what is shown below it"
     done = told(provider.sent[-1].tail)
-    assert "The plan is done, all 2 steps: ship." in done
+    assert "All 2 steps of the plan are done: ship." in done
     assert "in hand" not in done and "read the tests" not in done
     provider.answers.extend(planned(""))
     (shown,) = results(await turn(session))
@@ -78,7 +78,7 @@ async def test_a_plan_that_is_done_is_no_plan_in_hand(open_session: Open) -> Non
     "given, answer",
     [
         ("", "there is no plan"),
-        ("only words", "there is no step in it"),
+        ("only words", "it has no step"),
         ("\n".join(f"[ ] step {n}" for n in range(51)), "51 steps, at most 50"),
     ],
 )
@@ -215,8 +215,8 @@ async def test_nothing_is_changed_before_the_plan_is_approved(open_session: Open
     assert [(each.tool, each.asks) for each in asked] == [("plan", "go by this plan")] * 2
     assert "4. [ ] rest" in asked[1].shown
     assert sorted(path.name for path in session.workspace.iterdir()) == ["a.txt"]
-    assert "Plan first: " in told(provider.sent[0].tail) and "says yes" in told(provider.sent[0].tail)
-    assert "Plan first: " not in told(provider.sent[-1].tail)
+    assert "wants a plan first" in told(provider.sent[0].tail) and "approves it" in told(provider.sent[0].tail)
+    assert "wants a plan first" not in told(provider.sent[-1].tail)
     assert "1. [>] read the tests" in told(provider.sent[-1].tail)
 
 
@@ -238,7 +238,7 @@ async def test_where_nobody_can_approve_it_the_answer_ends_with_the_plan(open_se
     said = "".join(event.delta for event in seen if isinstance(event, events.Text))
     assert said == "That is it.\n\nship\n1. [>] read the tests\n2. [ ] write the parser\n3. [ ] publish"
     assert isinstance(seen[-1], events.TurnEnd)
-    assert "it is your answer" in told(provider.sent[0].tail)
+    assert "the plan is your answer" in told(provider.sent[0].tail)
     assert session.toolbox.approvals.refused == []
 
 

@@ -108,7 +108,7 @@ def test_a_compaction_and_an_aside_that_are_stopped_say_so(
     said = " ".join(f"word{number}" for number in range(1_500))
 
     def answer(request: Recorded) -> Step:
-        beside = "A question beside the work" in request.body.decode()
+        beside = "A side question" in request.body.decode()
         return Stop("stall", None) if asks_for_narrative(request) or beside else Reply(said)
 
     model_server.script = answer
@@ -126,7 +126,7 @@ def test_a_compaction_and_an_aside_that_are_stopped_say_so(
         ask(terminal, "/uncompact", "there is no compaction to take back")
         terminal.line("/btw what is left?")
         terminal.wait_for("not added to the")
-        terminal.until(lambda: "beside the work" in model_server.requests[-1].body.decode())
+        terminal.until(lambda: "A side question" in model_server.requests[-1].body.decode())
         terminal.key("esc")
         terminal.wait_for("· stopped; the conversation is as it was")
 

@@ -182,7 +182,11 @@ def test_results_say_what_matters() -> None:
         events.ToolCallStarted(id="1", name="list_tickets", arguments={"team": "web"}),
         result("list_tickets", "17\n23\n", counted="ticket"),
         events.ToolCallStarted(id="1", name="bash", arguments={"command": "rm -rf x"}),
-        result("bash", "refused by the user: not now. Do not repeat it; ask or go another way.", "refused"),
+        result(
+            "bash",
+            "refused by the user: not now. Do not repeat this call. Try another way, or ask what is wanted.",
+            "refused",
+        ),
     )
     assert out.rstrip().split("\n") == [
         "✗ bash pytest -q · exit 1 · 1.2 s",
