@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.support.server import ModelServer, Recorded
 
 KEY = {"OPENAI_API_KEY": "test-key"}
 OVERFLOW = HttpError(400, "Your prompt is too long for this model's maximum context length.")
-NAMED = HttpError(400, "This model's maximum context length is 4500 tokens. Your prompt is too long.")
+NAMED = HttpError(400, "This model's maximum context length is 8000 tokens. Your prompt is too long.")
 
 
 @pytest.fixture
@@ -76,20 +77,20 @@ def test_one_shot_over_a_window_smaller_than_believed_runs_to_its_end(codelet: C
 
 
 def test_a_window_that_a_refusal_names_is_kept_to_from_then_on(codelet: Codelet):
-    codelet.server.script = reads(window=4_500, steps=30, refusal=NAMED)
+    codelet.server.script = reads(window=8_000, steps=40, refusal=NAMED)
     done = codelet("-p", "read long.py piece by piece")
     assert (done.exit, done.out.strip()) == (0, "All read."), done.err
-    assert sum(tokens(request) > 4_500 for request in codelet.server.requests) == 1
-    assert done.err.count("the model's window is 4,500 tokens, says its server") == 1
+    assert sum(tokens(request) > 8_000 for request in codelet.server.requests) == 1
+    assert done.err.count("the model's window is 8,000 tokens, says its server") == 1
     assert done.err.count("context compacted") >= 2
 
 
 def test_one_shot_within_a_window_that_is_known_never_overflows(codelet: Codelet):
-    codelet.server.script = reads(window=8_000, steps=40)
-    done = codelet("-p", "read long.py piece by piece, never touch port 7433", "--window", "8000")
+    codelet.server.script = reads(window=9_500, steps=40)
+    done = codelet("-p", "read long.py piece by piece, never touch port 7433", "--window", "9500")
     assert (done.exit, done.out.strip()) == (0, "All read."), done.err
     requests = codelet.server.requests
-    assert max(map(tokens, requests)) <= 8_000
+    assert max(map(tokens, requests)) <= 9_500
     assert done.err.count("context compacted") >= 2
     assert all(valid(request) for request in requests)
 
@@ -111,7 +112,7 @@ def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: i
     largest = max(map(tokens, codelet.server.requests))
     if largest > window * 3 // 4:
         assert "context not compacted: " in done.err
-        assert "system prompt, tools and reminders" in done.err or "Tokens: core 1," in done.err
+        assert "system prompt, tools and reminders" in done.err or re.search("Tokens: core [12],", done.err)
     if window == 8_000:
         assert "not compacted" not in done.err
     bare = codelet("-p", "hello", "--window", str(window), "--bare", "--tools", "read", "--system-prompt", "Be brief.")
