@@ -212,7 +212,7 @@ async def test_nothing_is_changed_before_the_plan_is_approved(open_session: Open
     assert [each.status for each in seen] == ["refused", "refused", "done", "refused", "done", "done"]
     assert "the plan is not approved yet" in seen[0].text and "smaller steps" in seen[3].text
     assert "the user approved the plan" in seen[4].text
-    assert [(each.tool, each.asks) for each in asked] == [("plan", "go by this plan")] * 2
+    assert [(each.tool, each.asks) for each in asked] == [("plan", "approve this plan")] * 2
     assert "4. [ ] rest" in asked[1].shown
     assert sorted(path.name for path in session.workspace.iterdir()) == ["a.txt"]
     assert "wants a plan first" in told(provider.sent[0].tail) and "approves it" in told(provider.sent[0].tail)
