@@ -131,10 +131,10 @@ def _read_command(command: str, rest: list[str], read: dict[str, Any]) -> None:
 
 
 def _take_continue(read: dict[str, Any]) -> None:
-    target = read.pop("continue")
+    target = read.pop("session")
     if target is not None:
         if read["export"] is not None or read["resume"] is not None:
-            raise UsageError("--continue TARGET is --export TARGET --resume TARGET: give one or the other")
+            raise UsageError("--session TARGET is --export TARGET --resume TARGET: give one or the other")
         read["export"] = read["resume"] = target
 
 

@@ -55,7 +55,7 @@ class Exporting(LiveExport):
         from shlex import quote
 
         place = self.place
-        return f"saved in {place}; codelet --continue {quote(place)} goes on with it" if place else ""
+        return f"saved in {place}; codelet --session {quote(place)} goes on with it" if place else ""
 
     @property
     def place(self) -> str | None:

@@ -30,10 +30,11 @@ _FIRST = (
         about="text (default), one JSON object, or one event a line",
     ),
     Setting(
-        name="continue",
+        name="session",
         default=None,
         kind=text,
         group=KEEPING,
+        short="--continue",
         metavar="TARGET",
         about="save there, and go on with what is saved there: short for --export and --resume",
     ),

@@ -12,7 +12,7 @@ from codelet.errors import UsageError
 from codelet.system.text.spelling import did_you_mean, nearest
 
 _NO_KEYS = "codelet stores no keys; export ANTHROPIC_API_KEY=… (or another vendor's) and run codelet"
-_NO_SESSIONS = "codelet keeps nothing by itself; --continue FILE saves a session there, and continues it the next time"
+_NO_SESSIONS = "codelet keeps nothing by itself; --session FILE saves a session there, and continues it the next time"
 _NO_MCP = "codelet has no MCP servers yet; it uses the command-line tools of this machine"
 _ONE_SHOT = "codelet -p PROMPT answers one prompt and exits"
 _REPL = "codelet alone starts a session"
@@ -131,7 +131,7 @@ def peer_command(words: Sequence[str]) -> UsageError | None:
 
 def missing_value(flag: str) -> UsageError:
     """The mistake in a flag that has no value after it."""
-    if flag in ("--continue", "--resume"):
+    if flag in ("--session", "--continue", "--resume"):
         return UsageError(f"{flag} needs a file: {_NO_SESSIONS}; see codelet --help")
     return UsageError(f"{flag} needs a value; see codelet --help")
 

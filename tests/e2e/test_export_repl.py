@@ -44,7 +44,7 @@ def test_a_session_is_left_and_taken_up_again(codelet: Codelet):
         place = next(number for number, message in enumerate(listing) if message["role"] == "tool")
         ask(terminal, f"/pin {place}", "stays verbatim")
         leave(terminal)
-        assert "codelet --continue work.json goes on" in terminal.text
+        assert "codelet --session work.json goes on" in terminal.text
     first = but_time(path)
     assert first["pins"] == [place - 1, place]
     assert left_over(codelet.cwd) == []
@@ -147,7 +147,7 @@ def test_a_signal_leaves_the_session_saved_and_the_lock_free(codelet: Codelet):
         ask(terminal, "go", "Half an")
         terminal.signal(signal.SIGTERM)
         assert terminal.wait_exit() == 143
-        assert "codelet: saved in my work.json; codelet --continue 'my work.json' goes on with it" in terminal.text
+        assert "codelet: saved in my work.json; codelet --session 'my work.json' goes on with it" in terminal.text
     assert saved(path)["interruption"]["messages"] == []
     assert saved(path)["tool_stats"]["total_calls"] == 1
     assert left_over(codelet.cwd) == []

@@ -151,7 +151,7 @@ class Repl:
     def _say_what_is_lost(self) -> None:
         """Say how to keep a conversation that was worth it."""
         if self.exit_status == EXIT_DONE and self.log.export is None and self.session.turns > _SHORT_TURNS:
-            self.screen.note("this conversation was not saved; to keep the next one: codelet --continue ~/work.json")
+            self.screen.note("this conversation was not saved; to keep the next one: codelet --session ~/work.json")
 
     async def _begin(self, text: str) -> None:
         """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
@@ -393,7 +393,8 @@ class Repl:
         return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
     def _greet(self) -> None:
-        rows = greeting(self.session, self.prompt_line.output.get_size().columns, self.screen.signs)
+        columns = self.prompt_line.output.get_size().columns
+        rows = greeting(self.session, columns, self.screen.signs)
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
 
