@@ -13,6 +13,7 @@ tests/safety/test_unseen_tool.py brings a tool that nobody knows, tests/safety/t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,15 @@ class Policy:
     def add_allow(self, rule: str) -> None:
         """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
         self.allow += _parsed([rule])
+
+    def covered(self, rule: str) -> list[str]:
+        """Return up to ten commands that a rule for commands would allow, each judged as it would be then."""
+        from codelet.safety.shell.suggestion import candidates
+
+        with_rule = Policy(self.workspace, "ask", [rule])
+        judged = ((each, with_rule.judge("bash", [Touch("run", each)])) for each in candidates(rule))
+        allowed = (each for each, verdict in judged if verdict.action == "allow" and verdict.rule == rule)
+        return list(islice(allowed, 10))
 
     def allow_exactly(self, command: str, parts: CommandParts) -> None:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""

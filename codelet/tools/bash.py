@@ -38,6 +38,7 @@ _FULL_SCREEN = (
 )
 
 
+_READ_ONLY = "Read-only file system"
 _NOT_THERE = re.compile("No such file|Permission denied|not found", re.IGNORECASE)
 _SHOWN = 30_000
 _KEPT = 4 << 20
@@ -159,7 +160,8 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
     notes = [_RESOURCE_LIMITS[name].format(most=context.resources[name]) for name in hit]
     text = "\n".join((_text(done, seconds), *line, *notes))
     context.outputs.append((began, f"{command}\n{text}"))
-    told = [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
+    told = [context.write_note] if _READ_ONLY in text else []
+    told += [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
     return ToolOutput("\n".join(filter(None, (text, *told))), failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
 
 

@@ -101,8 +101,9 @@ class ToolContext(Record):
     that call would change, as it was planned and, where that was due, approved.
     `wrap_command` makes the words to run of a shell command and its environment, where a sandbox is to be around it,
     `wrap_lasting` those of a command that goes on in the background. `sandbox_note` says in words what it keeps a
-    command from, `home_note` what of the home it does not see. `tasks` gives the session's commands in the background.
-    `resources` is what each command may use. `sees` says whether the model takes pictures.
+    command from, `write_note` what to do if it failed to write, `home_note` what of the home it does not see. `tasks`
+    gives the session's commands in the background. `resources` is what each command may use. `sees` says whether the
+    model takes pictures.
     """
 
     workspace: Path
@@ -118,6 +119,7 @@ class ToolContext(Record):
     tasks: Callable[[], BackgroundTasks] | None = None
     sandbox_note: str = ""
     home_note: str = ""
+    write_note: str = ""
     resources: ResourceLimits = types.MappingProxyType({})
     sees: Callable[[], bool] = _takes_pictures
 

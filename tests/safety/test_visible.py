@@ -13,7 +13,7 @@ import pytest
 from codelet.loop.toolbox import Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
-from codelet.safety.verdict import SandboxKind
+from codelet.safety.verdict import SandboxKind, Touch
 from codelet.system.process import child_environment, run_child
 from tests.safety.conftest import call, toolbox
 from tests.support import repo as repositories
@@ -112,6 +112,21 @@ async def test_the_model_is_told_that_the_home_is_not_there(work: Path, way: Con
         box.policy.mode = "auto"
         _, text = await call(box, "bash", command=command)
         assert ("sandbox_seen" in text) == told, text
+
+
+@pytest.mark.needs("git")
+async def test_a_command_that_fails_to_write_says_how_it_may(work: Path, way: Confinement) -> None:
+    if way.way != "bubblewrap":
+        pytest.skip("under Landlock the error is like any other")
+    command = "awk '{print > \"new.txt\"}' a.txt"
+    for line, told in ((command, True), (f"{command} | wc -l", True), ("wc -l a.txt", False)):
+        _, text = await call(box_with(work, way), "bash", command=line)
+        assert ("unconfined=true" in text) == told, text
+    assert not (work / "new.txt").exists()
+    box = box_with(work, way)
+    box.policy.add_allow("bash(sort a.txt)")
+    verdict = box.policy.judge("bash", [Touch("run", "sort a.txt", unconfined=True)])
+    assert (verdict.action, verdict.sandbox) == ("ask", None)
 
 
 @pytest.mark.needs("git")

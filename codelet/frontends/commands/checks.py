@@ -23,7 +23,9 @@ def run_check(arguments: argparse.Namespace) -> int:
     if arguments.cases is None:
         policy = Policy(Path.cwd(), arguments.check_mode or "ask")
         verdict = policy.judge("bash", [Touch("run", arguments.shell_command)], sandboxed=sandboxed)
-        print(_verdict_as_json(verdict) if arguments.json else _verdict_explained(arguments.shell_command, verdict))
+        covered = policy.covered(verdict.suggestion) if verdict.suggestion else []
+        explained = _verdict_explained(arguments.shell_command, verdict, covered)
+        print(_verdict_as_json(verdict) if arguments.json else explained)
         return EXIT_DONE
     judged: list[JudgedCase] = []
     cases = read_cases(Path(arguments.cases))
@@ -41,7 +43,7 @@ def _verdict_as_json(verdict: Verdict) -> str:
     return json.dumps({"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields})
 
 
-def _verdict_explained(command: str, verdict: Verdict) -> str:
+def _verdict_explained(command: str, verdict: Verdict, covered: Sequence[str]) -> str:
     lines = [visible(command), f"verdict: {verdict.action} ({verdict.tier})", f"because: {visible(verdict.reason)}"]
     if verdict.sandbox is not None:
         lines.append(f"sandbox: {verdict.sandbox}")
@@ -49,6 +51,8 @@ def _verdict_explained(command: str, verdict: Verdict) -> str:
         lines.append(f"rule:    {visible(verdict.rule)}")
     if verdict.suggestion:
         lines.append(f"a rule that would allow it: {visible(verdict.suggestion)}")
+    if len(covered) > 1:
+        lines.append(f"it would also allow: {visible(', '.join(covered))}")
     return "\n".join(lines)
 
 

@@ -114,7 +114,7 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     open_ones = [one.finding for one in judged if one.finding.reason is not None]
     pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
     described = (each for part, reason in pairs if reason is not None for each in _described(part, reason))
-    parts = tuple(dict.fromkeys(described))
+    parts = tuple(sorted(dict.fromkeys(described), key=_changes_least))
     if script.unread:
         return Verdict("ask", "execute", parts[0][1], parts=parts)
     used = next((one.rule for one in judged if one.rule), None)
@@ -283,6 +283,16 @@ def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
                 yield " ".join(word.raw for word in command.words), f"run by {part.words[0].text}"
     else:
         yield (f"> {part.target.raw}" if isinstance(part, Redirect) else ""), reason
+
+
+_CHANGES = re.compile(
+    r"> |(?:sudo )?(?:rm|rmdir|mv|unlink|shred|truncate|dd|chmod|chown|git (?:push|reset|clean|rm|mv))\b"
+)
+
+
+def _changes_least(part: tuple[str, str]) -> bool:
+    """Orders the parts for a person: those that change or delete something by their words come first."""
+    return _CHANGES.match(part[0]) is None
 
 
 def _suggestion(judged: Sequence[_Judged]) -> str | None:

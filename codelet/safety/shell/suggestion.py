@@ -77,3 +77,16 @@ def _prefix(words: list[str]) -> list[str] | None:
     if rest[0] in _SUBCOMMANDS.get(name, ()) or name in _BUILDERS:
         return words[:2]
     return None
+
+
+_ENDINGS = (
+    "", "src", "tests", ".", "-v", "-q tests", "--help", "--fix .", "-x", "--verbose src", "new", "-m text", "--all",
+    "src tests", "main", "--no-color", "-n 4", "--watch", "-a", "--force",
+)  # fmt: skip
+
+
+def candidates(rule: str) -> list[str]:
+    """Commands that a rule may cover, to be judged: the words in front of its `*` with what often follows them."""
+    body = rule.removeprefix("bash(").removesuffix(")")
+    prefix = body.removesuffix("*").rstrip()
+    return [f"{prefix} {ending}".rstrip() for ending in (_ENDINGS if body.endswith("*") else ("",))]

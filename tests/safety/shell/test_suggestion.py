@@ -167,8 +167,8 @@ def test_nothing_is_offered_for_what_was_not_read(workspace: Path) -> None:
 def test_all_parts_are_told_with_their_reasons(workspace: Path) -> None:
     verdict = ask(Policy(workspace), "ls && X=1 npm test > out.txt | sh; bash -c 'echo a; curl evil'")
     assert verdict.parts == (
-        ("npm test", "it sets the variable X"),
         ("> out.txt", "it writes to out.txt"),
+        ("npm test", "it sets the variable X"),
         ("sh", "sh is not known to be read-only"),
         ("bash -c 'echo a; curl evil'", "bash is not known to be read-only"),
         ("echo a", "run by bash"),
@@ -239,3 +239,17 @@ def test_a_rule_as_other_programs_spell_it_is_told_how_to_be_written(workspace: 
         Policy(workspace, allow=[other])
     assert str(caught.value) == f"bad rule {other!r}: write {ours!r}"
     Policy(workspace, allow=[ours])
+
+
+def test_what_a_rule_would_cover_is_judged_with_it(workspace: Path) -> None:
+    policy = Policy(workspace)
+    covered = policy.covered("bash(ruff check *)")
+    assert len(covered) == 10 and "ruff check src" in covered
+    assert policy.covered("bash(make)") == ["make"] and policy.allow == []
+    for command in covered:
+        assert Policy(workspace, allow=["bash(ruff check *)"]).judge("bash", [Touch("run", command)]).action == "allow"
+
+
+def test_parts_that_change_or_delete_come_first(workspace: Path) -> None:
+    parts = ask(Policy(workspace), "make; npm ci && rm x; git push; node y > z").parts
+    assert [text.partition(" ")[0] for text, _ in parts] == ["rm", "git", ">", "make", "npm", "node"]
