@@ -169,10 +169,10 @@ class Compaction(Event, kw_only=True):
 
     `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
     that the last one, or the last drop, was taken back, `reduced` that a text was cut on its way into the list, as
-    `note` says. `tier` is 1 where old messages were only reduced in place, `reduced` of them, 2 or 3 where turns were
-    summarised; `kept_steps` stay word for word, of whole turns or not. `lost` are causes, decisions, names, paths,
-    numbers and rules that are nowhere in the list any more, `decisions` how many causes and decisions; `pays_after` is
-    the number of requests after which rewriting a warm cache is paid back.
+    `note` says. `tier` is 2 if the newest turns stay, 3 if fewer of them do than wanted; `reduced` messages are cut.
+    `kept_steps` stay word for word, of whole turns or not. `lost` are the agent's last words in turns, names, and
+    paths that are nowhere in the list any more, `decisions` how many last words; `pays_after` is the number of
+    requests after which rewriting a warm cache is paid back.
     """
 
     type: ClassVar[str] = "compaction"

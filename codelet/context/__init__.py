@@ -1,6 +1,6 @@
 """What the model is sent. The next request fits its budget, and what shrank it can be seen, recalled and undone.
 
-tests/context/test_machine.py holds sizes and undo in any order of what a user does, tests/context/test_reduction.py
+tests/context/test_machine.py holds sizes and undo in any order of what a user does, tests/context/test_recall.py
 what can be recalled.
 """
 

@@ -1,33 +1,45 @@
-"""Who gets how much room: the sizes that a compaction aims at, and the share of the budget of each category.
+"""How the budget is spent: the size that a compaction aims at, decided once, and the share of each category.
 
 core: system prompt, tools, reminders. context: what stands word for word of earlier turns: whole messages, the pinned
-ones among them, and the lines that segments quote. history: what segments say beside that, the user's requests and the
-ledger. working: the current turn. Where the limits apply: history and context where a compaction writes segments,
-context where a message is pinned, working where a result enters the list. Core cannot be made smaller here: what it
-takes beyond its share, the others lack.
+ones among them, and the prose and evidence of segments. history: what segments say beside that, the user's words and
+recorded state. working: the current turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from codelet.context.asked import Size, manual_request
 from codelet.context.tokens import Estimate
-from codelet.context.tokens.budget import CATEGORIES, Budget, BudgetExceeded, Shares
+from codelet.context.tokens.budget import CATEGORIES, Budget, CompactionOptions, Reason, Shares
 from codelet.context.window import ContextWindow
-from codelet.messages import Message, kind_of, newest_prompt
+from codelet.messages import Message, kind_of, newest_messages, newest_prompt
 from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.conversation import Parts
 
+# In percent of the budget, or of where the user compacts: what a compaction aims at, what it may leave at most, what
+# the newest turns may take, and what there is beside them for everything else.
+USUAL, MOST, TURNS, BESIDE_TURNS = 35, 80, 60, 10
+_LEAST_TEXT = 5
+# A compaction by hand aims at the usual size if that leaves at most so much of a conversation; else at a relative one.
+_FAR_PERCENT = 85
+# With a size by hand: what the newest turns may take of it.
+_TURNS_OF_SIZE = 75
 
-def reduced_size(budget: Budget, at: int | None) -> int:
-    """The size of the whole list, in tokens, at which reducing old results is enough and no summary is made.
 
-    0.6 H, or two thirds of where the user compacts.
+class SizeTarget(Record, kw_only=True):
+    """A size for the conversation in tokens, and what of it the newest turns and unseen results may take whole.
+
+    `note` says why fewer of the newest turns than asked for stay whole, if that is so.
     """
-    return budget.enough if at is None else min(budget.enough, 2 * at * budget.limit // 300)
+
+    size: int
+    whole: int
+    unseen: int
+    note: str = ""
 
 
 def refused_limit(limit: int, size: int) -> int:
@@ -36,30 +48,88 @@ def refused_limit(limit: int, size: int) -> int:
 
 
 def conversation_targets(
-    parts: Parts, window: ContextWindow, *, at: int | None = None, overflow: bool = False
-) -> list[int]:
-    """Sizes for the conversation in estimated tokens, growing; reminders and the fixed part are beside it.
+    parts: Parts, window: ContextWindow, options: CompactionOptions, reason: Reason, size: Size | None = None
+) -> list[SizeTarget]:
+    """Return sizes for the conversation, best first; none if there is no room for one.
 
-    The first is 0.35 of what H leaves for the conversation; a user who compacts `at` less than nine tenths of H gets
-    four tenths of that share. None is larger than the budget; there are none if nothing is left for a conversation.
-    After an overflow the budget was wrong: the size that did not fit counts in its place.
+    The first is the larger of 35 % of the budget and the newest turns with 10 % of it, at most 80 %. Each turn of the
+    newest ones stays whole if they take at most 60 % together. Raises NothingToCompact for a compaction by hand that
+    would change nothing.
     """
     beside = window.beside(parts)
-    estimated = beside + sum(map(window.estimate, parts.body))
-    real = max(1, window.size(parts))
-    least = min(35, 4 * at // 10) if at is not None else 35
-    budget = window.budget
-    limit, first, last = budget.limit, 0, budget.hard_trigger - 1
-    if overflow:
-        limit = refused_limit(limit, real)
-        first, last = min(budget.target // 2, 35 * limit // 100), 0
+    usual = _usual(parts, window, options, beside, overflow=reason == "overflow")
+    if reason == "entries":
+        body = sum(map(window.estimate, parts.body))
+        return [target.replace(size=min(target.size, body)) for target in usual]
+    if reason != "asked":
+        return usual
+    request = manual_request(parts.body, window.size(parts), beside, options.keep_last, window.estimate)
+    if size is None and usual and 100 * usual[0].size <= _FAR_PERCENT * request.body:
+        return usual
+    wanted = request.target(size)
+    if size is not None:
+        whole = wanted * _TURNS_OF_SIZE // 100
+        return [SizeTarget(size=wanted, whole=whole, unseen=whole)] if wanted > 0 else []
+    larger = [target for target in usual if wanted < target.size < request.body]
+    wanted = min([wanted, *(target.size for target in usual[:1])])
+    return [SizeTarget(size=wanted, whole=wanted * 95 // 100, unseen=wanted * 95 // 100), *larger]
+
+
+def _usual(
+    parts: Parts, window: ContextWindow, options: CompactionOptions, beside: int, *, overflow: bool
+) -> list[SizeTarget]:
+    body, budget = parts.body, window.budget
+    estimated, real = beside + sum(map(window.estimate, body)), max(1, window.size(parts))
+    base = refused_limit(budget.limit, real) if overflow else budget.limit
+    if options.at is not None:
+        base = min(base, options.at * budget.limit // 90)
+    most = base * MOST // 100 if overflow else budget.hard_trigger - 1
     if real > estimated:  # the estimate is too low: aim lower by as much
-        limit, first, last = (size * estimated // real for size in (limit, first, last))
-    room = limit - beside
-    if room <= 0:
-        return []
-    targets = [max(first - beside, room * least // 100), room * 60 // 100, max(last - beside, room * 85 // 100)]
-    return [target for target in dict.fromkeys(targets) if target > 0]
+        base, most = base * estimated // real, most * estimated // real
+    room = base * MOST // 100 - beside
+    least = base * _LEAST_TEXT // 100
+    wanted = min(options.keep_last, sum(kind_of(message) == "prompt" for message in body))
+    sizes = {turns: _newest_size(body, turns, window.estimate) for turns in range(wanted, 0, -1)}
+    fitting = [turns for turns, size in sizes.items() if size <= min(base * TURNS // 100, room - least)]
+    if (context := context_share(budget, options)) is not None:
+        fitting = [turns for turns in fitting if sizes[turns] - sizes[1] <= context]
+    turns = max(fitting, default=0)
+    kept = sizes.get(turns, 0) if turns else min(max(0, room - least), _unseen_size(body, window.estimate))
+    note = ""
+    if turns < wanted:
+        note = (
+            f"{turns} of the newest {wanted} turns stay word for word: together they take {sizes[wanted]:,} tokens, "
+            f"and there is room for {max(0, min(base * TURNS // 100, room - least)):,}"
+        )
+    first = min(room, max(base * USUAL // 100 - beside, kept + base * BESIDE_TURNS // 100))
+    tries = [first, base * TURNS // 100 - beside, most - beside]
+    sizes_tried = dict.fromkeys(size for size in tries if size >= first and size > 0)
+    return [
+        SizeTarget(size=size, whole=kept if turns else 0, unseen=max(0, size - least), note=note)
+        for size in sizes_tried
+    ]
+
+
+def context_share(budget: Budget, options: CompactionOptions) -> int | None:
+    """What earlier turns and their quotes may take, if the user set shares; else the newest turns go first."""
+    if options.shares == tuple(CATEGORIES.values()):
+        return None
+    return Shares.of(budget.limit, options.shares).share("context")
+
+
+def _newest_size(body: Sequence[Message], turns: int, estimate: Estimate) -> int:
+    return sum(map(estimate, body[len(body) - newest_messages(body, turns) :]))
+
+
+def _unseen_size(body: Sequence[Message], estimate: Estimate) -> int:
+    """The size of the results that the model has not seen, with their call and the newest prompt."""
+    if not body or kind_of(body[-1]) not in ("prompt", "tool"):
+        return 0
+    place = len(body) - 1
+    while place > 0 and body[place]["role"] == "tool":
+        place -= 1
+    prompt = newest_prompt(body)
+    return sum(map(estimate, body[place:])) + (estimate(body[prompt]) if 0 <= prompt < place else 0)
 
 
 class Share(Record):
@@ -71,10 +141,10 @@ class Share(Record):
 
 
 def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -> dict[str, int]:
-    """Tokens by category; `fixed` is the size of system prompt and tools."""
+    """Return the tokens by category; `fixed` is the size of system prompt and tools."""
     used = dict.fromkeys(CATEGORIES, 0)
     used["core"] = fixed
-    current = newest_prompt(messages) % (len(messages) + 1)  # behind the last if there is none
+    current = newest_prompt(messages) % (len(messages) + 1)  # after the last if there is none
     for place, message in enumerate(messages):
         size = measure(message)
         kind = kind_of(message)
@@ -89,23 +159,9 @@ def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -
     return used
 
 
-def beyond(shares: Shares, used: Mapping[str, int]) -> dict[str, int]:
-    """By how many tokens categories exceed their shares; empty if every allocation is granted."""
-    over = {}
-    for category, tokens in used.items():
-        try:
-            shares.allocate(category, tokens)
-        except BudgetExceeded:
-            over[category] = tokens - shares.left(category)
-    return over
-
-
 def _quoted(segment: Message) -> int:
-    """Characters of the lines that a segment quotes from what tools and the model said, with the headings of these."""
-    from codelet.context.compaction.segments import WrittenOut, heading, parse_segment
+    """Characters of what a segment quotes of the agent, calls, and results."""
+    from codelet.context.compaction.segments import parse_segment
 
-    written = WrittenOut()  # a heading takes what stands there of it, not all that it says
     entries = parse_segment(segment["content"] or "").entries
-    heads = [heading(entry.turn, written.short(entry.label), entry.step) for entry in entries]
-    said = [(head, *entry.lines) for head, entry in zip(heads, entries, strict=True) if not entry.is_words]
-    return sum(len(line) + 1 for lines in said for line in lines)
+    return sum(len(line) + 1 for entry in entries if not entry.is_words for line in (entry.label, *entry.lines))

@@ -23,7 +23,6 @@ _OLD_PERCENT = 35
 # Newest turns of no more tokens stay whole unless something says otherwise; longer ones are made smaller inside.
 LARGE_TURNS = 10_000
 _LEAST = 500
-_MOST_NEWEST = 95
 _SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
 _LEAST_BARE = 1_000
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -107,11 +106,6 @@ class ManualRequest(Record):
         if self.newest > LARGE_TURNS:
             return self.body * _OLD_PERCENT // 100
         raise NothingToCompact(self._why())
-
-    def newest_percent(self, target: int) -> int | None:
-        """What the newest turns may take of a size so that they stay whole, in per cent; None if they cannot."""
-        needed = 100 * self.newest // max(1, target) + 2
-        return needed if needed <= _MOST_NEWEST else None
 
     def _why(self) -> str:
         """Why nothing is taken out, in words."""

@@ -18,11 +18,11 @@ from codelet.record import Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share
+    from codelet.context.archive import Archive, Archived
     from codelet.context.asked import CompactionPreview, Size
     from codelet.context.compaction import Compacted, CompactionReport
-    from codelet.context.compaction.archive import Archive, Archived
     from codelet.context.pins import Pins
-    from codelet.context.tiers import Tiers
+    from codelet.context.shortener import Shortener
     from codelet.conversation import Conversation, Parts
 
 
@@ -100,11 +100,12 @@ class Compactor:
         return len(body) - newest_messages(body, self.options.keep_last) >= min(_LEAST_ENTRIES, most)
 
     @property
-    def tiers(self) -> Tiers:
-        """What makes the smaller conversation, by the options and the archive as they are now."""
-        from codelet.context.tiers import Tiers
+    def shortener(self) -> Shortener:
+        """What makes the smaller conversation, by the options, the archive, and the records as they are now."""
+        from codelet.context.shortener import Shortener
 
-        return Tiers(self._window, self.options, self._pins, self._archive, self.held)
+        conversation = self._conversation
+        return Shortener(self._window, self.options, self._pins, self._archive, self.held, conversation.calls)
 
     def new_turn(self) -> None:
         """A user's prompt came in: what did not help before may help now."""
@@ -154,25 +155,20 @@ class Compactor:
             yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
 
     async def _smaller(self, snapshot: Parts, reason: Reason, instruction: str, size: Size | None) -> Compacted:
-        tiers = self.tiers
-        made = await asyncio.to_thread(tiers.compacted, snapshot, reason, instruction, size)
-        return await self._narrated(tiers, made, snapshot, reason, instruction, size)
-
-    async def _narrated(
-        self, tiers: Tiers, made: Compacted, snapshot: Parts, reason: Reason, instruction: str, size: Size | None
-    ) -> Compacted:
-        """The same with a narrative at its head, if a model tells one; none is asked about a list that is too long."""
+        """The smaller conversation, with a handoff if a model gives one."""
         from codelet.context.narrative import LARGEST, narrative_room, with_struck
 
+        shortener = self.shortener
+        made = await asyncio.to_thread(shortener.compacted, snapshot, reason, instruction, size)
         narrator = None if made.report.tier < 2 else self._writer()
         if narrator is None or not narrator.available:
             return made
         size_with_answer = self._window.size(self._conversation) + LARGEST
-        if reason in ("overflow", "entries") or size_with_answer > self._window.budget.window:
+        if reason == "overflow" or size_with_answer > self._window.budget.window:
             return with_struck(made, (), "The list was too long to ask a model about")
         lines = await narrator.lines(self._conversation.messages, instruction, narrative_room(made.report.target))
         if lines:
-            made = await asyncio.to_thread(tiers.summarised, snapshot, instruction, lines, reason=reason, size=size)
+            made = await asyncio.to_thread(shortener.compacted, snapshot, reason, instruction, size, lines)
         return with_struck(made, narrator.struck, "" if lines else "The model gave nothing that could be used")
 
     def approach(self) -> None:
@@ -192,7 +188,7 @@ class Compactor:
     def archive(self) -> Archive:
         """What compaction took out of the list."""
         if self._archive is None:
-            from codelet.context.compaction.archive import Archive
+            from codelet.context.archive import Archive
 
             self._archive = Archive()
         return self._archive
@@ -207,7 +203,7 @@ class Compactor:
         from codelet.context.asked import CompactionPreview
 
         now = self._conversation.snapshot().without_appended()
-        made = self.tiers.compacted(now, "asked", instruction, size)
+        made = self.shortener.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
         after = self._window.rewritten(now.with_body(cast("list[Message]", made.messages)))
         return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
@@ -372,26 +368,27 @@ class Compactor:
         if made.report.after > made.report.target or faults(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, measurement=measurement))
-        self._keep(list(said.body), made.report.removed)
+        self._keep(list(said.body), made.report)
         self.report = made.report
         self.count += 1
-        reduced = made.report.tier == 1
-        why = "a reduction made old results shorter" if reduced else "the list was compacted"
-        self._conversation.rewrite(new, why)
+        self._conversation.rewrite(new, "the list was compacted")
         return None
 
-    def _keep(self, body: list[Message], removed: tuple[int, ...]) -> None:
-        """Archive what went, except what came from the archive: segments and what was reduced before."""
+    def _keep(self, body: list[Message], report: CompactionReport) -> None:
+        """Archive what went, first what was cut, whose ids are told; except segments and what the archive has whole."""
         from codelet.context.compaction.parsing import turns_of
 
         turns = turns_of(body)
+        whole = self.shortener.originals(body)
+        self.archive.put_all((turns[place], whole[place]) for place in report.cut)
         self.archive.put_all(
             (turns[place], body[place])
-            for place in removed
+            for place in report.removed
             if place < len(body)
+            and place not in report.cut
             and kind_of(body[place]) != "segment"
             and not self.held(body[place])  # it has its own entry
-            and self.archive.original(body[place]) is None
+            and whole[place] is body[place]
         )
 
     def _what_stays(self) -> str:
@@ -410,13 +407,13 @@ def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, 
         before=before,
         after=after,
         tier=report.tier,
-        kept_turns=sum(turn.fate == "kept" for turn in report.turns),
+        kept_turns=report.kept_turns,
         kept_steps=report.kept_steps,
-        decisions=loss.decisions_gone,
+        decisions=loss.sentences_gone,
         anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
         segments=report.segments,
-        reduced=len(report.removed) if report.tier == 1 else 0,
-        lost=(*loss.rules, *loss.decisions, *loss.paths, *loss.names, *loss.numbers),
+        reduced=len(report.cut),
+        lost=(*loss.sentences, *loss.paths, *loss.names),
         pays_after=pays_after(before, after) if warm else 0,
         note="; ".join(report.warnings),
     )

@@ -20,7 +20,7 @@ from codelet.safety.secrets import Masker
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
-    from codelet.context.compaction.archive import ShownRange
+    from codelet.context.archive import ShownRange
     from codelet.conversation import Conversation
 
 LARGEST_TEXT = 256 * 1024
@@ -76,7 +76,7 @@ class Entry:
             cap = min(cap, most)
         if len(text) <= cap:
             return text
-        from codelet.context.compaction.reduction import cut
+        from codelet.context.compaction.plan import cut
 
         key = self._kept("tool", text)
         self.reduced.append(f"a tool result of {len(text):,} characters was cut to its head and tail")
@@ -244,11 +244,11 @@ class Entry:
 
     def _kept(self, role: Literal["user", "tool"], text: str) -> str:
         """Put a text into the archive; its id, empty where it does not fit."""
-        from codelet.context.compaction.parsing import parse_messages
+        from codelet.context.compaction.parsing import turns_of
 
-        readings = parse_messages(self._conversation.body)
+        turns = turns_of(self._conversation.body)
         message: Message = {"role": role, "content": text}
-        return self._compactor.archive.put(readings[-1].turn if readings else 1, message) or ""
+        return self._compactor.archive.put(turns[-1] if turns else 1, message) or ""
 
     def _room(self) -> int:
         """Characters that a tool result may have: what its turn has left of the working share, or half of that share.

@@ -1,8 +1,8 @@
-"""The narrative: the head of a summary in a model's words, checked line by line before anything of it is kept.
+"""The handoff: the head of a summary in a model's words, checked line by line before anything of it is kept.
 
 The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
-is empty, larger than its source, a refusal, or a tool call. In any other answer, lines are struck that name something
-that never occurred, say that a run passed which failed, or have no room. Without a narrative compaction works the same.
+is empty, larger than its source, without a heading, or a tool call. In any other answer, lines are struck that name
+something that never occurred, tell an earlier run's counts, or have no room. That a line stays does not make it true.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codelet.context.compaction.observed import counts_in
 from codelet.context.tokens import estimate_text
 
 if TYPE_CHECKING:
@@ -23,42 +24,29 @@ DELAYS = (0.0, 1.0, 2.0)
 OPENS_AFTER = 3
 HALF_OPEN_AFTER = 5
 LARGEST = 3_000
-# Its share of the target of a compaction, and the least that it gets in tokens.
-_PERCENT, _LEAST = 15, 800
+"""Tokens that an answer may have, with the reasoning before it."""
+# What is kept of it: its share of the target of a compaction, in percent, and its bounds in tokens.
+_PERCENT, _LEAST, _MOST = 15, 150, 600
 INSTRUCTION = (
-    "Write a hand-over of the conversation above for the colleague who goes on with it and sees little else of it. "
-    "One point a line, whole sentences, in this order, each line beginning with its heading and a colon: Goal (and "
-    "standing orders); State; Done (with files); Tried and given up (and why); Cause found; Value that holds now (name "
-    "what it supersedes); Open question; Next step. Say only what stands above: names, numbers, quotes and results of "
-    "runs exactly as they occurred, and nothing as passed or fixed that was not. No code, no lists of files, no tool "
-    "calls."
+    "Write a handoff of the conversation above for the colleague who continues it and sees little else of it, in the "
+    "language of the conversation. Use these five headings, each line beginning with its heading and a colon: Task "
+    "now; Decided and why; Tried and refuted; Open; Next step. Write one point a line, in complete sentences, as many "
+    "lines under a heading as it needs. Use only what stands above, with names, numbers, and quotes exactly as they "
+    "occurred; call nothing passed or fixed that was not. No code, no lists of files, no tool calls."
 )
-_PATH = re.compile(
-    r"(?:[\w.~@-]+/)+[\w.@-]*\w|\b[\w-]+\.(?:py|ts|tsx|js|jsx|rs|go|java|c|h|cpp|md|json|toml|ya?ml|sh)\b"
+_PATH = re.compile(r"(?:[\w.~@-]+/)+[\w.@-]*\w|\b[\w-]{2,}\.[A-Za-z][A-Za-z0-9]{0,4}\b", re.ASCII)
+_NAME = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)\b", re.ASCII)
+_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d\b", re.ASCII)
+_QUOTE = re.compile(
+    r"`([^`\n]{3,200})`|\"([^\"\n]{3,200})\"|[“„]([^”“\n]{3,200})[”“]|«([^»\n]{3,200})»|「([^」\n]{3,200})」"
 )
-_NAME = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)\b")
-_NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d\b")
-_QUOTE = re.compile(r"`([^`\n]{3,200})`|\"([^\"\n]{3,200})\"|“([^”\n]{3,200})”")
-# What is told in another form than it occurred in: a call without its arguments, words that a stroke joins.
+# What occurs in another form: a call without its arguments, words that a stroke joins.
 _CALL = re.compile(r"[\w.]*\w\(\)")
 _ELLIPSIS = re.compile(r"…|\.\.\.")
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
-_FOLDER = re.compile(r"([\w.-]+)/(?=[\w.])")
+_FOLDER = re.compile(r"([\w.-]+)/(?=[\w.])", re.ASCII)
 _MARKS = str.maketrans({"*": None, "`": None, "’": "'", "“": '"', "”": '"'})
-_RUN = re.compile(r"\b(tests?|suite|build|lint|checks?|typecheck)\b", re.IGNORECASE)
-_PASSED = re.compile(r"\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?|successful(?:ly)?)\b", re.IGNORECASE)
-_FAILED = re.compile(r"\b(?:fail(?:s|ed|ing)?|red|broken)\b", re.IGNORECASE)
-_DENIED = re.compile(r"\b(?:not|never|no longer|until|once|before|should|must|need|to|if|when|make)\b", re.IGNORECASE)
-_REFUSED = re.compile(
-    r"\W*(?:(?:i.?m|i am|we.re)? ?(?:very )?sorry\b|as an ai\b|unfortunately, i\b|"
-    r"i (?:can(?:no|.)t|could not|am unable|am not able|won.t)\b)",
-    re.IGNORECASE,
-)
-_HEADING = re.compile(
-    r"\W*(?:goal|state|done|tried|cause|value|open question|next)[^:\n]{0,60}:", re.IGNORECASE | re.MULTILINE
-)
-# What is kept first where the room does not take all.
-_FIRST = re.compile(r"\W*(?:goal|state|value|open question|next)\b", re.IGNORECASE)
+_HEADING = re.compile(r"^\W*[^:：\n]{1,80}[:：]", re.MULTILINE)
 _LONGEST_LINE = 600
 _MOST_LINES = 60
 
@@ -91,19 +79,19 @@ class Breaker:
 class NarrativeCheck:
     """Checks an answer line by line against its `source`, the texts that it is about; `struck` says what went and why.
 
-    `runs` says of tests and build whether their last run passed (None: nobody can tell); a kind that never ran is not
-    in it, and without `runs` no status is checked. `room` is in tokens.
+    `runs` are the endings of each command that ran, in order: what an earlier one printed is not said of the last.
+    `room` is in tokens.
     """
 
     def __init__(
-        self, source: Sequence[str], room: int = LARGEST, runs: Mapping[str, bool | None] | None = None
+        self, source: Sequence[str], room: int = LARGEST, runs: Mapping[str, Sequence[str]] | None = None
     ) -> None:
         self.struck: list[str] = []
         self._joined = "\n".join(source)
         self._flat = " ".join(self._joined.split())
         self._room = room
         self._source_size = sum(estimate_text(text) for text in source)
-        self._runs = runs
+        self._runs = runs or {}
 
     def accepted(self, answer: object) -> tuple[str, ...]:
         """The lines that can be kept; none if the answer is worthless as a whole."""
@@ -112,8 +100,10 @@ class NarrativeCheck:
             return ()
         if any(mark in answer for mark in ("<tool_call", '"tool_calls"', "<compacted turns=", "<system-reminder>")):
             return ()
-        if _REFUSED.match(answer) and not _HEADING.search(answer):
-            return ()
+        if not _HEADING.search(answer) and not any(
+            name in self._joined for name in _NAME.findall(answer) + _PATH.findall(answer)
+        ):
+            return ()  # a refusal has no heading, and names nothing
         kept = []
         for raw in answer.splitlines():
             line = " ".join(raw.split()).lstrip("-*•# ").strip()
@@ -126,9 +116,9 @@ class NarrativeCheck:
         return self._fitting(kept)
 
     def _fitting(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """The lines that the room takes, in their order, those first that say where the work stands and goes on."""
+        """The lines that the room takes, in their order: first of all the task and the next step, at both ends."""
         taken: set[int] = set()
-        for number in sorted(range(len(lines)), key=lambda place: _FIRST.match(lines[place]) is None):
+        for number in sorted(range(len(lines)), key=lambda place: place not in (0, len(lines) - 1)):
             with_it = [lines[place] for place in sorted({*taken, number})]
             if len(with_it) <= _MOST_LINES and estimate_text("\n".join(with_it)) <= self._room:
                 taken.add(number)
@@ -147,7 +137,7 @@ class NarrativeCheck:
         for groups in _QUOTE.findall(line):
             if not self._was_said(" ".join("".join(groups).split())):
                 return "quotes what nobody said"
-        return self._false_status(line)
+        return self._outdated(line)
 
     def _otherwise(self, name: str) -> bool:
         """Whether a name occurred without `./`, a number without commas, or each of the words that a stroke joins."""
@@ -191,19 +181,14 @@ class NarrativeCheck:
     def _folders(self) -> frozenset[str]:
         return frozenset(_FOLDER.findall(self._joined))
 
-    def _false_status(self, line: str) -> str:
-        run = _RUN.search(line)
-        if self._runs is None or run is None or _DENIED.search(line):
-            return ""
-        what = "tests" if run.group(1).lower().startswith(("test", "suite")) else "build"
-        passed, failed = _PASSED.search(line) is not None, _FAILED.search(line) is not None
-        if passed and not failed:
-            if what not in self._runs:
-                return f"no run of the {what} is known"
-            if self._runs[what] is False:
-                return f"the last run of the {what} failed"
-        if failed and not passed and self._runs.get(what):
-            return f"the last run of the {what} passed"
+    def _outdated(self, line: str) -> str:
+        """Whether a line tells counts that only an earlier run of a command printed, and none that its last one did."""
+        counts = {count.lower() for count in counts_in(line)}
+        for command, endings in self._runs.items() if counts else ():
+            earlier = {count.lower() for ending in endings[:-1] for count in counts_in(ending)}
+            last = {count.lower() for count in counts_in(endings[-1])}
+            if counts & earlier and not counts & last:
+                return f"{min(counts & earlier)} is from an earlier run of {command[:60]}"
         return ""
 
 
@@ -246,12 +231,12 @@ async def narrate(
 
 
 def narrative_room(target: int) -> int:
-    """The tokens that a narrative may take of a target."""
-    return min(LARGEST, max(_LEAST, target * _PERCENT // 100))
+    """The tokens that a handoff may take of a target."""
+    return min(_MOST, max(_LEAST, target * _PERCENT // 100))
 
 
 def with_struck(made: Compacted, struck: tuple[str, ...], without: str = "") -> Compacted:
-    """The same with what was not kept of a narrative; `without` says in the receipt why there is none."""
-    notes = (f"{without}: the note stands without a narrative.",) if without else ()
+    """The same with what was not kept of a handoff; `without` says in the receipt why there is none."""
+    notes = (f"{without}: the summary stands without a handoff.",) if without else ()
     report = replace(made.report, warnings=(*made.report.warnings, *notes), struck=struck)
     return made._replace(report=report)

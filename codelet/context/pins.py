@@ -10,8 +10,8 @@ from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, reminder_type, segment
 
 if TYPE_CHECKING:
+    from codelet.context.archive import Archive
     from codelet.context.compaction import CompactionReport
-    from codelet.context.compaction.archive import Archive
 
 
 VOTE = 5
@@ -49,9 +49,9 @@ class Pins:
         ]
         if not voted:
             return {}
-        from codelet.context.compaction.parsing import parse_messages
+        from codelet.context.compaction.parsing import turns_of
 
-        turns = [reading.turn for reading in parse_messages(body)]
+        turns = turns_of(body)
         found: dict[int, int] = {}
         for place, message in voted:
             said = (VOTE if message in self else 0) - (VOTE if id(message) in self._against else 0)
@@ -99,15 +99,15 @@ def put_back(
 
     The message quotes the newest lines that held it, behind the first segments. None if the archive has none of them.
     """
-    from codelet.context.compaction.parsing import parse_messages
+    from codelet.context.compaction.parsing import turns_of
     from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
 
     loss = report.loss
-    found = archive.lines_with((*loss.rules, *loss.decisions, *loss.paths, *loss.names, *loss.numbers))
+    found = archive.lines_with((*loss.sentences, *loss.paths, *loss.names))
     if not found:
         return None
     place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))
-    last = parse_messages(body)[place - 1].turn if place else 0
+    last = turns_of(body)[place - 1] if place else 0
     lines = ParsedSegment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
     for role, turn, line in found:
         label = "user" if role == "user" else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from codelet.call_record import CallRecord
 from codelet.context.tokens import estimate_message
 from codelet.messages import Message, kind_of, reminder_type
 from codelet.record import Record
@@ -13,7 +14,7 @@ class ContextRow(Record):
     """One entry: `tokens` is an estimate, `turn` counts the user's prompts from 1 as segments do (0: none yet).
 
     `number` is the message's index in the list; the system prompt and the tools have -1. `anchor` names what was
-    settled in the turn that a prompt began.
+    settled in the turn that a prompt began, and what that weighs.
     """
 
     number: int
@@ -26,14 +27,18 @@ class ContextRow(Record):
 
 
 def context_rows(
-    messages: Sequence[Message], system_tokens: int, tool_tokens: int, is_pinned: Callable[[Message], bool]
+    messages: Sequence[Message],
+    system_tokens: int,
+    tool_tokens: int,
+    is_pinned: Callable[[Message], bool],
+    records: Iterable[CallRecord] = (),
 ) -> list[ContextRow]:
     """The rows, the system prompt and the tools first."""
     rows = [
         ContextRow(-1, "system", "system prompt", system_tokens),
         ContextRow(-1, "system", "tools", tool_tokens),
     ]
-    turns, anchors = _turns(messages)
+    turns, anchors = _turns(messages, records)
     for number, message in enumerate(messages):
         source = _source(message)
         turn = 0 if source.startswith("reminder") else turns[number]
@@ -53,17 +58,16 @@ def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
     return {part: tokens for part, tokens in floor.items() if tokens}
 
 
-def _turns(messages: Sequence[Message]) -> tuple[list[int], dict[int, str]]:
+def _turns(messages: Sequence[Message], records: Iterable[CallRecord]) -> tuple[list[int], dict[int, str]]:
     """The turn of each message, and the kinds of anchors by turn."""
-    from codelet.context.compaction.history import History
-    from codelet.context.compaction.parsing import parse_messages
-    from codelet.context.compaction.score import find_anchors
+    from codelet.context.compaction.observed import anchors_of, observations_of
+    from codelet.context.compaction.reading import ReadSession
 
-    readings = parse_messages(messages)
+    session = ReadSession(messages, {record.id: record for record in records})
     kinds: dict[int, list[str]] = {}
-    for anchor in find_anchors(readings, History(readings).executions):
-        kinds.setdefault(anchor.turn, []).append(anchor.kind)
-    return [reading.turn for reading in readings], {turn: ", ".join(found) for turn, found in kinds.items()}
+    for anchor in anchors_of(session, observations_of(session)):
+        kinds.setdefault(anchor.turn, []).append(f"{anchor.kind} {anchor.weight}")
+    return session.turns, {turn: ", ".join(found) for turn, found in kinds.items()}
 
 
 def _source(message: Message) -> str:

@@ -14,7 +14,6 @@ from codelet.errors import ExportError
 from codelet.export.document import READABLE_VERSIONS, VERSION, no_usage
 from codelet.prompt import IMPORTED_RESULT, escape
 
-_NARRATIVE_LINES = 12
 """As many lines as a compaction carries on whole; it chooses among the rest."""
 
 RawDocument = dict[str, Any]
@@ -97,9 +96,7 @@ def _plan(plan: object) -> object:
 def _told(summary: str) -> str:
     """The summary of what came before the history, as a segment, so that the model reads it."""
     lines = [line.strip() for line in escape(summary).splitlines() if line.strip()]
-    ledger = [("narrative", line) for line in lines[:_NARRATIVE_LINES]]
-    more = lines[_NARRATIVE_LINES:]
-    return render(ParsedSegment(0, 0, ledger, [SegmentEntry(0, "", more)] if more else []), note=False)
+    return render(ParsedSegment(0, 0, entries=[SegmentEntry(0, "", lines)] if lines else []), note=False)
 
 
 def _items(old: RawDocument, name: str) -> list[Any]:

@@ -42,7 +42,7 @@ from codelet.providers.answer import as_count
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.context.compaction.archive import Archived
+    from codelet.context.archive import Archived
 
 HISTORY_ENTRIES = 50
 HISTORY_CHARACTERS = 2_000

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Self
 
+from codelet.call_record import CallRecord
 from codelet.context.tokens import estimate_text
 from codelet.extensions.base import Extension, OpenedWith
-from codelet.messages import Message, text_of, user
+from codelet.messages import Message, calls_of, text_of, user
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.protocol import FinishChunk, Provider, Request, TextChunk, UsageChunk
 from codelet.system.text import is_blank
@@ -46,6 +47,7 @@ class Narrator(Extension):
         self._provider: Callable[[], Provider]
         self._request: Callable[[list[Message]], Request]
         self._meter: MeterView
+        self._records: Callable[[], Iterable[CallRecord]] = tuple
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
@@ -56,6 +58,7 @@ class Narrator(Extension):
         """Speak for the session's compactor, at the session's cost."""
         session.compactor.narrator = self
         self._provider, self._request, self._meter = lambda: session.provider, session.upkeep.request, session.meter
+        self._records = lambda: session.conversation.calls
 
     @cached_property
     def _breaker(self) -> Breaker:
@@ -88,8 +91,8 @@ class Narrator(Extension):
         """Checked lines of narrative on the messages that stay as they are, at most `room` tokens, or none."""
         from codelet.context.narrative import INSTRUCTION, NarrativeCheck, narrate
 
-        stable = list(messages)
-        check = await asyncio.to_thread(lambda: NarrativeCheck(list(map(_said, stable)), room, _runs(stable)))
+        stable, records = list(messages), list(self._records())
+        check = await asyncio.to_thread(lambda: NarrativeCheck(list(map(_said, stable)), room, _runs(stable, records)))
         whole = f"{INSTRUCTION} At most {room * 3 // 5} words. {instruction}".strip()
         ahead, self._ahead = self._ahead, None
 
@@ -135,15 +138,22 @@ class Narrator(Extension):
 
 
 def _said(message: Message) -> str:
-    """What a message says and calls, as it was sent."""
-    calls = "\n".join(call["function"]["arguments"] for call in message.get("tool_calls") or ())
-    return f"{text_of(message)}\n{calls}" if calls else text_of(message)
+    """What a message says and calls, with the texts in its arguments decoded."""
+    from codelet.context.compaction.reading import call_of, strings
+
+    calls = [text for call in calls_of(message) for text in (call_of(call).label, *strings(call_of(call).values))]
+    return "\n".join([text_of(message), *calls])
 
 
-def _runs(messages: Sequence[Message]) -> Mapping[str, bool | None]:
-    """How the last run of tests and of a build ended, as far as anybody can tell."""
-    from codelet.context.compaction.history import History
-    from codelet.context.compaction.parsing import normalise, parse_messages
+def _runs(messages: Sequence[Message], records: Iterable[CallRecord]) -> Mapping[str, Sequence[str]]:
+    """How each command ended, each time that it ran."""
+    from codelet.context.compaction.observed import command_key, observations_of
+    from codelet.context.compaction.parsing import normalise
+    from codelet.context.compaction.reading import ReadSession
 
-    executions = History(parse_messages(normalise(messages, in_flight=True).messages)).executions
-    return {run.what: run.passed for run in executions if run.what}
+    session = ReadSession(normalise(messages, in_flight=True).messages, {record.id: record for record in records})
+    found: dict[str, list[str]] = {}
+    for fact in observations_of(session):
+        if fact.kind == "ran":
+            found.setdefault(command_key(fact.what), []).append(fact.said)
+    return found

@@ -19,7 +19,7 @@ from codelet.prompt import RECALL_TOOL
 from codelet.tools.tool import Progress, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
-    from codelet.context.compaction.archive import Archive, Archived, ShownRange
+    from codelet.context.archive import Archive, Archived, ShownRange
     from codelet.extensions.session_view import SessionView
 
 _RANGE = r"\s*L?([0-9]{1,12})\s*(?:(-|:|\.\.)\s*L?([0-9]{1,12})?)?\s*"
@@ -101,7 +101,7 @@ def _answered(
 
 def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:
     """One piece of an entry, with a line above it that says which one and how to go on."""
-    from codelet.context.compaction.archive import ShownRange, text_in
+    from codelet.context.archive import ShownRange, text_in
     from codelet.context.inputs import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
 
     text = text_in(entry)

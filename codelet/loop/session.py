@@ -256,7 +256,8 @@ class Session:
         from codelet.context.rows import context_rows
 
         system, schemas = estimate_text(self.upkeep.system), estimate_text(str(self.toolbox.schemas))
-        return context_rows(self.conversation.sent(), system, schemas, self.compactor.is_pinned)
+        pinned = self.compactor.is_pinned
+        return context_rows(self.conversation.sent(), system, schemas, pinned, self.conversation.calls)
 
     def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
         message = self.entry.prompt(text, piped, attached)

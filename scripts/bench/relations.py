@@ -18,14 +18,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from context import readers, recall
-
-from codelet.context.compaction.actions import action_of
+from codelet.context.compaction.reading import call_of
 from codelet.context.relations.session_files import SessionFiles
 from codelet.frontends.terminal.completion import best_matches
 from codelet.messages import calls_of, text_of
+from scripts.bench.context import readers, recall
 
 _PATH = re.compile(r"[\w@.~-]*(?:/[\w@.~-]+)+\.\w{1,4}\b")
 FIRST = 3
@@ -45,9 +42,9 @@ def next_files(messages: Sequence[Message]) -> list[str]:
         if message["role"] == "user":
             break
         for call in calls_of(message):
-            action = action_of(call)
-            if action.kind in ("read", "write") and "/" in action.subject:
-                found[action.subject] = None
+            path = call_of(call).path
+            if "/" in path:
+                found[path] = None
     return list(found)[:FIRST]
 
 

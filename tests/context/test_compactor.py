@@ -305,8 +305,8 @@ async def test_an_instruction_steers_and_never_enters_the_list(open_session: Ope
         provider.answers.append(Answer("looking", [("look", {"lines": 90, "about": f"part{number}"})]))
         await turn(session, f"prompt {number}")
     wish = "keep value_part2_41 and src/part2/mod_5.py"
-    with_wish = session.compactor.tiers.summarised(session.conversation.snapshot(), wish)
-    plain = session.compactor.tiers.summarised(session.conversation.snapshot())
+    with_wish = session.compactor.shortener.compacted(session.conversation.snapshot(), "asked", wish)
+    plain = session.compactor.shortener.compacted(session.conversation.snapshot(), "asked")
     assert wish not in str(with_wish.messages)
     assert with_wish.report.turns[2].score.relevance > plain.report.turns[2].score.relevance
     assert with_wish.report.turns[2].score.relevance > with_wish.report.turns[3].score.relevance

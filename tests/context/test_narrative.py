@@ -54,9 +54,11 @@ async def test_the_narrative_is_the_head_of_the_note_and_uses_the_cached_prefix(
     assert own.tools == provider.sent[0].tools
     assert own.stable[: len(before)] == before
     lines = str(session.messages[0]["content"]).split("\n")
-    place = lines.index("narrative: Goal: change src/part3/mod.py and never touch port 9003")
-    assert lines[place + 1] == "narrative: Next step: run part7"
-    assert place <= 2, "nothing but the opening and the note stands before it"
+    place = lines.index("Goal: change src/part3/mod.py and never touch port 9003")
+    assert lines[place + 1] == "Next step: run part7"
+    assert "checked for names only" in lines[place - 1] and place <= 3, (
+        "nothing but the opening and the note stands before it"
+    )
 
 
 async def test_a_new_narrative_takes_the_place_of_the_old_one(open_session: Open):
@@ -75,12 +77,14 @@ async def test_a_new_narrative_takes_the_place_of_the_old_one(open_session: Open
 async def test_what_is_false_is_struck_and_told(open_session: Open):
     session, provider = open_session(window=24_000, extensions=[Narrator()])
     await fill(session, provider, 8)
-    provider.script = answering(Answer(f"{GOOD}\nDone: src/never/seen.py\nState: the tests pass\nValue: port 7777"))
+    provider.script = answering(
+        Answer(f"{GOOD}\nDone: src/never/seen.py\nValue: port 7777\nState: “no such words” was said")
+    )
     await compact(session)
     report = session.compactor.report
     assert report is not None and len(report.struck) == 3
     text = str(session.messages)
-    assert "never/seen" not in text and "tests pass" not in text and "7777" not in text
+    assert "never/seen" not in text and "no such words" not in text and "7777" not in text
     assert "Next step: run part7" in text
 
 
@@ -106,7 +110,7 @@ async def test_a_failure_leaves_the_note_of_the_rules_and_the_receipt_says_so(op
     provider.script = answering(answer)
     done = await compact(session)
     assert session.messages == plain.messages
-    assert "stands without a narrative" in done.note
+    assert "without a handoff" in done.note
 
 
 async def test_no_model_is_asked_about_a_list_that_is_larger_than_its_window(open_session: Open):
@@ -116,7 +120,7 @@ async def test_no_model_is_asked_about_a_list_that_is_larger_than_its_window(ope
     session.adopt([message for prompt, reply in told for message in (user(prompt), assistant(reply))])
     assert session.size > 24_000
     [done] = compactions(await turn(session, "go on"), "done")
-    assert "too long to ask a model about: the note stands without a narrative" in done.note
+    assert "too long to ask a model about" in done.note
     assert asked(provider) == [] and len(provider.sent) == 1
 
 
@@ -182,11 +186,10 @@ async def test_where_a_recording_is_played_no_model_is_asked_unless_the_user_say
 @pytest.mark.parametrize(
     ("line", "kept"),
     [
-        ("State: the tests pass", False),
-        ("State: the tests failed last", True),
-        ("Next step: make the tests pass", True),
-        ("Done: the build is green", True),
-        ("State: the build failed", False),
+        ("State: 536 passed", False),
+        ("State: 539 passed", True),
+        ("State: from 536 passed to 539 passed", True),
+        ("State: all is well, and pylint is clean", True),
         ("Cause found: `no such words` were said", False),
         ("Cause found: `load_rows` is called twice", True),
         ("Value that holds now: 4150 rows", True),
@@ -195,8 +198,11 @@ async def test_where_a_recording_is_played_no_model_is_asked_unless_the_user_say
     ],
 )
 def test_each_line_is_held_against_the_source_and_the_runs(line: str, kept: bool):
-    source = ["src/rows.py: `load_rows` is called twice for 4150 rows", "more of what was said " * 40]
-    check = NarrativeCheck(source, runs={"tests": False, "build": True})
+    source = [
+        "src/rows.py: `load_rows` is called twice for 4150 rows; 536 passed, 539 passed",
+        "more of what was said " * 40,
+    ]
+    check = NarrativeCheck(source, runs={"pytest -q": ["exit 0, 536 passed in 2s", "exit 0, 539 passed in 1s"]})
     assert (check.accepted(line) == (line,)) == kept
     assert bool(check.struck) == (not kept)
 
@@ -231,6 +237,7 @@ def test_of_an_answer_that_is_too_long_the_lines_that_fit_are_kept_and_the_other
     source = ["the words of a long session " * 100]
     lines = ["Goal: a", *(f"Done: {'and more ' * 9}{letter}" for letter in "abcdefgh"), "Next step: z"]
     check = NarrativeCheck(source, room=60)
-    assert check.accepted("\n".join(lines)) == (lines[0], lines[1], lines[2], lines[-1])
-    assert check.struck == [f"{line} (no room for it)" for line in lines[3:-1]]
+    kept = check.accepted("\n".join(lines))
+    assert kept[0] == lines[0] and kept[-1] == lines[-1] and 2 < len(kept) < len(lines)
+    assert check.struck == [f"{line} (no room for it)" for line in lines if line not in kept]
     assert NarrativeCheck(source, room=600).accepted("\n".join(lines)) == tuple(lines)

@@ -167,7 +167,7 @@ async def test_p5_a_good_narrator_is_heard_and_paid(open_session: Open):
     provider.answers.append(Answer("decided to keep src/part3/mod.py because tests need it"))
     async with aclosing(session.compact()) as stream:
         assert compactions([event async for event in stream], "done")
-    assert "narrative: decided to keep src/part3/mod.py because tests need it" in str(session.messages)
+    assert "decided to keep src/part3/mod.py because tests need it" in str(session.messages)
     assert session.usage.output > used
 
 

@@ -9,13 +9,14 @@ from tests.context.scripted import Answer, fill, turn
 async def test_rows_have_the_turns_that_segments_have_and_name_anchors(open_session: Open):
     session, provider = open_session(window=16_000)
     await fill(session, provider, 20)
-    provider.answers.append(Answer("Right."))
-    await turn(session, "We decided to use SQLite instead of Redis. From now on always write to the WAL.")
+    provider.answers.append(Answer("Shall I use SQLite?"))
+    await turn(session, "Which one?")
     number = len(session.messages) - 2
+    await turn(session, "ja, nimm das")
     session.compactor.pin(number)
     rows = {row.number: row for row in session.context()}
     assert rows[number].turn == 21, "turns that were compacted are counted"
-    assert "decision" in rows[number].anchor
+    assert "checkpoint 28" in rows[number].anchor
     assert rows[number].pinned
     assert not rows[number + 1].pinned and rows[number + 1].anchor == ""
     assert [row.source for row in rows.values()].count("compacted turns") >= 1

@@ -1,7 +1,6 @@
-"""Compaction: replacing old messages by less, without forgetting what matters.
+"""Compaction: old messages replaced by a text that keeps what matters and says nothing untrue.
 
-The names are imported when they are first asked for: a prompt that is cut on its way in needs the archive before the
-first request, and none of the rest.
+The names are imported when they are first asked for.
 """
 
 from __future__ import annotations

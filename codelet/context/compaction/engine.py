@@ -1,42 +1,50 @@
-"""The entry point of compaction: `compact(messages, target)`, pure, synchronous and deterministic.
+"""The entry point of compaction: `compact(messages, target)`, pure, synchronous, and deterministic.
 
-Its stages, in the order in which they run; `summarise` holds 4 to 7 together:
+Its stages, in the order in which they run:
 
-1. Normalise (`parsing`): calls are paired with their results, each reminder stands once.
-2. Parse (`parsing`): the kind and the turn of each message, and what its calls do (`actions`, `edits`).
-3. Plan (`plan`): what stays as it is, what is cut in place, and what segments will stand for.
-4. Collect (`collect`): of the old messages the user's prompts, and candidate lines (`candidates`) without those
-   that a later edit made untrue (`file_changes`).
-5. Rate: a score for each turn (`score`), and the state of files, errors and runs (`ledger`, from `history`).
-6. Choose: the prompts are fitted into their share (`user_text`), the rest goes to the lines that say most (`coverage`).
-7. Write (`segments`, `assemble`): the new list, with as many of the chosen lines as the target takes.
-8. Report (`report`): what became of each turn, and what was lost.
+1. `parsing`: calls are paired with their results, each reminder stands once.
+2. `reading`: the list becomes pieces (said, called, answered); earlier segments are taken apart again.
+3. `facts`: what was seen to happen, and the anchors; `score`: what counts for each turn.
+4. `plan`: what stays as it is, what of that is cut, and what segments will stand for.
+5. The text, each part in the room that the parts before it left: the user's words, recorded state, the agent's prose
+   (`prose`), and evidence from calls and results (`evidence`).
+6. `segments`: the text is written so that it can be read back; `report`: what was done, and what was lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from codelet.context.compaction.parsing import Normalised, normalise, parse_messages
-from codelet.context.compaction.plan import (
-    CompactionPlan,
-    CompactionSettings,
-    IrreducibleContext,
-    Transcript,
-    make_plan,
+from codelet.call_record import CallRecord
+from codelet.context.compaction.evidence import Evidence
+from codelet.context.compaction.lexicon import Lexicon
+from codelet.context.compaction.observed import (
+    Observation,
+    TurnAnchor,
+    anchors_of,
+    observations_of,
+    removals,
+    state_lines,
 )
-from codelet.context.compaction.report import Compacted, CompactionReport, Fate, TurnFate, find_loss
-from codelet.context.compaction.score import Score
-from codelet.context.compaction.summarise import Summary, summarise
-from codelet.context.tokens import Estimate, estimate_length, estimate_message
+from codelet.context.compaction.parsing import Normalised, normalise
+from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext, KeepPlan, Planner
+from codelet.context.compaction.prose import ENTRY, Line, Words, agents_prose, users_words
+from codelet.context.compaction.reading import ReadSession, SessionPiece
+from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Fate, TurnFate, find_loss
+from codelet.context.compaction.score import Score, lift, scores
+from codelet.context.compaction.segments import NOTE, ParsedSegment, SegmentEntry, opening, render
+from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import checked_tokens
-from codelet.messages import AnyMessage
+from codelet.messages import AnyMessage, calls_of, kind_of, newest_prompt, segment, text_of
 
-# If so much of the target is left over, in per cent, a second attempt gives it to the newest messages.
-_UNUSED_PERCENT = 8
+# In percent of what the user's words leave: recorded state, and then the agent's prose.
+_STATE, _PROSE = 6, 50
+_PROBE = 4_000
+# Tokens from which on segments say what they are; percent of the target from which on what is left goes to units.
+_LEAST_FOR_NOTE, _LEFT = 600, 6
+_LEVELS, _TRIES = 4, 12
+_KEPT_KINDS = frozenset({"prompt", "assistant", "tool", "segment"})
 
 
 def compact(
@@ -46,106 +54,364 @@ def compact(
     estimate: Estimate | None = None,
     settings: CompactionSettings | None = None,
     pinned: Collection[int] = (),
-    narrative: Sequence[str] = (),
+    handoff: Sequence[str] = (),
+    records: Mapping[str, CallRecord] | None = None,
     in_flight: bool = False,
 ) -> Compacted:
     """Return a list that says what matters of `messages` in at most `target` tokens, and a report of what was done.
 
     `messages` are Chat Completions messages of any shape; they are not changed. `estimate` measures one message in
     tokens (default: characters / 4, rounded up, + 4). `pinned` are indices of messages that stay verbatim, a call with
-    its results. `narrative` are lines for the ledger, checked by the caller. `in_flight` leaves the calls of the last
-    assistant message open. A list that fits already is only normalised. Raises IrreducibleContext, with the floor
-    itemised, if the target cannot be met, and ValueError for a target that is not a positive integer.
+    its results. `handoff` are lines of a model's summary, checked by the caller. `records` are those of calls, by their
+    ids. `in_flight` leaves the calls of the last assistant message open. A list that fits already is only normalised.
+    Raises IrreducibleContext, with the floor itemized, if the target cannot be met, and ValueError for a target that
+    is not a positive integer.
     """
     target = checked_tokens(target, "target")
-    return Prepared(messages, estimate, in_flight=in_flight).compacted(target, settings, pinned, narrative)
+    settings, measure = settings or CompactionSettings(), estimate or estimate_message
+    normal = normalise(messages, in_flight=in_flight)
+    sizes = [measure(message) for message in normal.messages]
+    before = sum(sizes) if len(sizes) == len(messages) else sum(measure(m) for m in messages if isinstance(m, dict))
+    if sum(sizes) <= target and not settings.fold:
+        return Compacted(_as_given(normal.messages, normal, messages), CompactionReport(0, target, before, sum(sizes)))
+    place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
+    held = [place_of[at] for at in pinned if at in place_of]
+    work = _Compaction(normal.messages, sizes, measure, settings, records)
+    planner = Planner(normal.messages, sizes, measure, held, settings)
+    for level in range(_LEVELS):
+        plan = planner.plan(target, work.anchored, level)
+        if not level and settings.fold and len(plan.kept) == len(normal.messages):
+            return Compacted(
+                _as_given(normal.messages, normal, messages), CompactionReport(0, target, before, sum(sizes))
+            )
+        made = work.made(plan, target, handoff)
+        if made is not None and not level and 100 * (target - made.size) > _LEFT * target:
+            more = planner.plan(target, work.anchored, level, spare=target - made.size)
+            fuller = work.made(more, target, handoff)
+            plan, made = (more, fuller) if fuller is not None and fuller.size > made.size else (plan, made)
+        if made is not None:
+            report = work.report(plan, made, normal, target, before, planner.fixed)
+            return Compacted(_as_given(made.messages, normal, messages), report)
+    raise IrreducibleContext(target, work.floor(planner.fixed))
 
 
-class Prepared:
-    """A list after stages 1 and 2, which no target changes: made smaller several times, it is read once.
+class _Made(NamedTuple):
+    """A list that fits, its size in tokens, and the lines of its segments."""
 
-    `of_length` is the `estimate` of a message that has so many characters, if there is such a thing.
-    """
+    messages: list[dict[str, Any]]
+    size: int
+    words: Words
+    lines: list[Line]
+    evidence: Evidence
+    allocation: Allocation
+    segments: int
+
+
+class _Text(NamedTuple):
+    """What segments are to say: evidence is in the order of choice, best first."""
+
+    words: Words
+    state: list[str]
+    prose: list[Line]
+    evidence: list[Line]
+    candidates: Evidence
+
+
+class _Compaction:
+    """One list, read once, and made smaller by a plan."""
 
     def __init__(
         self,
         messages: Sequence[AnyMessage],
-        estimate: Estimate | None = None,
-        *,
-        in_flight: bool = False,
-        of_length: Callable[[int], int] | None = None,
+        sizes: Sequence[int],
+        measure: Estimate,
+        settings: CompactionSettings,
+        records: Mapping[str, CallRecord] | None,
     ) -> None:
-        self.given = messages
-        self.measure = measure = estimate or estimate_message
-        self._of_length = estimate_length if measure is estimate_message else of_length
-        self._normal = normal = normalise(messages, in_flight=in_flight)
-        self._sizes = sizes = [measure(message) for message in normal.messages]
-        same = len(normal.messages) == len(messages)
-        self._before = sum(sizes) if same else _size(messages, measure, normal, sizes)
+        self._messages, self._sizes, self._measure, self._settings = messages, sizes, measure, settings
+        self._session = session = ReadSession(messages, records)
+        self._lexicon = Lexicon()
+        self._facts: list[Observation] = observations_of(session)
+        paths = {piece.call.path if piece.call else piece.label.partition(" ")[2] for piece in session.pieces}
+        self._removals = removals(self._facts, paths - {""})
+        self._anchors: list[TurnAnchor] = anchors_of(session, self._facts)
+        self._scores = scores(session, self._anchors, self._lexicon, settings.votes, settings.instruction)
+        self._wanted = self._lexicon.of_text(settings.instruction)
+        self.anchored = {session.pieces[anchor.number].at for anchor in self._anchors if anchor.number >= 0}
+        probe = measure(segment("x " * (_PROBE // 2))) - measure(segment(""))
+        self._note = True
+        self._characters = _PROBE / max(1, probe)
 
-    @cached_property
-    def _transcript(self) -> Transcript:
-        messages = self._normal.messages
-        return Transcript(messages, parse_messages(messages), self._sizes, self.measure, self._of_length)
+    def made(self, plan: KeepPlan, target: int, handoff: Sequence[str]) -> _Made | None:
+        """Return the list that a plan gives in at most `target` tokens; None if that is impossible."""
+        kept = sum(self._measure(message) for message in plan.kept.values())
+        handoff = list(handoff) or self._session.handoff
+        runs = self._runs(plan)
+        free = target - kept
+        self._note = free >= _LEAST_FOR_NOTE
+        frame = sum(self._measure(segment(self._opening(run, number == 0))) for number, run in enumerate(runs))
+        room = int((free - frame) * self._characters) - sum(len(line) + 1 for line in handoff)
+        if not runs and free >= 0:
+            return self._assembled(plan, [], kept, self._text(plan, 0), handoff, target)
+        for _ in range(_TRIES):
+            text = self._text(plan, max(0, room))
+            made = self._fitted(plan, runs, kept, text, handoff, target)
+            if made is not None:
+                return made
+            if room <= 0:
+                break
+            room = room * 3 // 4 - 40
+        return None
 
-    def compacted(
-        self,
-        target: int,
-        settings: CompactionSettings | None = None,
-        pinned: Collection[int] = (),
-        narrative: Sequence[str] = (),
-    ) -> Compacted:
-        """Stages 3 to 8, as `compact` does them."""
-        normal = self._normal
-        if sum(self._sizes) <= target:
-            report = CompactionReport(0, target, self._before, sum(self._sizes))
-            return Compacted(_as_given(normal.messages, normal, self.given), report)
-        place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
-        held = [place_of[i] for i in pinned if i in place_of]
-        made = _filled(self._transcript, held, narrative, settings or CompactionSettings(), target)
-        report = _report(self._transcript, made, normal, self._before)
-        return Compacted(_as_given(made.summary.messages, normal, self.given), report)
+    def _text(self, plan: KeepPlan, room: int) -> _Text:
+        """Divide the room, in characters: each part gets its share of what the parts before it left."""
+        session, settings = self._session, self._settings
+        pieces = [(n, piece) for n, piece in enumerate(session.pieces) if piece.at not in plan.kept]
+        numbers = {number for number, _ in pieces}
+        said = [each for each in pieces if each[1].kind == "user"]
+        history = self._bound(settings.history)
+        if history is not None:
+            history = max(0, history - len(NOTE) - ENTRY * (len(said) + 4)) * 9 // 10
+        words = users_words(said, room, history)
+        spent = sum(len(line.text) for line in words.lines)
+        left = room - spent - ENTRY * len(words.lines)
+        share = max(0, left) * _STATE // 100
+        state, failures = state_lines(self._facts, numbers, share if history is None else min(share, history - spent))
+        left -= sum(len(line) + 1 for line in state)
+        if (bound := self._bound(settings.context)) is not None:
+            newest = newest_prompt(self._messages)
+            kept = sum(self._measure(message) for at, message in plan.kept.items() if at < newest and _is_body(message))
+            left = min(left, bound - int(kept * self._characters))
+        shown = {line.number: line.text for line in words.lines}
+        cut = {number: shown.get(number, "") for number, piece in pieces if piece.kind == "user"}
+        cut = {number: text for number, text in cut.items() if text != session.pieces[number].text.strip()}
+        if history is not None and 10 * spent > 8 * history:
+            cut = {}  # the user's words have all the room that they may take
+        total, share = max(1, len(session.pieces)), max(0, left) * _PROSE // 100
+        prose = agents_prose(pieces, total, share, self._lexicon, self._lift, self._wanted, cut)
+        left -= sum(len(line.text) + 1 for line in prose) + ENTRY * len({line.number for line in prose})
+        taken = {line.text for line in prose}
+        evidence = Evidence(self._lexicon, total, taken)
+        evidence.collect(session.pieces, plan.kept, self._removals)
+        have = {
+            name for text in (*(line.text for line in (*words.lines, *prose)), *state) for name in self._names(text)
+        }
+        for message in plan.kept.values():
+            have |= self._names(_whole(message)) if kind_of(message) in _KEPT_KINDS else set()
+        chosen = evidence.choose(max(0, left), have, failures, self._lift, self._wanted)
+        return _Text(words, state, prose, chosen, evidence)
+
+    def _names(self, text: str) -> set[str]:
+        return self._lexicon.of_text(text)
+
+    def _lift(self, turn: int) -> float:
+        return lift(self._scores.get(turn))
+
+    def _bound(self, tokens: int | None) -> int | None:
+        return None if tokens is None else int(tokens * self._characters)
+
+    def _runs(self, plan: KeepPlan) -> list[list[int]]:
+        """Return the runs of old messages between kept ones: reminders and system messages do not part them."""
+        runs: list[list[int]] = []
+        parted = True
+        for at, message in enumerate(self._messages):
+            if at not in plan.kept:
+                if parted:
+                    runs.append([])
+                runs[-1].append(at)
+                parted = False
+            elif kind_of(message) in _KEPT_KINDS:
+                parted = True
+        return runs
+
+    def _opening(self, run: Sequence[int], note: bool) -> str:
+        first = opening(self._first_turn(run), self._session.turns[run[-1]])
+        return f"{first}\n{NOTE}" if note and self._note else first
+
+    def _first_turn(self, run: Sequence[int]) -> int:
+        return self._session.first_turns.get(run[0], self._session.turns[run[0]])
+
+    def _fitted(
+        self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, handoff: Sequence[str], target: int
+    ) -> _Made | None:
+        """Leave out as much of the evidence, the least first, as the target asks for."""
+        evidence = text.evidence
+        while True:
+            made = self._assembled(plan, runs, kept, text._replace(evidence=evidence), handoff, target)
+            over = made.size - target
+            if over <= 0:
+                return made
+            if not evidence:
+                return None
+            spare, count = over * self._characters, 0
+            while spare > 0 and count < len(evidence):
+                count += 1
+                spare -= len(evidence[-count].text) + 1
+            evidence = evidence[: len(evidence) - count]
+
+    def _assembled(
+        self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, handoff: Sequence[str], target: int
+    ) -> _Made:
+        """Write the segments, and put them between what stays."""
+        lines = sorted([*text.words.lines, *text.prose, *text.evidence], key=_order)
+        run_of = {at: number for number, run in enumerate(runs) for at in run}
+        by_run: list[list[Line]] = [[] for _ in runs]
+        for line in lines:
+            by_run[run_of[line.piece.at]].append(line)
+        segments: dict[int, dict[str, Any]] = {}
+        for number, (run, own) in enumerate(zip(runs, by_run, strict=True)):
+            parsed = ParsedSegment(self._first_turn(run), self._session.turns[run[-1]], entries=_entries(own))
+            if number == 0:
+                parsed.handoff, parsed.state = list(handoff), text.state
+            segments[run[0]] = cast("dict[str, Any]", segment(render(parsed, note=number == 0 and self._note)))
+        messages: list[dict[str, Any]] = []
+        for at in range(len(self._messages)):
+            messages += [segments[at]] if at in segments else []
+            messages += [cast("dict[str, Any]", plan.kept[at])] if at in plan.kept else []
+        size = kept + sum(self._measure(each) for each in segments.values())
+        return _Made(
+            messages, size, text.words, lines, text.candidates, self._allocation(kept, text, handoff), len(segments)
+        )
+
+    def _allocation(self, kept: int, text: _Text, handoff: Sequence[str]) -> Allocation:
+        def tokens(texts: Sequence[str]) -> int:
+            return int(sum(len(each) + 1 for each in texts) / self._characters)
+
+        parts = (text.words.lines, text.prose, text.evidence)
+        words, prose, evidence = (tokens([line.text for line in part]) for part in parts)
+        return Allocation(kept, words, tokens(text.state), prose, evidence, tokens(handoff))
+
+    def floor(self, fixed: Collection[int]) -> dict[str, int]:
+        """Return what no plan makes smaller, by part."""
+        parts: dict[str, int] = {}
+        for at in fixed:
+            kind = kind_of(self._messages[at])
+            name = {"system": "system messages", "developer": "system messages", "reminder": "reminders"}.get(kind)
+            part = name or "pinned messages and calls in flight"
+            parts[part] = parts.get(part, 0) + self._sizes[at]
+        old = [at for at in range(len(self._messages)) if at not in fixed]
+        if old:
+            parts["segments"] = self._measure(segment(self._opening(old, note=True)))
+        return parts
+
+    def report(
+        self, plan: KeepPlan, made: _Made, normal: Normalised, target: int, before: int, fixed: Collection[int]
+    ) -> CompactionReport:
+        """Return the report. `removed` and `cut` are about the list that was given, all else about the normalised."""
+        warnings = list(plan.warnings)
+        wanted = min(self._settings.keep_last, sum(kind_of(message) == "prompt" for message in self._messages))
+        if made.words.left_out:
+            warnings.append(f"{made.words.left_out} of the user's messages left no line: the target is too small.")
+        same = {normal.origin[at] for at in plan.kept if at not in plan.cut}
+        highest = max(normal.origin, default=-1)
+        whole = "\n".join(map(_whole, made.messages))
+        pieces = self._session.pieces
+        closing = [piece.text for piece in reversed(pieces) if piece.closes and piece.at not in plan.kept]
+        used = {name: weight for name, weight in made.evidence.used().items() if self._lexicon.is_name(name)}
+        for piece in pieces:
+            if piece.kind == "user" and piece.at not in plan.kept:
+                used.update(
+                    {
+                        name: max(1.0, used.get(name, 0))
+                        for name in self._names(piece.text)
+                        if self._lexicon.is_name(name)
+                    }
+                )
+        return CompactionReport(
+            tier=3 if plan.cut or plan.whole_turns < wanted else 2,
+            target=target,
+            before=before,
+            after=made.size,
+            turns=tuple(self._fates(plan, made, fixed)),
+            anchors=tuple(self._anchors),
+            segments=made.segments,
+            removed=tuple(at for at in range(highest + 1) if at not in same),
+            cut=tuple(normal.origin[at] for at in plan.cut),
+            user_messages=sum(piece.kind == "user" and piece.at not in plan.kept for piece in pieces),
+            user_mode=made.words.mode,
+            loss=find_loss(used, self._names(whole), closing, whole),
+            warnings=tuple(warnings),
+            kept_turns=plan.whole_turns,
+            kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
+            allocation=made.allocation,
+        )
+
+    def _fates(self, plan: KeepPlan, made: _Made, fixed: Collection[int]) -> list[TurnFate]:
+        """What became of each turn: its sizes, the lines that stand for it, its score."""
+        before: dict[int, int] = {}
+        after: dict[int, int] = {}
+        count: dict[int, int] = {}
+        lines: dict[int, int] = {}
+        ways: dict[int, set[str]] = {}
+        for at, message in enumerate(self._messages):
+            if kind_of(message) not in ("prompt", "assistant", "tool"):
+                continue
+            turn = self._session.turns[at]
+            before[turn] = before.get(turn, 0) + self._sizes[at]
+            count[turn] = count.get(turn, 0) + 1
+            if at in plan.kept:
+                after[turn] = after.get(turn, 0) + self._measure(plan.kept[at])
+            ways.setdefault(turn, set()).add("cut" if at in plan.cut else "kept" if at in plan.kept else "old")
+        for line in made.lines:
+            turn = line.piece.turn
+            lines[turn] = lines.get(turn, 0) + (line.piece.kind != "user")
+            after[turn] = after.get(turn, 0) + int((len(line.text) + 1) / self._characters)
+        pinned = {self._session.turns[at] for at in fixed}
+        return [
+            TurnFate(
+                turn,
+                *_fate(ways[turn], lines.get(turn, 0), turn in pinned),
+                before[turn],
+                after.get(turn, 0),
+                count[turn],
+                lines.get(turn, 0),
+                self._scores.get(turn, Score(turn)),
+            )
+            for turn in sorted(before)
+        ]
 
 
-class _Attempt(NamedTuple):
-    """A plan and the list that was made for it (stages 3 to 7)."""
+def _fate(ways: set[str], lines: int, pinned: bool) -> tuple[Fate, str]:
+    why = "pinned" if pinned else "one of the newest turns"
+    if ways == {"kept"}:
+        return "kept", why
+    if ways == {"old"}:
+        return "summarised", f"the user's words and {lines} lines"
+    return "reduced", f"{why}; the rest summarised" if "old" in ways else f"{why}; too long to stay whole"
 
-    plan: CompactionPlan
-    summary: Summary
+
+_ORDER = {"user": 0, "agent": 1, "call": 2, "result": 3}
 
 
-def _filled(
-    transcript: Transcript,
-    pinned: Sequence[int],
-    narrative: Sequence[str],
-    settings: CompactionSettings,
-    target: int,
-) -> _Attempt:
-    """Return the first attempt or, if that leaves much of the target unused, one that keeps more of the newest."""
+def _order(line: Line) -> tuple[int, int, int]:
+    """Where a line stands: by its piece, and the calls of one message after its words."""
+    return line.piece.at, line.number, _ORDER[line.piece.kind]
 
-    def attempt(wanted: CompactionSettings) -> _Attempt:
-        plan = make_plan(transcript, target, wanted, pinned)
-        return _Attempt(plan, summarise(transcript, plan, wanted, target, narrative))
 
-    first = plan, summary = attempt(settings)
-    if summary.capped or 100 * (target - summary.size) < _UNUSED_PERCENT * target:
-        return first
-    # What the segments take now is theirs, the user's words in them included; the rest is for the newest.
-    share = 100 * (plan.available - summary.written) // max(1, plan.available) - 1
-    said = summary.words.size() * 100 // max(1, summary.characters) + 1
-    more = replace(
-        settings,
-        fill=True,
-        newest_percent=max(settings.newest_percent, share),
-        tail_percent=share,
-        user_percent=max(settings.user_percent, said),
-    )
-    try:
-        second = attempt(more)
-    except IrreducibleContext:
-        return first
-    better = second.summary.size > summary.size and second.summary.words.mode == summary.words.mode
-    return second if better else first
+def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
+    found: list[SegmentEntry] = []
+    last: object = None
+    for line in lines:
+        piece: SessionPiece = line.piece
+        label = {"user": "user", "agent": ""}.get(piece.kind, piece.label)
+        key = (piece.turn, label, piece.call.id if piece.call is not None else "", line.number * (label == "user"))
+        if key != last:
+            found.append(SegmentEntry(piece.turn, label))
+            last = key
+        found[-1].lines += line.text.split("\n")
+    return found
+
+
+def _is_body(message: AnyMessage) -> bool:
+    return kind_of(message) in _KEPT_KINDS
+
+
+def _whole(message: AnyMessage) -> str:
+    """All that a message says: its text and the texts in its calls."""
+    from codelet.context.compaction.reading import call_of, strings
+
+    calls = [text for call in calls_of(message) for text in strings(call_of(call).values)]
+    return "\n".join([text_of(message), *calls])
 
 
 def _as_given(made: list[dict[str, Any]], normal: Normalised, given: Sequence[AnyMessage]) -> list[dict[str, Any]]:
@@ -156,87 +422,3 @@ def _as_given(made: list[dict[str, Any]], normal: Normalised, given: Sequence[An
         if origin >= 0 and message is not given[origin] and message == given[origin]
     }
     return [own.get(id(message), message) for message in made]
-
-
-def _size(messages: Sequence[AnyMessage], measure: Estimate, normal: Normalised, sizes: Sequence[int]) -> int:
-    """Return the size of the list as it was given; messages that normalising left alone are not measured again."""
-    known = {id(message): size for message, size in zip(normal.messages, sizes, strict=True)}
-    own = [message for message in messages if isinstance(message, dict)]
-    return sum([known[id(message)] if id(message) in known else measure(message) for message in own])
-
-
-def _report(transcript: Transcript, made: _Attempt, normal: Normalised, before: int) -> CompactionReport:
-    """Return the report. `removed` speaks of the list that was given, all else of the normalised one."""
-    plan, summary = made
-    kept_origins = {normal.origin[i] for i in plan.kept if i not in plan.reduced}
-    highest = max(normal.origin, default=-1)
-    warnings = list(plan.warnings)
-    if summary.words.left_out:
-        warnings.append(f"{summary.words.left_out} of the user's messages left no line: the target is too small.")
-    collector = summary.found.collector
-    after_words = [line for entry in summary.words.entries for line in entry.lines]
-    after_words += [transcript.readings[i].text for i in plan.kept if transcript.readings[i].kind == "user"]
-    after_words += [collector.candidates.text[i] for i in summary.chosen]
-    after_words += [text for block in summary.found.blocks for _, text in block.ledger]
-    said = [one.text for one in summary.found.said]
-    return CompactionReport(
-        tier=plan.tier,
-        target=plan.target,
-        before=before,
-        after=summary.size,
-        turns=tuple(_fates(transcript, plan, summary)),
-        anchors=tuple(summary.anchors),
-        segments=summary.segments,
-        removed=tuple(i for i in range(highest + 1) if i not in kept_origins),
-        user_messages=len(said),
-        user_mode=summary.words.mode,
-        loss=find_loss(
-            collector.lexicon, collector.used, summary.present, said, "\n".join(after_words), summary.untold()
-        ),
-        warnings=tuple(warnings),
-        kept_steps=sum(transcript.readings[i].kind == "assistant" for i in plan.kept if i not in plan.reduced),
-    )
-
-
-def _fates(transcript: Transcript, plan: CompactionPlan, summary: Summary) -> list[TurnFate]:
-    """What became of each turn: its sizes, the lines chosen from it, its score."""
-    before: dict[int, int] = {}
-    after: dict[int, int] = {}
-    count: dict[int, int] = {}
-    whole: dict[int, set[str]] = {}
-    reasons: dict[int, str] = {}
-    for index, reading in enumerate(transcript.readings):
-        if reading.kind in ("system", "reminder", "segment"):
-            continue
-        turn = reading.turn
-        before[turn] = before.get(turn, 0) + transcript.sizes[index]
-        count[turn] = count.get(turn, 0) + 1
-        if index in plan.kept:
-            after[turn] = after.get(turn, 0) + transcript.measure(plan.kept[index])
-            reasons.setdefault(turn, plan.why.get(index, ""))
-        fate = "reduced" if index in plan.reduced else "kept" if index in plan.kept else "old"
-        whole.setdefault(turn, set()).add(fate)
-    lines: dict[int, int] = {}
-    collector = summary.found.collector
-    for index in summary.chosen:
-        turn = collector.sources[collector.candidates.source[index]].turn
-        lines[turn] = lines.get(turn, 0) + 1
-        after[turn] = after.get(turn, 0) + len(collector.candidates.text[index]) // 4
-    for entry in summary.words.entries:
-        after[entry.turn] = after.get(entry.turn, 0) + sum(len(line) + 1 for line in entry.lines) // 4
-    found = []
-    for turn in sorted(before):
-        fate, why = _fate(whole[turn], reasons.get(turn, ""), lines.get(turn, 0))
-        score = summary.scores.get(turn, Score(turn))
-        found.append(
-            TurnFate(turn, fate, why, before[turn], after.get(turn, 0), count[turn], lines.get(turn, 0), score)
-        )
-    return found
-
-
-def _fate(parts: set[str], reason: str, lines: int) -> tuple[Fate, str]:
-    if parts == {"old"}:
-        return "summarised", f"the user's words and {lines} lines"
-    if "old" in parts:
-        return "reduced", f"{reason}; the rest summarised"
-    return "reduced" if "reduced" in parts else "kept", reason

@@ -1,31 +1,31 @@
-"""The plan of a compaction: what stays as it is, what is cut in place, and what segments will stand for.
-
-Fixed are the system message and the reminders. Kept are pinned messages, the newest turns and the current prompt.
-If the newest turns do not fit, only their newest units stay and the rest of them is summarised like older turns; if
-even the newest unit or the prompt is too large, it is cut to its head and tail. That is tier 3, and it is always
-reported.
-"""
+"""The plan: which messages stay as they are, which of them are cut, and which the segments stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from codelet.context.compaction.history import History
-from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.parsing import ParsedMessage
-from codelet.context.compaction.reduction import shortened
-from codelet.context.compaction.score import TurnAnchor, find_anchors, scores
-from codelet.context.compaction.signals import is_listing, write_failed
-from codelet.context.tokens import Estimate, characters
+from codelet.context.compaction.reading import is_error
+from codelet.context.tokens import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
-from codelet.messages import AnyMessage
+from codelet.messages import AnyMessage, kind_of, text_of, with_text, without_images
+from codelet.prompt import PICTURES_DROPPED
+
+# In percent of what is available: the newest turns whole, else the newest units; the newest prompt at the end of the
+# list and before its calls; the results that the model has not seen.
+_TURNS, _UNITS, _LAST_PROMPT, _PROMPT, _UNSEEN = 40, 18, 80, 45, 80
+_CUT_TO, _FILL = 60, 95
+# An anchor moves the cut if at least so much of the units stays, in percent.
+_AT_ANCHOR = 67
+_SAME_FROM = 1_000
+SAME = "[unchanged: a later call below has the same result{hint}]"
+_ERROR_LINES, _ERROR_LENGTH, _SEARCHED = 12, 300, 500_000
 
 
 class IrreducibleContext(CodeletError):
-    """The target cannot be met: what must stay is larger. `floor` itemises it, in tokens, largest first."""
+    """The target cannot be met: what must stay is larger. `floor` itemizes it, in tokens, largest first."""
 
     exit_status = EXIT_LIMIT
 
@@ -41,345 +41,301 @@ class IrreducibleContext(CodeletError):
 
 @dataclass(frozen=True)
 class CompactionSettings:
-    """How a target is spent.
+    """What a compaction keeps. Sizes are in tokens; None is the usual share of the target.
 
-    `keep_last` turns stay verbatim while they take at most `newest_percent`; else the newest units up to
-    `tail_percent`. `user_percent` goes to the user's words, `ledger_percent` to the ledger, the rest to lines chosen
-    by coverage. A turn whose score is below `minimum_score` gives no lines. `feedback[turn]` is what the user said
-    of a turn, -5 to 5. `history` is the most, in tokens, that segments may say beside the lines that they quote,
-    `context` the most for these lines and what is kept of earlier turns; None is no limit. `fill` cuts the results of
-    the newest unit that does not fit rather than leave it out. Without `rated` no outcome and no score bears on what
-    stays: that is what they are measured against.
+    The newest `keep_last` turns stay whole while they take at most `whole`. `unseen` is the most that the last results
+    or the last prompt take before they are cut. `fold` writes segments even if the list fits. `history` and `context`
+    bound what segments say in the user's words and recorded state, and in the agent's prose and evidence. `votes` are
+    what pins and drops say of turns, -5 to 5. `instruction` is what the user wants kept. `first_id` is the number of
+    the archive's next id, which the first message that is cut gets.
     """
 
-    keep_last: int = 3
-    newest_percent: int = 40
-    tail_percent: int = 18
-    user_percent: int = 20
-    ledger_percent: int = 4
-    minimum_score: int = 0
+    keep_last: int = 2
+    whole: int | None = None
+    unseen: int | None = None
+    fold: bool = False
     history: int | None = None
     context: int | None = None
-    fill: bool = False
-    rated: bool = True
-    feedback: Mapping[int, int] = field(default_factory=dict)
+    votes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    instruction: str = ""
+    first_id: int | None = None
 
 
-_READ = 20_000
-_SEGMENT_FLOOR = 24
-_PROMPT_FLOOR = 48
-TIGHT = 400
-SHORT_TALK = 100
-# Earlier segments up to this share of the target stay as they are; else their lines compete anew.
-EARLIER_PERCENT = 15
-# Of a list that is far larger than the target so much is read line by line, in tokens: so many times the target, and
-# never less than that. Of other turns the agent's last words are read, of one turn for so many tokens of the target.
-READ_TIMES, READ_LEAST, ENDING_EACH = 8, 400_000, 48
-# The current prompt is the last to be cut: up to this share of the room it stays whole.
-PROMPT_PERCENT = 50
-
-
-@dataclass(frozen=True)
-class Span:
-    """Messages `start` (inclusive) to `stop` (exclusive)."""
+class _Unit(NamedTuple):
+    """A prompt, or an assistant message with its results: the messages from `start` to before `stop`."""
 
     start: int
     stop: int
-
-
-def units(messages: Sequence[AnyMessage]) -> list[Span]:
-    """The list as units, in order; together they are the whole list.
-
-    A unit is what can only stay or go as a whole: an assistant message with the results of its calls, or one other
-    message.
-    """
-    starts = [i for i, message in enumerate(messages) if message.get("role") != "tool" or i == 0]
-    return [Span(a, b) for a, b in zip(starts, [*starts[1:], len(messages)], strict=True)]
+    size: int
+    is_prompt: bool
 
 
 @dataclass
-class CompactionPlan:
-    """`kept` maps an index to the message that will stand there; all other messages are old.
+class KeepPlan:
+    """What stays: messages by their place, those that are cut, and how many of the newest turns are whole."""
 
-    Of the old ones at `unread` no line is a candidate; at `endings` stand the last words of some of their turns.
-    """
-
-    target: int
-    kept: dict[int, dict[str, Any]] = field(default_factory=dict)
-    reduced: set[int] = field(default_factory=set)
-    why: dict[int, str] = field(default_factory=dict)
-    available: int = 0
-    tier: int = 2
-    talk: bool = False
-    warnings: list[str] = field(default_factory=list)
-    unread: set[int] = field(default_factory=set)
-    endings: set[int] = field(default_factory=set)
-
-    def keep(self, messages: Sequence[dict[str, Any]], span: Span, why: str) -> None:
-        """Keep a span as it is."""
-        for index in range(span.start, span.stop):
-            if index not in self.kept:
-                self.kept[index] = messages[index]
-                self.why[index] = why
+    kept: dict[int, AnyMessage]
+    cut: list[int]
+    whole_turns: int
+    newest: int
+    warnings: list[str]
 
 
-@dataclass(frozen=True)
-class Transcript:
-    """What is being compacted: a normalised list, its messages as parsed, and their sizes in tokens.
+class Planner:
+    """Decides what stays of a normalised list."""
 
-    `of_length` tells the size of a message by its characters, where that is all that `measure` looks at.
-    """
+    def __init__(
+        self,
+        messages: Sequence[AnyMessage],
+        sizes: Sequence[int],
+        measure: Estimate,
+        pinned: Collection[int],
+        settings: CompactionSettings,
+    ) -> None:
+        self._messages, self._sizes, self._measure, self._settings = messages, sizes, measure, settings
+        self._units = list(_units(messages, sizes))
+        self.fixed = {at for at, message in enumerate(messages) if kind_of(message) not in _BODY}
+        for at in pinned:
+            unit = next((unit for unit in self._units if unit.start <= at < unit.stop), None)
+            self.fixed.update(range(unit.start, unit.stop) if unit else [at])
+        if self._units and (last := self._units[-1]) and _is_open(messages[last.start : last.stop]):
+            self.fixed.update(range(last.start, last.stop))
+        self._units = [unit for unit in self._units if unit.start not in self.fixed]
+        self.floor = sum(sizes[at] for at in self.fixed)
 
-    messages: list[dict[str, Any]]
-    readings: list[ParsedMessage]
-    sizes: list[int]
-    measure: Estimate
-    of_length: Callable[[int], int] | None = None
+    def plan(self, target: int, anchored: Collection[int], level: int = 0, spare: int = 0) -> KeepPlan:
+        """Return the plan for a target; `spare` tokens of it have no other use than more of the newest units.
 
-    @cached_property
-    def length(self) -> int:
-        """How many characters its messages have."""
-        return sum(map(characters, self.messages))
+        `anchored` are places at which something was settled. At a higher level less stays: 1 no turn for being whole,
+        2 what is unseen cut short, 3 only what must stay.
+        """
+        available = target - self.floor
+        kept = {at: self._messages[at] for at in sorted(self.fixed)}
+        plan = KeepPlan(kept, [], 0, len(self._messages), [])
+        if level == 3 or available <= 0:
+            return plan
+        whole = 0 if level else self._whole_turns(available)
+        plan.whole_turns = whole
+        plan.newest = self._start_of(whole)
+        units = [unit for unit in self._units if unit.start >= plan.newest]
+        left = available - sum(unit.size for unit in units)
+        if not whole:
+            left = self._keep_newest(plan, left, available, level, spare)
+            units = []
+        for unit in units:
+            self._keep(plan, unit)
+        if level == 0:
+            spent = max(0, available - left)
+            self._keep_units(plan, available * _UNITS // 100 - spent, anchored)
+            if spare:
+                self._keep_one_more(plan, spare - self._keep_units(plan, spare, ()))
+        self._say_once(plan)
+        return plan
 
-    @cached_property
-    def history(self) -> History:
-        """What ran in it."""
-        return History(self.readings)
-
-    @cached_property
-    def outdated(self) -> set[int]:
-        """The segments that quote a line which a later edit removed."""
-        found: set[int] = set()
-        removed: set[str] = set()
-        answers = {r.answers.call_id: r.text for r in self.readings if r.answers is not None}
-        for index in range(len(self.readings) - 1, -1, -1) if any(r.segment for r in self.readings) else ():
-            reading = self.readings[index]
-            if reading.segment is not None:
-                quoted = (line.strip() for e in reading.segment.entries if not e.is_words for line in e.lines)
-                if not removed.isdisjoint(quoted):
-                    found.add(index)
-            for action in reading.actions:
-                if action.kind == "write" and not write_failed(answers.get(action.call_id, "")):
-                    put_in = {line.strip() for text in action.values for line in text.split("\n")}
-                    gone = (line.strip() for c in action.edits for _, lines in c.removed for line in lines)
-                    removed.update(line for line in gone if line and line not in put_in)
-        return found
-
-    @cached_property
-    def anchors(self) -> list[TurnAnchor]:
-        """Its anchors."""
-        return find_anchors(self.readings, self.history.executions)
-
-    def rated(self, feedback: Mapping[int, int]) -> dict[int, int]:
-        """The score of each turn, by what the user said in it alone and without open errors: cheap in a long list."""
-        lexicon = Lexicon()
-        names: dict[int, set[int]] = {}
-        for reading in self.readings:
-            if reading.kind == "user":
-                names.setdefault(reading.turn, set()).update(lexicon.read(reading.text[:_READ]))
-        found = scores(self.readings, names, lexicon, self.anchors, feedback=feedback)
-        return {turn: score.total for turn, score in found.items()}
-
-
-def make_plan(
-    transcript: Transcript, target: int, settings: CompactionSettings, pinned: Collection[int]
-) -> CompactionPlan:
-    """The plan for a list that is larger than `target`. Raises IrreducibleContext with the floor itemised."""
-    plan = CompactionPlan(target)
-    spans = units(transcript.messages)
-    by_index = {index: span for span in spans for index in range(span.start, span.stop)}
-    floor: dict[str, int] = {}
-    for index, reading in enumerate(transcript.readings):
-        if reading.kind in ("system", "reminder"):
-            plan.keep(transcript.messages, Span(index, index + 1), reading.kind)
-            floor[reading.kind] = floor.get(reading.kind, 0) + transcript.sizes[index]
-    for index in sorted(set(pinned)):
-        span = by_index.get(index)
-        if span is not None and index not in plan.kept:
-            plan.keep(transcript.messages, span, "pinned")
-            floor["pinned"] = floor.get("pinned", 0) + sum(transcript.sizes[span.start : span.stop])
-    plan.available = target - sum(floor.values())
-    open_spans = [span for span in spans if span.start not in plan.kept]
-    if open_spans and plan.available < _SEGMENT_FLOOR + _PROMPT_FLOOR:
-        floor["segment"], floor["prompt"] = _SEGMENT_FLOOR, _PROMPT_FLOOR
-    if sum(floor.values()) > target:
-        raise IrreducibleContext(target, floor)
-    _keep_earlier_segments(transcript, plan, target)
-    _keep_newest(transcript, plan, open_spans, settings)
-    _leave_unread(transcript, plan, settings)
-    return plan
-
-
-def _leave_unread(transcript: Transcript, plan: CompactionPlan, settings: CompactionSettings) -> None:
-    """Choose what of a list that is far larger than the target is read line by line.
-
-    Half of the room for that goes to the newest units, the rest to those of the turns with the highest scores. The
-    user's words, the ledger and the edits come from all of them.
-    """
-    room = max(READ_TIMES * plan.target, READ_LEAST)
-    readings = transcript.readings
-    old = [
-        span
-        for span in units(transcript.messages)
-        if span.start not in plan.kept and readings[span.start].kind not in ("user", "segment")
-    ]
-    weights = {span.start: _weight(transcript, span) for span in old}
-    if sum(weights.values()) <= room:
-        return
-    rated = transcript.rated(settings.feedback) if settings.rated else {}
-    left, half, place = room, room // 2, len(old)
-    while left > half:
-        place -= 1
-        left -= weights[old[place].start]
-    for span in sorted(old[:place], key=lambda s: (rated.get(readings[s.start].turn, 0), s.start), reverse=True):
-        if left > 0:
-            left -= weights[span.start]
-        else:
-            plan.unread.update(range(span.start, span.stop))
-    last = {readings[i].turn: i for i in sorted(plan.unread) if readings[i].kind == "assistant" and readings[i].text}
-    best = sorted(last, key=lambda turn: (rated.get(turn, 0), turn), reverse=True)
-    plan.endings.update(last[turn] for turn in best[: plan.target // ENDING_EACH])
-    share = (sum(weights.values()) - room) * 100 // sum(weights.values())
-    plan.warnings.append(
-        f"The list is so much larger than what may stay that {share}% of it was not read line by line: of that part "
-        "only the user's words, the ledger and the last words of turns are kept."
-    )
-
-
-def _keep_earlier_segments(transcript: Transcript, plan: CompactionPlan, target: int) -> None:
-    """Keep segments as they are, newest first, while there are few and they are small; the others are merged.
-
-    A segment that quotes what an edit has removed since is merged too.
-    """
-    room = target * EARLIER_PERCENT // 100
-    for index in reversed([i for i, r in enumerate(transcript.readings) if r.kind == "segment"][-4:]):
-        if transcript.sizes[index] > room or index in transcript.outdated:
-            break
-        room -= transcript.sizes[index]
-        plan.keep(transcript.messages, Span(index, index + 1), "segment")
-        plan.available -= transcript.sizes[index]
-
-
-def _keep_newest(
-    transcript: Transcript, plan: CompactionPlan, spans: Sequence[Span], settings: CompactionSettings
-) -> None:
-    """Keep the newest turns whole, or the newest of them, if they fit; else its newest units and the prompt."""
-    spans = [span for span in spans if span.start not in plan.kept]
-    if not spans:
-        return
-    tight = plan.talk = _only_talk(transcript, plan)
-    limit = plan.available * settings.tail_percent // 100
-    plan.tier = 3
-    for turns, tier in () if tight else ((settings.keep_last, 2), (1, 3)):
-        wanted, rest = _split_at(transcript, spans, turns)
-        size = sum(_weight(transcript, span) for span in wanted)
-        if size * 100 <= plan.available * settings.newest_percent:
-            for span in wanted:
-                plan.keep(transcript.messages, span, "newest turns")
-            plan.tier = tier
-            _extend(transcript, plan, rest, limit - size, cut=settings.fill)
-            return
-    if tight and _answered(transcript, spans):
-        return  # nothing is asked at the moment: the last prompt competes with the others
-    last_user = next((s for s in reversed(spans) if transcript.readings[s.start].kind == "user"), None)
-    listed = last_user is not None and is_listing(transcript.readings[last_user.start].text)
-    whole = 0 if listed else plan.available * PROMPT_PERCENT // 100
-    spent = _keep_prompt(transcript, plan, last_user, max(limit, whole))
-    limit = max(limit - spent, (plan.available - spent) * settings.tail_percent // 100)
-    if tight and not transcript.readings[spans[-1].start].actions:
-        return
-    last = spans[-1]
-    if last.start not in plan.kept and _weight(transcript, last) > limit:
-        limit -= _keep_reduced(transcript, plan, last, limit)
-    _extend(transcript, plan, [span for span in spans if span.start not in plan.kept], limit, cut=settings.fill)
-
-
-def _split_at(transcript: Transcript, spans: Sequence[Span], count: int) -> tuple[list[Span], list[Span]]:
-    """Split the spans: those of the newest `count` turns, and those before them."""
-    newest = set(sorted({transcript.readings[span.start].turn for span in spans})[-count:])
-    return (
-        [span for span in spans if transcript.readings[span.start].turn in newest],
-        [span for span in spans if transcript.readings[span.start].turn not in newest],
-    )
-
-
-def _only_talk(transcript: Transcript, plan: CompactionPlan) -> bool:
-    """Whether many short user messages, a third of the list at least, would fill the room; it is then theirs.
-
-    Those in earlier segments count as well, or they would lose their room with the next compaction.
-    """
-    count = size = whole = 0
-    for index, (reading, tokens) in enumerate(zip(transcript.readings, transcript.sizes, strict=True)):
-        if index in plan.kept:
-            continue
-        whole += tokens
-        if reading.kind == "user":
-            count, size = count + 1, size + tokens
-        elif reading.segment is not None:
-            words = [line for entry in reading.segment.entries if entry.is_words for line in entry.lines]
-            count += len(words)
-            size += tokens * sum(map(len, words)) // max(1, len(reading.text))
-    if not count or size >= SHORT_TALK * count or 3 * size < whole:
-        return False
-    return plan.available < TIGHT or size * 10 > plan.available * 6
-
-
-def _answered(transcript: Transcript, spans: Sequence[Span]) -> bool:
-    """Whether a conversation without any call ends with an answer."""
-    said = [transcript.readings[span.start] for span in spans]
-    return said[-1].kind == "assistant" and not any(reading.actions for reading in said)
-
-
-def _weight(transcript: Transcript, span: Span) -> int:
-    return sum(transcript.sizes[span.start : span.stop])
-
-
-def _extend(transcript: Transcript, plan: CompactionPlan, spans: Sequence[Span], limit: int, *, cut: bool) -> None:
-    """Keep further units, newest first, until one does not fit; `cut` keeps that one too, its results cut."""
-    for span in reversed(spans):
-        weight = _weight(transcript, span)
-        if weight > limit:
-            if cut:
-                _keep_reduced(transcript, plan, span, limit)
-            return
-        limit -= weight
-        plan.keep(transcript.messages, span, "newest")
-
-
-def _keep_prompt(transcript: Transcript, plan: CompactionPlan, span: Span | None, limit: int) -> int:
-    """Keep the current prompt, cut to head and tail if it is larger than the limit; return its size."""
-    if span is None:
+    def _whole_turns(self, available: int) -> int:
+        settings = self._settings
+        most = settings.whole if settings.whole is not None else available * _TURNS // 100
+        for turns in range(settings.keep_last, 0, -1):
+            size = sum(unit.size for unit in self._units if unit.start >= self._start_of(turns))
+            if size <= most:
+                return turns
         return 0
-    message = transcript.messages[span.start]
-    if transcript.sizes[span.start] > limit:
-        message = shortened(message, limit, transcript.measure)
-        plan.reduced.add(span.start)
-        plan.warnings.append("The current prompt was cut to its head and tail: it does not fit.")
-    plan.kept[span.start] = message
-    plan.why[span.start] = "current prompt"
-    return transcript.measure(message)
+
+    def _start_of(self, turns: int) -> int:
+        """Where the newest turns begin: what follows a segment without a prompt counts as a turn."""
+        if not turns:
+            return len(self._messages)
+        kinds = [kind_of(message) for message in self._messages]
+        prompts = [at for at, kind in enumerate(kinds) if kind == "prompt"]
+        segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
+        behind = [at for at in prompts if at > segment]
+        return behind[-turns] if len(behind) >= turns else segment + 1
+
+    def _keep_newest(self, plan: KeepPlan, left: int, available: int, level: int, spare: int) -> int:
+        """Keep the newest prompt, and the results that the model has not seen; return what is left."""
+        units = self._units
+        if not units:
+            return left
+        last = units[-1]
+        unseen = last.stop == len(self._messages) and (last.is_prompt or kind_of(self._messages[-1]) == "tool")
+        prompt = next((unit for unit in reversed(units) if unit.is_prompt), None)
+        if prompt is not None and prompt is not last and level < 2 and 100 * prompt.size <= _PROMPT * available:
+            plan.kept[prompt.start] = self._messages[prompt.start]
+            left -= prompt.size
+        if not unseen:
+            return left
+        limit = left * (_LAST_PROMPT if last.is_prompt else _UNSEEN) // 100
+        if self._settings.unseen is not None:
+            limit = min(self._settings.unseen, left)
+        if last.size <= limit and level < 2:
+            self._keep(plan, last)
+            return left - last.size
+        room = left * _CUT_TO // (100 if level < 2 else 200)
+        return left - self._keep_cut(plan, last, room + spare)
+
+    def _keep(self, plan: KeepPlan, unit: _Unit) -> None:
+        plan.kept.update({at: self._messages[at] for at in range(unit.start, unit.stop)})
+        plan.newest = min(plan.newest, unit.start)
+
+    def _keep_cut(self, plan: KeepPlan, unit: _Unit, room: int) -> int:
+        """Keep a unit with its largest messages cut, if it then fits; return its size."""
+        messages, measure = list(self._messages[unit.start : unit.stop]), self._measure
+        first = 0 if unit.is_prompt else 1
+        room -= sum(map(measure, messages[:first]))
+        if room <= 0:
+            return 0
+        sizes = [measure(message) for message in messages[first:]]
+        cap = _cap(sizes, room)
+        places = [place for place, size in enumerate(sizes, first) if size > cap]
+        made: dict[int, AnyMessage] = {}
+        for place in places:
+            hint = self._hint(len(plan.cut) + len(made))
+            shorter = shortened(messages[place], cap, measure, hint)
+            if shorter is None:
+                return 0
+            made[unit.start + place] = shorter
+        self._keep(plan, unit)
+        plan.kept.update(made)
+        plan.cut += made
+        left_over = self._settings.unseen is None
+        plan.warnings.append(
+            f"{len(made)} of the newest messages {'is' if len(made) == 1 else 'are'} cut: together they take "
+            f"{unit.size:,} tokens, {'there is room for' if left_over else 'the budget has room for'} {room:,}"
+        )
+        return sum(measure(plan.kept[at]) for at in range(unit.start, unit.stop))
+
+    def _hint(self, number: int) -> str:
+        first = self._settings.first_id
+        return "" if first is None else f"r{first + number}"
+
+    def _keep_units(self, plan: KeepPlan, left: int, anchored: Collection[int]) -> int:
+        """Keep the newest units before the whole turns and return their size; the cut moves to an anchor if near."""
+        before = [unit for unit in self._units if unit.start not in plan.kept and unit.start < plan.newest]
+        if self._settings.context is not None:
+            newest = next((unit.start for unit in reversed(self._units) if unit.is_prompt), 0)
+            spent = sum(unit.size for unit in self._units if unit.start in plan.kept and unit.start < newest)
+            left = min(left, self._settings.context - spent)
+        total = 0
+        chosen: list[_Unit] = []
+        for unit in reversed(before):
+            if chosen and unit.stop != chosen[-1].start and not self._only_kept(plan, unit.stop, chosen[-1].start):
+                break
+            if total + unit.size > left:
+                break
+            total += unit.size
+            chosen.append(unit)
+        spent = total
+        for number in range(len(chosen) - 1, 0, -1):
+            if {chosen[number].start - 1, *range(chosen[number].start, chosen[number].stop)} & set(anchored):
+                chosen = (
+                    chosen[:number] if {*range(chosen[number].start, chosen[number].stop)} & set(anchored) else chosen
+                )
+                break
+            spent -= chosen[number].size
+            if 100 * spent < _AT_ANCHOR * total:
+                break
+        for unit in chosen:
+            self._keep(plan, unit)
+        return sum(unit.size for unit in chosen)
+
+    def _keep_one_more(self, plan: KeepPlan, room: int) -> None:
+        """Keep the newest unit that does not fit, cut to what is left."""
+        before = [unit for unit in self._units if unit.start not in plan.kept and unit.start < plan.newest]
+        if before and before[-1].size > room > 0:
+            self._keep_cut(plan, before[-1], room * _FILL // 100)
+
+    def _only_kept(self, plan: KeepPlan, start: int, stop: int) -> bool:
+        return all(at in plan.kept for at in range(start, stop))
+
+    def _say_once(self, plan: KeepPlan) -> None:
+        """Of equal long results among those that stay, leave the newest one whole."""
+        seen: set[str] = set()
+        for at in sorted(plan.kept, reverse=True):
+            message = plan.kept[at]
+            if message.get("role") != "tool" or at in self.fixed or len(text := text_of(message)) < _SAME_FROM:
+                continue
+            if text in seen and at not in plan.cut:
+                key = self._hint(len(plan.cut))
+                plan.kept[at] = with_text(message, SAME.format(hint=f"; recall id={key}" if key else ""))
+                plan.cut.append(at)
+            seen.add(text)
 
 
-def _keep_reduced(transcript: Transcript, plan: CompactionPlan, span: Span, limit: int) -> int:
-    """Keep the newest unit with its results cut so that it fits, if that leaves some of them; return its size or 0."""
-    head = transcript.measure(transcript.messages[span.start])
-    results = range(span.start + 1, span.stop)
-    if not results or head + 24 * len(results) > limit:
-        return 0
-    share = (limit - head) // len(results)
-    kept = {span.start: transcript.messages[span.start]}
-    for index in results:
-        message = transcript.messages[index]
-        if transcript.sizes[index] > share:
-            message = shortened(message, share, transcript.measure)
-            plan.reduced.add(index)
-        kept[index] = message
-    spent = sum(transcript.measure(message) for message in kept.values())
-    if spent > limit:
-        plan.reduced.difference_update(kept)
-        return 0
-    plan.tier = 3
-    plan.kept.update(kept)
-    plan.why.update(dict.fromkeys(kept, "newest, results cut"))
-    plan.warnings.append("The newest tool results were cut to head and tail: they do not fit.")
-    return spent
+_BODY = frozenset({"prompt", "segment", "assistant", "tool"})
+
+
+def _units(messages: Sequence[AnyMessage], sizes: Sequence[int]) -> list[_Unit]:
+    found: list[_Unit] = []
+    for at, message in enumerate(messages):
+        kind = kind_of(message)
+        if kind == "tool" and found:
+            last = found[-1]
+            found[-1] = last._replace(stop=at + 1, size=last.size + sizes[at])
+        elif kind in ("prompt", "assistant"):
+            found.append(_Unit(at, at + 1, sizes[at], kind == "prompt"))
+    return found
+
+
+def _is_open(unit: Sequence[AnyMessage]) -> bool:
+    """Return whether a unit has calls without results: calls in flight."""
+    calls = unit[0].get("tool_calls")
+    return isinstance(calls, list) and len(calls) > len(unit) - 1
+
+
+def _cap(sizes: Sequence[int], room: int) -> int:
+    left = room
+    for place, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - place) > left:
+            return left // (len(sizes) - place)
+        left -= size
+    return max(sizes, default=0)
+
+
+def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: str) -> dict[str, Any] | None:
+    """Return the message cut to at most so many tokens; None if that leaves nothing of it."""
+    bare = dict(message) if "images" not in message else without_images(dict(message), PICTURES_DROPPED)
+    shorter = with_text(message, text_of(message)) if "images" not in message else bare
+    text = text_of(shorter)
+    length = len(text)
+    for _ in range(12):
+        size = measure(shorter)
+        if size <= tokens:
+            return shorter
+        length = min(length - 1, length * tokens * 95 // (100 * size))
+        if length < 40:
+            return None
+        shorter = with_text(message if "images" not in message else bare, cut(text, length, recall_id))
+    return None
+
+
+def cut(text: str, most: int, recall_id: str = "") -> str:
+    """Cut a text to `most` characters: head and tail, 60 to 40, and the first error lines between; whole if it fits.
+
+    The marker counts the lines left out; `recall_id` names what to ask the archive for.
+    """
+    if len(text) <= most:
+        return text
+    hint = f"; recall id={recall_id}" if recall_id else ""
+    marker = f"\n[… {text.count(chr(10)) + 1} lines left out of {len(text)} characters{hint} …]\n"
+    room = most - len(marker)
+    if room < 40:
+        return text[: max(0, most)]
+    middle = text[room * 6 // 10 : len(text) - room * 4 // 10]
+    if len(middle) > 2 * _SEARCHED:
+        middle = f"{middle[:_SEARCHED]}\n{middle[-_SEARCHED:]}"
+    errors: list[str] = []
+    spare = room // 3
+    for line in middle.split("\n"):
+        if len(line) <= min(_ERROR_LENGTH, spare - 1) and is_error(line) and line not in errors:
+            errors.append(line)
+            spare -= len(line) + 1
+            if len(errors) == _ERROR_LINES:
+                break
+    room -= sum(len(line) + 1 for line in errors)
+    head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]
+    head = head[: head.rfind("\n")] if "\n" in head[len(head) // 2 :] else head
+    tail = tail[tail.find("\n") + 1 :] if "\n" in tail[: len(tail) // 2] else tail
+    shown = head.count("\n") + tail.count("\n") + 2 + len(errors)
+    left_out = max(0, text.count("\n") + 1 - shown)
+    marker = f"\n[… {left_out} lines left out of {len(text)} characters{hint} …]\n"
+    return head + marker + "".join(f"{line}\n" for line in errors) + tail

@@ -1,99 +1,40 @@
-"""What a compaction did and what it lost: everything that a preview and `/why` need.
-
-The loss check compares what went with what stays: words that stand nowhere in the new list, and the user's rules.
-"""
+"""What a compaction did and what it lost: what previews, receipts, and `/why` show."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import compress, count, groupby
 from typing import Any, Literal, NamedTuple
 
-from codelet.context.compaction.identifiers import NAME_WEIGHT, STEP, Lexicon
-from codelet.context.compaction.score import Score, TurnAnchor
-from codelet.context.compaction.signals import states_rule
-from codelet.context.compaction.user_text import sentences
+from codelet.context.compaction.observed import TurnAnchor
+from codelet.context.compaction.score import Score
 
 _PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
-_NUMBER = re.compile(r"\d[\d.,_:/-]*\Z")
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What can no longer be found, the most used first, each list cut short; `names_gone` counts all names.
+    """Names that can no longer be found, the most used first, each list cut short; `names_gone` counts all.
 
-    `decisions` are the agent's sentences that told a cause or a decision, newest first; `decisions_gone` counts all.
+    `sentences` are the agent's last words of turns that went, newest first, cut short; `sentences_gone` counts all.
     """
 
-    rules: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
     names_gone: int = 0
-    decisions: tuple[str, ...] = ()
-    decisions_gone: int = 0
+    sentences: tuple[str, ...] = ()
+    sentences_gone: int = 0
 
 
-def find_loss(
-    lexicon: Lexicon,
-    used: Sequence[int],
-    present: set[int],
-    said: Iterable[str],
-    after: str,
-    decided: Sequence[str] = (),
-    most: int = 20,
-) -> Loss:
-    """Compare what went with what stays.
-
-    `used[i]` is how much word i was used in what went, `present` the words in what stays, `said` the user's texts
-    that went, `after` the user's words that stay.
-    """
-    shape = lexicon.shape
-    gone = [i for i in compress(count(), used) if i not in present]
-    found: dict[str, list[str]] = {"paths": [], "numbers": [], "names": []}
-    open_kinds = len(found)
-    for i in _most_used_first(gone, used, lexicon):
-        kind = _kind(lexicon.words[i], shape[i])
-        if kind and len(found[kind]) < most:
-            found[kind].append(lexicon.words[i])
-            open_kinds -= len(found[kind]) == most
-            if not open_kinds:
-                break
+def find_loss(used: Mapping[str, float], present: set[str], closing: Iterable[str], after: str, most: int = 20) -> Loss:
+    """Compare what went with what stays: `used` weighs names that went, `after` is the text that stays."""
+    gone = [name for name in sorted(used, key=lambda name: (-used[name], name)) if name not in present]
+    paths = [name for name in gone if _PATH.match(name)]
+    others = [name for name in gone if not _PATH.match(name)]
     flat = " ".join(after.split())
-    rules = [
-        sentence
-        for text in said
-        for sentence in sentences(text[:20_000])
-        if states_rule(sentence) and " ".join(sentence.split()) not in flat
-    ]
-    names_gone = sum([shape[i] >= NAME_WEIGHT for i in gone])
-    paths, names, numbers = (tuple(found[kind]) for kind in ("paths", "names", "numbers"))
-    return Loss(tuple(rules[:most]), paths, names, numbers, names_gone, tuple(decided[:most]), len(decided))
-
-
-def _most_used_first(words: Sequence[int], used: Sequence[int], lexicon: Lexicon) -> Iterator[int]:
-    """Sort words by how much they were used, equal ones by where they first occurred."""
-    places: dict[int, int] = {}
-
-    def place(word: int) -> int:
-        return places.get(word, word * STEP)
-
-    for _, group in groupby(sorted(words, key=used.__getitem__, reverse=True), used.__getitem__):
-        equal = list(group)
-        if len(equal) > 1:
-            places = places or lexicon.places()
-            equal.sort(key=place)
-        yield from equal
-
-
-def _kind(word: str, shape: int) -> str:
-    if word[0].isdecimal() and _NUMBER.match(word):
-        return "numbers"
-    if shape < NAME_WEIGHT:
-        return ""
-    return "paths" if "/" in word and _PATH.match(word) else "names"
+    sentences = [text for text in closing if " ".join(text.split()) not in flat]
+    return Loss(tuple(paths[:most]), tuple(others[:most]), len(gone), tuple(sentences[:most]), len(sentences))
 
 
 Fate = Literal["kept", "reduced", "summarised"]
@@ -101,7 +42,7 @@ Fate = Literal["kept", "reduced", "summarised"]
 
 @dataclass(frozen=True)
 class TurnFate:
-    """What became of one turn, and why. Sizes in tokens by the estimate used; `lines` were chosen from it."""
+    """What became of one turn, and why. Sizes are in tokens by the estimate used; `lines` are those in the segment."""
 
     turn: int
     fate: Fate
@@ -113,15 +54,26 @@ class TurnFate:
     score: Score
 
 
+class Allocation(NamedTuple):
+    """Where the tokens of a compacted list go, decided once: what stays as it is, and the parts of the segments."""
+
+    verbatim: int = 0
+    words: int = 0
+    state: int = 0
+    prose: int = 0
+    evidence: int = 0
+    handoff: int = 0
+
+
 @dataclass(frozen=True)
 class CompactionReport:
     """What one compaction did.
 
-    `tier`: 0 only put in order, 1 old results reduced, 2 summarised, 3 newest turns or the prompt touched as well.
+    `tier`: 0 only put in order, 2 summarised, 3 fewer of the newest turns kept whole than asked for, or a message cut.
     `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
-    messages that are not in the result as they were: the archive takes those. `warnings` are sentences for the user,
-    `struck` the lines of a narrative that were not kept, each with the reason. `kept_steps` are the agent's
-    messages that stay as they were.
+    messages that are not in the result as they were; `cut` are those of them that are there cut, in order: the archive
+    takes them. `kept_turns` of the newest turns, and `kept_steps` of the agent's messages, stay as they were.
+    `warnings` are sentences for the user; `struck` are the lines of a handoff that were not kept, with the reason.
     """
 
     tier: int
@@ -132,12 +84,15 @@ class CompactionReport:
     anchors: tuple[TurnAnchor, ...] = ()
     segments: int = 0
     removed: tuple[int, ...] = ()
+    cut: tuple[int, ...] = ()
     user_messages: int = 0
     user_mode: str = "verbatim"
     loss: Loss = field(default_factory=Loss)
     warnings: tuple[str, ...] = ()
     struck: tuple[str, ...] = ()
+    kept_turns: int = 0
     kept_steps: int = 0
+    allocation: Allocation = field(default_factory=Allocation)
 
 
 class Compacted(NamedTuple):

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.actions import Action, action_of
-from codelet.context.compaction.signals import read_failed, write_failed
+from codelet.context.compaction.observed import patched_files
+from codelet.context.compaction.reading import DecodedCall, call_of, is_error, strings
 from codelet.context.relations.graph import Relations
 from codelet.context.relations.imports import imports_in
 from codelet.messages import Message, calls_of, text_of
@@ -38,41 +38,51 @@ class SessionFiles:
         """
         with self._lock:
             recorded = {record.id: record for record in records if record.id not in self._done}
-            made: dict[str, Action] = {}
+            made: dict[str, DecodedCall] = {}
             for message in messages:
-                for call in calls_of(message):
-                    if call["id"] not in self._done:
-                        made[call["id"]] = action_of(call)
-                action = made.get(str(message.get("tool_call_id"))) if message.get("role") == "tool" else None
-                if action is not None and (answer := text_of(message)) != INTERRUPTED:  # it may still run
-                    self._done[action.call_id] = None
-                    record = recorded.get(action.call_id)
+                for asked in calls_of(message):
+                    if asked["id"] not in self._done:
+                        made[asked["id"]] = call_of(asked)
+                call = made.get(str(message.get("tool_call_id"))) if message.get("role") == "tool" else None
+                if call is not None and (answer := text_of(message)) != INTERRUPTED:  # it may still run
+                    self._done[call.id] = None
+                    record = recorded.get(call.id)
                     if record is None or (record.commands and not record.files):
-                        self._take(action, answer, root)
+                        self._take(call, answer, root)
                     else:
-                        self._take_record(record, action, answer)
+                        self._take_record(record, call, answer)
             while len(self._done) > MOST_CALLS:
                 del self._done[next(iter(self._done))]
             self._relations.ask(prompt)
             return self._relations
 
-    def _take_record(self, record: CallRecord, action: Action, answer: str) -> None:
+    def _take_record(self, record: CallRecord, call: DecodedCall, answer: str) -> None:
         for fact in record.files:
             if fact.effect == "read":
                 self._relations.touch(fact.path, imports_in(fact.path, answer))
             elif fact.effect in ("created", "changed", "written"):
-                imports = imports_in(fact.path, "\n".join(action.values))
-                self._relations.touch(fact.path, imports, changed=True, whole=action.whole)
+                imports = imports_in(fact.path, "\n".join(strings(call.values)))
+                self._relations.touch(fact.path, imports, changed=True, whole=_is_whole(call))
 
-    def _take(self, action: Action, answer: str, root: str) -> None:
-        if action.kind == "read" and action.subject and not read_failed(answer):
-            path = _relative(action.subject, root)
+    def _take(self, call: DecodedCall, answer: str, root: str) -> None:
+        for path, deleted in () if is_error(answer) else patched_files(call):
+            if not deleted:
+                self._relations.touch(
+                    _relative(path, root), imports_in(path, "\n".join(strings(call.values))), changed=True
+                )
+        if not call.path or call.command or is_error(answer):
+            return
+        path = _relative(call.path, root)
+        if call.writes:
+            imports = imports_in(path, "\n".join(strings(call.values)))
+            self._relations.touch(path, imports, changed=True, whole=_is_whole(call))
+        elif posixpath.splitext(path)[1]:  # what has no ending may be a folder that was searched
             self._relations.touch(path, imports_in(path, answer))
-        elif action.kind == "write" and not write_failed(answer):
-            for name in action.written:
-                path = _relative(name, root)
-                imports = imports_in(path, "\n".join(action.values))
-                self._relations.touch(path, imports, changed=True, whole=action.whole)
+
+
+def _is_whole(call: DecodedCall) -> bool:
+    """Return whether a write says all that the file is to contain."""
+    return call.writes and not call.edits
 
 
 def _relative(path: str, root: str) -> str:

@@ -192,7 +192,6 @@ class CompactionOptions(Record):
     at: int | None = None
     entries: int | None = None
     keep_last: int = 3
-    minimum_score: int = 0
     shares: tuple[int, ...] = tuple(CATEGORIES.values())
 
 

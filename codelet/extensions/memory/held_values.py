@@ -1,4 +1,4 @@
-"""The values that hold now, as a compaction's hand-over has them: offered as facts, kept on a person's yes alone."""
+"""What was decided, as a compaction's handoff has it: offered as facts, kept on a person's yes alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 MOST_OFFERED = 10
 """Values in one question."""
 
-_VALUE = re.compile(r"values? that holds? now\b[^:]{0,40}:\s*(\S.*)", re.IGNORECASE)
+_VALUE = re.compile(r"(?:values? that holds? now|decided)\b[^:]{0,40}:\s*(\S.*)", re.IGNORECASE)
 
 
 def values_in(lines: Iterable[str]) -> list[str]:
-    """What the lines of a narrative say under the heading for values that hold now, each once, the first ones."""
+    """What the lines of a handoff say under the heading for decisions, each once, the first ones."""
     told = (found[1] for line in lines if (found := _VALUE.match(line)))
     once = {normal(text): text for text in (plain(text, LONGEST_FACT) for text in told) if normal(text)}
     return list(once.values())[:MOST_OFFERED]

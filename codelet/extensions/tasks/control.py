@@ -121,7 +121,7 @@ class _LineSearch:
 
     def __init__(self, pattern: str) -> None:
         """Raises ToolError for a pattern that cannot be read."""
-        from codelet.context.compaction.archive import line_matcher  # only for a wait that has a pattern
+        from codelet.context.archive import line_matcher  # only for a wait that has a pattern
 
         self._matcher = line_matcher(pattern)
         self._begun = ""

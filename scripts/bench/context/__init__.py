@@ -1,1 +1,1 @@
-"""The ruler for compaction: what survives, measured on real sessions and on planted facts."""
+"""The ruler for compaction: what survives, what is untrue, and what it costs; `python -m scripts.bench.context`."""

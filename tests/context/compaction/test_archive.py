@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codelet.context.compaction.archive import LONGEST_ANSWER, LONGEST_PATTERN, Archive, ShownRange, line_matcher
+from codelet.context.archive import LONGEST_ANSWER, LONGEST_PATTERN, Archive, ShownRange, line_matcher
 from tests.context.compaction.lists import calling, result, user
 
 

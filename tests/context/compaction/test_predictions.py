@@ -9,13 +9,13 @@ import tracemalloc
 
 import pytest
 
+from codelet.context.archive import Archive, text_in
 from codelet.context.compaction import IrreducibleContext, compact
-from codelet.context.compaction.archive import Archive, text_in
-from codelet.context.compaction.identifiers import Lexicon
-from codelet.context.compaction.parsing import parse_messages
-from codelet.context.compaction.plan import CompactionSettings
-from codelet.context.compaction.reduction import cut
-from codelet.context.compaction.score import WEIGHTS, TurnAnchor, scores
+from codelet.context.compaction.lexicon import Lexicon
+from codelet.context.compaction.observed import WEIGHTS, TurnAnchor
+from codelet.context.compaction.plan import CompactionSettings, cut
+from codelet.context.compaction.reading import ReadSession
+from codelet.context.compaction.score import lift, scores
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.narrative import Breaker, NarrativeCheck, accepted, narrate
 from codelet.context.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
@@ -86,20 +86,14 @@ def test_p4_no_signal_wins_alone_however_loud():
     shout = " ".join(f"Keyword{n}Error" for n in range(3_000))
     messages = [user("fix parse_header"), says(shout), user("now parse_header again " + shout), says("ok")]
     messages += [user(f"step {n}") for n in range(4)] + [user(f"Once more: {shout}")]
-    readings = parse_messages(messages)
-    lexicon = Lexicon()
-    names: dict[int, set[int]] = {}
-    for reading in readings:
-        names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
     anchors = [TurnAnchor(1, kind, "x") for kind in WEIGHTS]
-    rated = scores(readings, names, lexicon, anchors, [1, 2], {2: 10**9, 3: -(10**9)})
+    rated = scores(ReadSession(messages), anchors, Lexicon(), {2: 10**9, 3: -(10**9)})
     loud = rated[1]
-    assert (loud.anchor, loud.relevance, loud.files) == (max(WEIGHTS.values()), 20, 3), (
-        "each at its cap, and no further"
-    )
+    assert (loud.anchor, loud.relevance) == (max(WEIGHTS.values()), 20), "each at its cap, and no further"
     assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
     assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
     assert all(score.total <= 110 for score in rated.values())
+    assert all(0.4 < lift(score) < 1.7 for score in rated.values())
 
 
 def test_p4_a_loud_turn_takes_no_decision_and_no_error_out_of_a_summary():
@@ -118,12 +112,7 @@ def test_p4_facts_added_to_one_turn_lower_no_other():
     def total(extra: str) -> int:
         messages = [user("change src/a.py"), calling(("c1", "edit", {"path": "src/a.py"})), result("c1", "ok")]
         messages += [user("look at B"), says(extra), user("and src/a.py once more")]
-        readings = parse_messages(messages)
-        lexicon = Lexicon()
-        names: dict[int, set[int]] = {}
-        for reading in readings:
-            names.setdefault(reading.turn, set()).update(lexicon.read(reading.text))
-        return scores(readings, names, lexicon, [])[1].total
+        return scores(ReadSession(messages), [], Lexicon(), {})[1].total
 
     assert total("src/a.py " * 500 + "ManyNames OtherNames") >= total("")
 
@@ -164,7 +153,7 @@ async def test_p5_a_summariser_that_fails_or_lies_changes_nothing_and_the_circui
     assert len(tries) == 3
     assert breaker.allows(12)
     messages = coding_session(30)
-    assert compact(messages, 3_000, narrative=()) == compact(messages, 3_000)
+    assert compact(messages, 3_000, handoff=()) == compact(messages, 3_000)
 
 
 async def test_p5_a_hanging_summariser_is_cancelled_with_its_caller():
@@ -185,8 +174,9 @@ def test_p5_an_honest_narrative_is_kept_and_stands_in_the_segment():
     source = ["We chose sqlite in src/store.py because it is one file", "long enough to be a source " * 40]
     lines = accepted("- sqlite in src/store.py: one file\n\n- next: migrate\n- see lib/other.py", source)
     assert lines == ("sqlite in src/store.py: one file", "next: migrate")
-    made = compact(coding_session(40), 4_000, narrative=lines)
-    assert "narrative: next: migrate" in "\n".join(m["content"] or "" for m in made.messages)
+    made = compact(coding_session(40), 4_000, handoff=lines)
+    text = "\n".join(m["content"] or "" for m in made.messages)
+    assert "checked for names only]\nsqlite in src/store.py: one file\nnext: migrate" in text
 
 
 def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
@@ -194,7 +184,7 @@ def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():
     messages += [user("run it"), calling(("c", "bash", {"command": "python app.py"}))]
     messages += [result("c", "starting\nLedgerError: 4711 entries missing in flush_queue"), says("I see.")]
     messages += coding_session(25)[1:]
-    against = CompactionSettings(feedback=dict.fromkeys(range(1, 40), -5))
+    against = CompactionSettings(votes=dict.fromkeys(range(1, 40), -5))
     text = str([m["content"] for m in compact(messages, 3_500, settings=against).messages])
     assert "Never touch legacy/pay.py." in text
     assert "LedgerError: 4711 entries missing in flush_queue" in text
@@ -238,6 +228,6 @@ def test_an_irreducible_list_says_what_its_floor_is_made_of():
     messages = [{"role": "system", "content": "rule " * 2_000}, user("hello " * 500), says("hi"), user("go")]
     with pytest.raises(IrreducibleContext) as caught:
         compact(messages, 1_000)
-    assert caught.value.floor["system"] == 2_504
-    assert "system 2,504" in str(caught.value)
+    assert caught.value.floor["system messages"] == 2_504
+    assert "system messages 2,504" in str(caught.value)
     assert sum(caught.value.floor.values()) > 1_000

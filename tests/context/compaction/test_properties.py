@@ -76,12 +76,12 @@ def test_kept_messages_are_a_subsequence(messages, target):
 
 @quick
 @given(sessions(), TARGETS)
-def test_the_last_three_turns_stay_unless_tier_three_is_reported(messages, target):
+def test_the_last_two_turns_stay_unless_tier_three_is_reported(messages, target):
     made = tried(messages, target)
     if made is None or made.report.tier == 3:
         return
     starts = [i for i, m in enumerate(messages) if m["role"] == "user" and not m["content"].startswith("<system-rem")]
-    last = messages[starts[-3:][0] :]
+    last = messages[starts[-2:][0] :]
     assert made.messages[-len(last) :] == last
 
 
@@ -93,24 +93,16 @@ def test_every_user_message_is_represented_in_order(messages, target):
         return
     text = "\n".join(m["content"] for m in made.messages if m["role"] == "user" and isinstance(m["content"], str))
     least = 160 if made.report.user_mode != "head" else 60
-    place = 0
+    place, seen = 0, set()
     for message in messages:
         if message["role"] == "user" and not message["content"].startswith("<system-reminder>"):
-            head = message["content"][:least].split("\n[t")[0]
+            if message["content"].strip() in seen:
+                continue  # a reference stands for what is said again
+            seen.add(message["content"].strip())
+            head = message["content"].strip()[:least].split("\n[t")[0]
             found = text.find(head, place)
             assert found >= 0, head
             place = found
-
-
-@quick
-@given(sessions(most=6), st.integers(1_500, 4_000), st.integers(0, 4_000))
-def test_a_larger_target_represents_no_less_of_the_users_words(messages, target, more):
-    small, large = tried(messages, target), tried(messages, target + more)
-    if small is None:
-        return
-    assert large is not None
-    order = ["stubs", "head", "head and tail", "verbatim"]
-    assert order.index(large.report.user_mode) >= order.index(small.report.user_mode) or large.report.tier == 0
 
 
 @pytest.mark.parametrize("target", [400, 2_000, 9_000])

@@ -123,13 +123,12 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
 
 def _what_stays(event: Compaction) -> str:
     """What a compaction left as it was, and what became of the rest."""
-    if event.reduced:
-        return f"shortened {plural(event.reduced, 'old message')}, summarized no turn"
     if event.kept_turns or not event.kept_steps:
         kept = plural(event.kept_turns, "turn") if event.kept_turns else "no turn"
     else:
         kept = plural(event.kept_steps, "step")
-    return f"kept {kept} verbatim{', summarized the rest' if event.segments else ''}"
+    cut = f", cut {plural(event.reduced, 'new message')}" if event.reduced else ""
+    return f"kept {kept} verbatim{cut}{', summarized the rest' if event.segments else ''}"
 
 
 def interruption_rows(

@@ -130,9 +130,8 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
 
 def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[int, int], more: str = "") -> list[Text]:
     """The next request's sizes before and after, what was done in general, and the warnings."""
-    how = "; old messages are reduced, no turn is summarised" if report.tier == 1 else ""
     less = f", {100 - percent_of(sizes[1], sizes[0])}% less" if 0 < sizes[1] < sizes[0] else ""
-    told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{how}{more}"
+    told = f"the conversation {verb} compacted: {next_request(*sizes, screen.signs)}{less}{more}"
     rows = indented(screen, styled(told))
     rows.extend(
         screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings

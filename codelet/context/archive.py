@@ -1,0 +1,292 @@
+"""The archive: what compaction took out, still in memory, within a cap, oldest out first; and how to recall it.
+
+Answers are bounded, or recalling would fill the window that compaction has just emptied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from sys import getsizeof
+from time import process_time
+from typing import Any, NamedTuple
+
+from codelet.context.inputs import place_of_line
+from codelet.context.tokens import characters
+from codelet.messages import call_arguments, call_name, calls_of, images_of, text_of
+
+CAP = 64 * 1024 * 1024
+LONGEST_ANSWER = 12_000
+LONGEST_PATTERN = 200
+_MOST_HITS = 40
+_SCANNED = 4 * 1024 * 1024
+_SEARCHING = 5.0
+"""Seconds of the processor for one search: a pattern that is no exponential one may still be slow in each line."""
+_LONGEST_LINE = 400
+_HEAD = 200
+# What an entry takes beside its text.
+_ENTRY_BYTES = 512
+# What a call takes for each character of it.
+_BYTES_PER_CHARACTER = 4
+_OWN_ID = re.compile(r"r[0-9]{1,9}")
+_NAMED_HINT = "recall id=r"
+_NAMED = re.compile(r"recall id=(r[0-9]{1,9})\b")
+# A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
+_SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:(?:[*+}]|(?<![(\\*+}])\?).*){4}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Archived:
+    """One message that was taken out: its id, the turn it belonged to, and itself."""
+
+    id: str
+    turn: int
+    message: Mapping[str, Any]
+    bytes: int
+
+
+class ShownRange(NamedTuple):
+    """What a search showed of one entry: start and end in characters of its text."""
+
+    key: str
+    start: int
+    end: int
+
+
+class Archive:
+    """Messages by id. `cap` is in bytes; what exceeds it is dropped, oldest first, and counted by `lost`."""
+
+    def __init__(self, cap: int = CAP) -> None:
+        self.cap = cap
+        self.bytes = 0
+        self.lost = 0
+        self._entries: OrderedDict[str, Archived] = OrderedDict()
+        self._next = 1
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next id: every message that is put in gets one, in order, even if it does not fit."""
+        return self._next
+
+    def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
+        """Store a message; return its id, or None if it alone is larger than the cap."""
+        key = f"r{self._next}"
+        self._next += 1
+        return key if self._store(key, turn, message) else None
+
+    def original(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the message that a reduced one was made from, if it names it and it is still here.
+
+        A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
+        """
+        return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
+
+    def take_out(self, message: Mapping[str, Any]) -> list[Archived]:
+        """Remove what a message was made from (reduced later, or cut on its way in); return it for `restore`."""
+        found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
+        for entry in found:
+            del self._entries[entry.id]
+            self.bytes -= entry.bytes
+        return found
+
+    def _named(self, message: Mapping[str, Any]) -> list[Archived]:
+        """The entries that a message names, other than itself."""
+        told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
+        keys = dict.fromkeys(_NAMED.findall(told)) if _NAMED_HINT in told else ()
+        found = (self._entries[key] for key in keys if key in self._entries)
+        return [entry for entry in found if entry.message is not message]
+
+    def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
+        size = _size_of(message)
+        if size > self.cap:
+            self.lost += 1
+            return False
+        while self.bytes + size > self.cap:
+            _, oldest = self._entries.popitem(last=False)
+            self.bytes -= oldest.bytes
+            self.lost += 1
+        self._entries[key] = Archived(key, turn, message, size)
+        self.bytes += size
+        return True
+
+    def put_all(self, messages: Iterable[tuple[int, Mapping[str, Any]]]) -> list[str | None]:
+        """Store (turn, message) pairs; return their ids."""
+        return [self.put(turn, message) for turn, message in messages]
+
+    def entries(self) -> list[Archived]:
+        """All entries, oldest first."""
+        return list(self._entries.values())
+
+    def restore(self, key: str, turn: int, message: Mapping[str, Any]) -> None:
+        """Store a message under the id that it had in another archive."""
+        following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
+        if key not in self._entries and self._store(key, turn, message):
+            self._next = max(self._next, following)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self.bytes = 0
+
+    def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
+        """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
+
+        Words that no message holds are left out; a line that holds several stands once. Of an edit only its new text
+        counts.
+        """
+        open_words = list(dict.fromkeys(words))
+        found: list[tuple[str, int, str]] = []
+        for entry in reversed(self._entries.values()):
+            if not open_words:
+                break
+            text = "\n".join(_told(entry))
+            lines = {word: line for word in open_words if (line := _line_with(text, word)) is not None}
+            role = str(entry.message.get("role"))
+            found.extend((role, entry.turn, line) for line in reversed(dict.fromkeys(lines.values())))
+            open_words = [word for word in open_words if word not in lines]
+        return found[::-1]
+
+    def entry(self, key: str) -> Archived | None:
+        """The entry with this id, or None."""
+        return self._entries.get(key.strip())
+
+    def by_turn(self, turn: int) -> str:
+        """The texts of a turn's messages, bounded."""
+        found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
+        return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
+
+    def find(
+        self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
+    ) -> tuple[str, list[ShownRange]]:
+        """Search by regular expression: matching lines with ids and numbers, newest messages first; and their ranges.
+
+        Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
+        `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
+        text.
+        """
+        matcher = line_matcher(pattern)
+        hits: list[ShownRange] = []
+        shown: list[str] = []
+        scanned = room = 0
+        begun = process_time()
+        only = self.entry(key) if key else None
+        for entry in [only] if only else reversed(self._entries.values()):
+            for number, place, line in _numbered(entry, first if only else 1):
+                scanned += min(len(line), _LONGEST_LINE)
+                if scanned > _SCANNED or process_time() - begun > _SEARCHING:
+                    on = f"; go on with lines={number}-" if only else "; name an id or a turn"
+                    return "\n".join([*shown, f"[… the search stopped at {entry.id} line {number}{on}]"]), hits
+                if not matcher.search(line[:_LONGEST_LINE]):
+                    continue
+                text = f"{entry.id} t{entry.turn} line {number}: {line.strip()[:_LONGEST_LINE]}"
+                room += len(text) + 1
+                if len(hits) == _MOST_HITS or room > min(longest, LONGEST_ANSWER):
+                    return "\n".join(
+                        [*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]
+                    ), hits
+                shown.append(text)
+                hits.append(ShownRange(entry.id, place, place + min(len(line), _LONGEST_LINE)))
+        if shown:
+            return "\n".join(shown), hits
+        within = f"{key} from line {first} on" if only else "the archive"
+        return (
+            f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; of a line its first {_LONGEST_LINE} "
+            "characters were searched."
+        ), hits
+
+
+def _size_of(message: Mapping[str, Any]) -> int:
+    """Bytes in memory: a text takes one, two or four per character, as its widest one needs."""
+    text = text_of(message)
+    shown = sum(len(picture["data"]) for picture in images_of(message))
+    return shown + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
+
+
+def _line_with(text: str, word: str) -> str | None:
+    """The first line of a text that holds a word or a sentence as a whole; a long one is cut around it."""
+    sentence = " " in word
+    if word.partition(" ")[0] not in text:
+        return None
+    whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    for raw in text.split("\n"):
+        line = " ".join(raw.split()) if sentence else raw.strip()
+        if word in line and (place := whole.search(line)) is not None:
+            start = max(0, place.start() - _LONGEST_LINE // 2)
+            return line if len(line) <= _LONGEST_LINE else line[start : start + _LONGEST_LINE]
+    return None
+
+
+def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if one.get("role") != other.get("role"):
+        return False
+    if one.get("role") == "tool":
+        return bool(one.get("tool_call_id")) and one.get("tool_call_id") == other.get("tool_call_id")
+    ids = [call["id"] for call in calls_of(one)]
+    return bool(ids) and ids == [call["id"] for call in calls_of(other)]
+
+
+def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
+    """Whether the beginning of a text without a call stands in another one of its role."""
+    head = text_of(whole)[:_HEAD]
+    return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
+
+
+def line_matcher(pattern: str) -> re.Pattern[str]:
+    """What finds a pattern in a line, whatever its letters' case; as plain text where it is no safe expression."""
+    if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
+        try:
+            return re.compile(pattern, re.IGNORECASE)
+        except (re.error, RecursionError, OverflowError):
+            return re.compile(re.escape(pattern), re.IGNORECASE)
+    return re.compile(re.escape(pattern[:LONGEST_PATTERN]), re.IGNORECASE)
+
+
+def text_in(entry: Archived) -> str:
+    """The whole text of an entry: what its message says, and the calls that it makes."""
+    text, calls = text_of(entry.message), calls_of(entry.message)
+    return "\n".join([text, *(f"{call_name(call)} {call_arguments(call)}" for call in calls)]) if calls else text
+
+
+def _numbered(entry: Archived, first: int) -> Iterator[tuple[int, int, str]]:
+    """Number, place and text of an entry's lines, from line `first` on."""
+    text = text_in(entry)
+    number, place = first, place_of_line(text, first)
+    while place < len(text):
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        yield number, place, text[place:end]
+        number, place = number + 1, end + 1
+
+
+def _lines(entry: Archived) -> Iterator[str]:
+    yield from text_of(entry.message).split("\n")
+    for call in calls_of(entry.message):
+        yield f"{call_name(call)} {call_arguments(call)}"
+
+
+def _told(entry: Archived) -> Iterator[str]:
+    """What a message says, without what its edits took out."""
+    from codelet.context.compaction.reading import call_of, strings
+
+    yield from text_of(entry.message).split("\n")
+    for call in map(call_of, calls_of(entry.message)):
+        yield call.label
+        removed = {before for before, _ in call.edits}
+        yield from (line for value in strings(call.values) if value not in removed for line in value.split("\n"))
+
+
+def _shown(entry: Archived) -> str:
+    body = "\n".join(_lines(entry))
+    return f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}]\n{body}"
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= LONGEST_ANSWER:
+        return text
+    kept = LONGEST_ANSWER - 80
+    return f"{text[: kept * 2 // 3]}\n[… {len(text) - kept} characters left out …]\n{text[-kept // 3 :]}"

@@ -1,0 +1,131 @@
+"""Names, words, and noise in a line, and texts cut between tokens. Knows how names look, and no natural language."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_LONGEST_LINE, _PIECE, _MOST_PIECES = 320, 240, 40
+_NAME = re.compile(r"[A-Za-z0-9_$@~./#][A-Za-z0-9_$@~./:#+-]*[A-Za-z0-9_]")
+_MARKED = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[A-Za-z0-9][_./:-]+[A-Za-z0-9]|[a-zA-Z]\d|\d[a-zA-Z]|^[~@$_#./]")
+_WORD = re.compile(r"[^\W\d_]{5,}|(?<![\w.])\d[\d.,:]*\d(?!\w)")
+# Scripts from Thai on write words without spaces, or in short blocks: pairs of letters serve as their words.
+_DENSE = "\u0e00-\u1fff\u2c00-\u2fff\u3040-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+_PAIR = re.compile(f"(?=([{_DENSE}]{{2}}))")
+_NO_TOKEN = re.compile(f"[\\s\u3000-\u303f\uff00-\uffef{_DENSE}]")
+_LONG_RUN = re.compile(r"[A-Za-z0-9+/=_%-]{20,}")
+_ALTERNATION = re.compile(r"\d[A-Za-z]|[A-Za-z](?=\d)")
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_LINE_NUMBER = re.compile(r"^\s*\d+(?:→|\t|: ?(?=\s|\S)|\|)")
+_LONGEST_TOKEN = 60
+_LEFT_OUT = " […] "
+
+
+class Lexicon:
+    """The names of lines, each line and each token looked at once."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, dict[str, bool]] = {}
+        self._tokens: dict[str, bool] = {}
+
+    def names(self, line: str) -> dict[str, bool]:
+        """Return the words of a line worth counting, and whether each has the form of a name in code or a path."""
+        found = self._lines.get(line)
+        if found is not None:
+            return found
+        found = self._lines[line] = {}
+        for token in _NAME.findall(line):
+            is_name = self._tokens.get(token)
+            if is_name is None:
+                is_name = self._tokens[token] = _is_name(token)
+            if is_name:
+                found[token] = True
+        for word in _WORD.findall(line):
+            if word not in found and (word.isascii() or not _PAIR.match(word)):
+                found[word] = False
+        if not line.isascii():
+            for pair in _PAIR.findall(line):
+                found.setdefault(pair, False)
+        return found
+
+    def is_name(self, token: str) -> bool:
+        """Return whether a word that was found has the form of a name."""
+        return self._tokens.get(token, False)
+
+    def of_text(self, text: str) -> set[str]:
+        """Return the names and words of all lines of a text."""
+        return {name for line in text.split("\n") for name in self.names(line)}
+
+
+def _is_name(token: str) -> bool:
+    return (
+        4 <= len(token) <= 120
+        and not token[0].isdigit()
+        and _MARKED.search(token) is not None
+        and not (len(token) >= 20 and _is_random(token))
+    )
+
+
+def _is_random(token: str) -> bool:
+    """Return whether letters and digits change places as often as in base64, hashes, and signatures."""
+    return len(_ALTERNATION.findall(token)) * 9 >= len(token)
+
+
+def is_noise(line: str) -> bool:
+    """Return whether a line is mostly base64, markup, or one run without spaces."""
+    if len(line) < 20 and "<" not in line:
+        return False
+    spent = sum(len(run) for run in _LONG_RUN.findall(line) if _is_random(run))
+    spent += sum(map(len, _TAG.findall(line))) if "<" in line else 0
+    if spent * 3 > len(line):
+        return True
+    few_spaces = len(line) > 60 and line.isascii() and line.count(" ") * 30 < len(line)
+    return few_spaces and not any("/" in part or "." in part for part in line.split())
+
+
+def pieces(line: str) -> Iterator[str]:
+    """Yield a line without its line number; a long one in pieces cut between tokens, at most the first forty."""
+    line = line.strip()
+    if line[:1].isdigit():
+        line = _LINE_NUMBER.sub("", line, count=1).strip()
+    if len(line) <= _LONGEST_LINE:
+        yield line
+        return
+    begin = 0
+    while begin < min(len(line), _MOST_PIECES * _PIECE):
+        end = between_tokens(line, min(begin + _PIECE, len(line)), 1, _LONGEST_LINE)
+        piece = line[begin:end].strip()
+        if len(piece) <= _LONGEST_LINE:
+            yield piece
+        begin = end
+
+
+def between_tokens(text: str, place: int, step: int, most: int = _LONGEST_TOKEN) -> int:
+    """Return the nearest place from `place` on, in one direction, that cuts no token; `place` if that is too far."""
+    start = place
+    while 0 < place < len(text) and not _NO_TOKEN.match(text[place - 1]) and not _NO_TOKEN.match(text[place]):
+        place += step
+        if abs(place - start) > most:
+            return start
+    return place if 0 < place < len(text) else start
+
+
+def clip(text: str, most: int) -> str:
+    """Return at most `most` characters: two thirds from the beginning, the rest from the end, no token cut."""
+    if len(text) <= most:
+        return text
+    if most < 60:
+        return text[: between_tokens(text, max(0, most), -1)].rstrip()
+    head = between_tokens(text, most * 2 // 3, -1)
+    tail = between_tokens(text, len(text) - (most - most * 2 // 3 - len(_LEFT_OUT)), 1)
+    return f"{text[:head].rstrip()}{_LEFT_OUT}{text[tail:].lstrip()}"
+
+
+def common_cap(lengths: Sequence[int], room: int) -> int:
+    """Return the largest cap under which texts of these lengths fit the room together."""
+    left = room
+    for place, length in enumerate(sorted(lengths)):
+        if length * (len(lengths) - place) > left:
+            return max(0, left // (len(lengths) - place))
+        left -= length
+    return 1 << 40

@@ -1,0 +1,354 @@
+"""What was seen to happen, as facts with their turn, and the anchors among them: places at which something was settled.
+
+Facts come from the records of calls; for a list from elsewhere from the calls, where they leave no doubt. They are
+events and never judgments. `state_lines` writes them, `observations_in` reads what an earlier compaction wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from codelet.call_record import CallRecord
+from codelet.context.compaction.lexicon import clip
+from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, hides_status, is_error, strings
+
+WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "checkpoint": 28, "last edit": 20}
+CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "checkpoint": 91, "last edit": 90}
+_APPROVAL = 40
+"""Characters of the longest answer that counts as one, if it is no question."""
+_QUESTION = ("?", "？", "؟", "\u037e")
+_COMMAND, _SAID, _STEP = 80, 120, 100
+# `cd x && CI=1 make 2>&1 | tail -5` is `make`.
+_AROUND = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)+|\s*2>&1|\s*\|\s*(?:tail|head)\b[^|]*$|^(?:\w+=\S+\s+)+")
+_QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
+_REMOVES = re.compile(r"(?:rm|del|unlink|Remove-Item|git rm)(?:\s+-\w+)*((?:\s+[\w./\\-]+)+)\s*\Z")
+_MAY_REMOVE = re.compile(
+    r"\b(?:rm|del|rmdir|unlink|mv|move|Remove-Item|Move-Item|sed\s+-i|perl\s+-\w*i|git\s+(?:rm|mv|checkout|restore|clean|stash|reset))\b"
+)
+# Counts as programs print them.
+_COUNTS = re.compile(
+    r"(?i)\b\d+ (?:\w+ )?(?:pass(?:ed|ing)?|fail(?:ed|ing|ures?)?|errors?|warnings?|problems?|tests?|examples?)\b|"
+    r"\b(?:tests?|pass(?:ed)?|fail(?:ed|ures)?|errors?): ?\d+\b"
+)
+_FAILURES = re.compile(r"(?i)\b[1-9]\d* (?:\w+ )?(?:fail|error)|\b(?:fail(?:ed|ures)?|errors?): ?[1-9]")
+_COMMITTED = re.compile(r"^\[[^\]\n]{1,100} ([0-9a-f]{7,40})\] (.{1,200})$", re.MULTILINE)
+_DONE = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s*)?\[[xXv✓✔]\]\s*(.+)$", re.MULTILINE)
+_FINISHED = frozenset({"completed", "complete", "done"})
+_PATCHED = re.compile(r"^(?:\*\*\* (Add|Update|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
+_ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*)`(: .*)?|committed (.*)|step done: (.*))\Z")
+_FILE_ROW = re.compile(r"(written|deleted): (.*)\Z")
+_FILE = re.compile(r"(.+?) t(\d{1,7})(?:, |\Z)")
+
+
+class Observation(NamedTuple):
+    """One event: `kind` is wrote, deleted, ran, committed, or done; `number` is its piece, -1 for an earlier text.
+
+    `said` is how a command ended, in words to quote; `failed` whether that was a failure, `passed` whether it is known
+    that it was none.
+    """
+
+    turn: int
+    kind: str
+    what: str
+    said: str = ""
+    failed: bool = False
+    number: int = -1
+    passed: bool = False
+
+
+_Runs = list[Observation]
+
+
+class TurnAnchor(NamedTuple):
+    """Something settled in a turn; `number` is its piece."""
+
+    turn: int
+    kind: str
+    text: str
+    number: int = -1
+
+    @property
+    def weight(self) -> int:
+        """Points that it is worth, at most 40."""
+        return WEIGHTS[self.kind]
+
+    @property
+    def confidence(self) -> int:
+        """How sure it is, in percent."""
+        return CONFIDENCE[self.kind]
+
+
+def counts_in(text: str) -> list[str]:
+    """Return the counts in a text, such as `12 passed`, as programs print them."""
+    return [found[0] for found in _COUNTS.finditer(text)]
+
+
+def command_key(command: str) -> str:
+    """Return a command without what stands around it and what its output is piped into, for comparing two of them."""
+    if " | " in command and not _QUOTED_PIPE.search(command):
+        command = command.partition(" | ")[0]
+    before = ""
+    while before != command:
+        before, command = command, _AROUND.sub("", command.strip())
+    return " ".join(command.split())
+
+
+def observations_of(session: ReadSession) -> list[Observation]:
+    """Return the facts of a session in order, those of earlier compactions first."""
+    found = observations_in(session.state)
+    done: set[str] = {fact.what for fact in found if fact.kind == "done"}
+    failed: set[str] = set()
+    for number, piece in enumerate(session.pieces):
+        if piece.kind == "call" and piece.call is not None:
+            steps = list(_completed(piece.call))
+            found += [Observation(piece.turn, "done", step, number=number) for step in steps if step not in done]
+            done.update(steps)
+        elif piece.kind == "result" and piece.call is not None:
+            record = session.records.get(piece.call.id)
+            found += _of_result(number, piece, piece.call, record)
+            if not piece.call.command and (piece.failed or piece.label in failed):
+                failed.add(piece.label)
+                said = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
+                found.append(Observation(piece.turn, "ran", piece.label, said, piece.failed, number, not piece.failed))
+    return found
+
+
+def _first_line(text: str) -> str:
+    return clip(next((line.strip() for line in text[:2_000].split("\n") if line.strip()), ""), _SAID)
+
+
+def _of_result(number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> Iterator[Observation]:
+    if record is not None and record.status in ("refused", "not_started"):
+        return
+    if call.command:
+        said = _ending(piece, call, record)
+        yield Observation(
+            piece.turn, "ran", call.command, said, piece.failed, number, not piece.failed and _passed(said)
+        )
+        removed = _REMOVES.match(command_key(call.command))
+        if removed and piece.code == 0:
+            for path in removed[1].split():
+                yield Observation(piece.turn, "deleted", path, number=number)
+        if (commit := _COMMITTED.search(piece.text[:20_000])) is not None and "commit" in call.command:
+            yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
+    if record is not None:
+        for touched in record.files:
+            if touched.effect in ("created", "changed", "written", "deleted"):
+                kind = "deleted" if touched.effect == "deleted" else "wrote"
+                yield Observation(piece.turn, kind, touched.path, number=number)
+    elif not _is_refused(piece):
+        for path, deleted in patched_files(call):
+            yield Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number)
+        if call.writes:
+            yield Observation(piece.turn, "wrote", call.path, number=number)
+
+
+def patched_files(call: DecodedCall) -> list[tuple[str, bool]]:
+    """Return the files that a patch in a call's arguments names, and whether it deletes them."""
+    texts = [text for text in strings(call.values) if "*** Begin Patch" in text]
+    return [(path.strip(), how == "Delete") for text in texts for how, path in _PATCHED.findall(text)]
+
+
+def _is_refused(piece: SessionPiece) -> bool:
+    """Return whether the result of a write from elsewhere may say that it failed."""
+    head = piece.text[:200]
+    return (
+        piece.failed or re.search(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b", head) is not None
+    )
+
+
+def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> str:
+    """Return how a command ended: its exit status, if it is its own, and the last line of counts that it printed."""
+    told = []
+    if record is not None and record.ended is not None:
+        parts = record.ended.pipeline or ()
+        codes = parts if any(parts) else (record.ended.code,)
+        told += [f"exit {'|'.join(map(str, codes))}"] if codes != (None,) else ["stopped at its time limit"]
+    elif record is not None:
+        told += ["interrupted"] if record.status == "interrupted" else []
+    elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
+        told.append(f"exit {piece.code}")
+    lines = piece.text[-20_000:].strip().split("\n")
+    counts = next((line.strip() for line in reversed(lines) if len(line) < 200 and _COUNTS.search(line)), "")
+    if not counts and piece.failed:
+        counts = next((line.strip() for line in lines if is_error(line)), "")
+    return ", ".join([*told, *([clip(counts, _SAID)] if counts else [])])
+
+
+def _passed(said: str) -> bool:
+    """Return whether an ending shows success: exit status 0, or counts without a failure where it is not known."""
+    if said.startswith("exit "):
+        return re.match(r"exit 0\b(?!\|)", said) is not None
+    return bool(said) and bool(_COUNTS.search(said)) and not _FAILURES.search(said)
+
+
+def _completed(call: DecodedCall) -> Iterator[str]:
+    """Yield the steps of a plan that a call marks as completed."""
+    stack: list[object] = [call.values]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list):
+            stack.extend(reversed(each))
+        elif isinstance(each, dict):
+            if str(each.get("status")).lower() in _FINISHED:
+                texts = [text for key, text in each.items() if isinstance(text, str) and key not in ("status", "id")]
+                yield clip(" ".join(max(texts, key=len, default="").split()), _STEP)
+            stack.extend(inner for inner in each.values() if isinstance(inner, dict | list))
+        elif isinstance(each, str) and not call.path and not call.command:
+            yield from (clip(" ".join(step.split()), _STEP) for step in _DONE.findall(each[:20_000]))
+    if not call.path and not call.command:
+        for text in call.values.values():
+            if isinstance(text, str):
+                yield from (clip(" ".join(step.split()), _STEP) for step in _DONE.findall(text[:20_000]))
+
+
+def observations_in(lines: Iterable[str]) -> list[Observation]:
+    """Return the facts that an earlier compaction wrote down."""
+    found: list[Observation] = []
+    for line in lines:
+        if (row := _ROW.match(line)) is not None:
+            turn, command, said, commit, step = row.groups()
+            said = (said or "").removeprefix(": ")
+            ended = said.partition(" (before, at t")[0]
+            bad = ended.startswith(("exit ", "failed: ")) or is_error(ended) or _FAILURES.search(ended) is not None
+            failed = bad and not _passed(ended)
+            kind, what = (
+                ("ran", command) if command is not None else ("committed", commit) if commit else ("done", step)
+            )
+            found.append(Observation(int(turn), kind, what, said, failed, passed=_passed(ended)))
+        elif (row := _FILE_ROW.match(line)) is not None:
+            kind = "wrote" if row[1] == "written" else "deleted"
+            found += [Observation(int(turn), kind, path) for path, turn in reversed(_FILE.findall(row[2]))]
+    return found
+
+
+def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -> tuple[list[str], list[int]]:
+    """Write the facts about old pieces in at most `room` characters; also return the last failures not run again.
+
+    Of each command its last run, and before that its last failure. A file that a command may have moved or removed
+    since is not mentioned.
+    """
+    files: dict[str, Observation] = {}
+    runs: dict[str, list[Observation]] = {}
+    others: list[Observation] = []
+    for fact in facts:
+        here = fact.number < 0 or fact.number in old
+        if fact.kind == "ran":
+            runs.setdefault(command_key(fact.what), []).append(fact)
+            for path in _unsure(fact, files):
+                del files[path]
+        elif fact.kind in ("wrote", "deleted"):
+            files.pop(fact.what, None)
+            files.update({fact.what: fact} if here else {})
+        elif here:
+            others.append(fact)
+    ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
+    ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
+    failures = [each[-1].number for each in ended if each[-1].failed and each[-1].number >= 0]
+    rows: list[tuple[int, int, str]] = []
+    candidates = [(each[-1], _run_row(key, each)) for key, each in _worth_telling(ended, runs)]
+    candidates += [(fact, _row(fact)) for fact in reversed(others)]
+    left = room
+    for fact, row in candidates:
+        if row and len(row) + 1 <= left * 2 // 3:
+            left -= len(row) + 1
+            rows.append((fact.number, fact.turn, row))
+    return [row for _, _, row in sorted(rows)] + _file_rows(files, left), failures
+
+
+def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
+    """Return by the piece of a command, or of a deletion, the files that may not be there as they were any more."""
+    found: dict[int, list[str]] = {}
+    for fact in facts:
+        if fact.number < 0 or fact.kind not in ("ran", "deleted"):
+            continue
+        if fact.kind == "deleted":
+            found.setdefault(fact.number, []).append(fact.what)
+        elif _MAY_REMOVE.search(fact.what):
+            found.setdefault(fact.number, []).extend(path for path in paths if _name(path) in fact.what)
+    return found
+
+
+def _name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def _unsure(run: Observation, files: dict[str, Observation]) -> list[str]:
+    if not _MAY_REMOVE.search(run.what):
+        return []
+    return [path for path in files if _name(path) in run.what and files[path].number != run.number]
+
+
+def _worth_telling(
+    ended: Sequence[list[Observation]], runs: dict[str, list[Observation]]
+) -> list[tuple[str, list[Observation]]]:
+    """Return the commands worth a line: those that failed, printed counts, or ran more than once."""
+    keyed = [(command_key(each[-1].what), each) for each in ended]
+    told = [one for one in keyed if one[1][-1].failed]
+    told += [one for one in keyed if one not in told and any(fact.failed for fact in one[1])]
+    told += [one for one in keyed if one not in told and _COUNTS.search(one[1][-1].said)]
+    return told + [one for one in keyed if one not in told and len(runs[one[0]]) > 1 and one[1][-1].said]
+
+
+def _run_row(key: str, ran: Sequence[Observation]) -> str:
+    last = ran[-1]
+    failure = next((fact for fact in reversed(ran[:-1]) if fact.failed), None)
+    before = f" (before, at t{failure.turn}: {failure.said})" if failure is not None and not last.failed else ""
+    if not last.said and not before:
+        return ""
+    return f"t{last.turn} ran `{clip(key, _COMMAND)}`: {last.said or 'its exit status is not known'}{before}"
+
+
+def _row(fact: Observation) -> str:
+    how = "committed" if fact.kind == "committed" else "step done:"
+    return f"t{fact.turn} {how} {clip(fact.what, _SAID)}"
+
+
+def _file_rows(files: dict[str, Observation], left: int) -> list[str]:
+    rows = []
+    for kind, name in (("wrote", "written"), ("deleted", "deleted")):
+        listed, length = [], len(name) + 2
+        for fact in reversed(files.values()):
+            each = f"{fact.what} t{fact.turn}"
+            if fact.kind == kind and length + len(each) + 2 <= left:
+                listed.append(each)
+                length += len(each) + 2
+        if listed:
+            rows.append(f"{name}: {', '.join(listed)}")
+            left -= length
+    return rows
+
+
+def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnAnchor]:
+    """Return what was settled, in order: at most one anchor of a kind in a turn."""
+    found: dict[tuple[int, str], TurnAnchor] = {}
+
+    def add(turn: int, kind: str, text: str, number: int) -> None:
+        found[turn, kind] = TurnAnchor(turn, kind, clip(" ".join(text.split()), _SAID), number)
+
+    failing: set[str] = set()
+    edited: dict[str, Observation] = {}
+    for fact in facts:
+        if fact.kind == "ran":
+            key = command_key(fact.what)
+            if fact.failed:
+                failing.add(key)
+            elif fact.passed and key in failing:
+                failing.discard(key)
+                add(fact.turn, "error fixed", f"{key}: {fact.said}", fact.number)
+        elif fact.kind == "committed":
+            add(fact.turn, "milestone", fact.what, fact.number)
+        elif fact.kind == "done":
+            add(fact.turn, "task done", fact.what, fact.number)
+        elif fact.kind == "wrote":
+            edited[fact.what] = fact
+    for path, fact in edited.items():
+        add(fact.turn, "last edit", path, fact.number)
+    for number, piece in enumerate(session.pieces):
+        before = session.pieces[number - 1] if number else piece
+        text = piece.text.strip()
+        if piece.kind == "user" and before.kind == "agent" and 0 < len(text) < _APPROVAL and text[-1] not in _QUESTION:
+            add(before.turn, "checkpoint", text, number - 1)
+    return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))

@@ -1,0 +1,262 @@
+"""A list of messages read as pieces: what was said, called, and answered, in order, with segments taken apart again.
+
+Records of calls say how a call ended. For a list from elsewhere it is read from the result, and only where programs
+print it in their own form. Tools are known by the keys of their arguments, not by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from codelet.call_record import CallRecord
+from codelet.context.compaction.lexicon import clip
+from codelet.context.compaction.parsing import turns_of
+from codelet.context.compaction.segments import ParsedSegment, parse_segment
+from codelet.messages import AnyMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
+from codelet.prompt import PICTURES_DROPPED
+
+_LABEL = 90
+_PATH_KEY = re.compile(r"path|file(?!.*(?:text|content))|notebook", re.IGNORECASE)
+_COMMAND_KEY = re.compile(r"command|cmd|script|shell", re.IGNORECASE)
+_OLD_KEY = re.compile(r"old|search|find|target_?content|before", re.IGNORECASE)
+_NEW_KEY = re.compile(r"new|replace|after", re.IGNORECASE)
+_CODE_KEY = re.compile(r"(?:exit|return)_?(?:code|status)\Z", re.IGNORECASE)
+_LONGEST_PATH = 300
+_SEARCHED = 20_000
+_LONGEST_JSON = 2_000_000
+# How agents and shells report an exit status, alone on a line.
+_EXIT = re.compile(r"(?i)^\W{0,3}(?:\w+ )?exit(?:ed)?(?: with)?[ _](?:code|status)[: ]+(-?\d+)\W*$")
+# What programs print at the start of a line. A file called NotFoundError.ts in a listing is no error.
+_ERROR = re.compile(
+    r"\s*(?:[\w.]*(?:Error|Exception|Panic): \S|"
+    r"(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:[Ee]rror|ERROR|fatal|panic)(?:\[\w+\]| TS\d+)?: \S|"
+    r"FAILED \S|FAIL[: ]\S|--- FAIL|E   \S|npm ERR!|"
+    r".{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
+)
+
+
+class DecodedCall(NamedTuple):
+    """One call: its arguments decoded, the path and the command in them if there are any, and its heading."""
+
+    id: str
+    name: str
+    values: Mapping[str, Any]
+    path: str
+    command: str
+    label: str
+
+    @property
+    def edits(self) -> list[tuple[str, str]]:
+        """The pairs of old and new text in its arguments."""
+        return list(_edits(self.values))
+
+    @property
+    def writes(self) -> bool:
+        """Whether its arguments say what a file is to contain."""
+        texts = [text for key, text in self.values.items() if isinstance(text, str) and not _PATH_KEY.search(key)]
+        edits = self.edits
+        has_content = any("content" in key.lower() or "text" in key.lower() for key in self.values) and bool(texts)
+        return bool(self.path) and not self.command and (bool(edits) or has_content)
+
+
+class SessionPiece(NamedTuple):
+    """Something said or done: `kind` is user, agent, call, or result, `at` the place of its message.
+
+    `failed` and `code`, the exit status, are those of a result; `label` is the heading of a call and its result.
+    `closes` marks the agent's last words in a turn, `calls` those that are followed by a call.
+    """
+
+    at: int
+    turn: int
+    kind: str
+    text: str
+    label: str = ""
+    call: DecodedCall | None = None
+    code: int | None = None
+    failed: bool = False
+    closes: bool = False
+    calls: bool = False
+
+
+class ReadSession:
+    """The pieces of a normalised list; `turns` has the turn of each message.
+
+    `handoff` and `state` are those of earlier segments, `first_turns` their first turns by place. `records` are by the
+    id of the call.
+    """
+
+    def __init__(self, messages: Sequence[AnyMessage], records: Mapping[str, CallRecord] | None = None) -> None:
+        self.messages = messages
+        self.turns = turns_of(messages)
+        self.records = records or {}
+        self.handoff: list[str] = []
+        self.state: list[str] = []
+        self.pieces: list[SessionPiece] = []
+        self.first_turns: dict[int, int] = {}
+        last_words = {
+            turn: at
+            for at, turn in enumerate(self.turns)
+            if messages[at].get("role") == "assistant" and text_of(messages[at]).strip()
+        }
+        open_calls: dict[str, DecodedCall] = {}
+        for at, message in enumerate(messages):
+            kind, turn = kind_of(message), self.turns[at]
+            if kind == "prompt":
+                self.pieces.append(SessionPiece(at, turn, "user", _with_images(message, text_of(message))))
+            elif kind == "segment":
+                self._unfold(at, parse_segment(text_of(message)))
+            elif kind == "assistant":
+                calls = [call_of(call) for call in calls_of(message)]
+                closes = last_words.get(turn) == at
+                self.pieces.append(SessionPiece(at, turn, "agent", text_of(message), closes=closes, calls=bool(calls)))
+                self.pieces += [SessionPiece(at, turn, "call", "", call.label, call) for call in calls]
+                open_calls = {call.id: call for call in calls}
+            elif kind == "tool":
+                self.pieces.append(self._result(at, turn, message, open_calls.get(str(message.get("tool_call_id")))))
+
+    def _unfold(self, at: int, segment: ParsedSegment) -> None:
+        """Take an earlier compaction's text apart again."""
+        self.handoff = segment.handoff or self.handoff
+        self.first_turns[at] = segment.first
+        self.state += segment.state
+        last = {entry.turn: place for place, entry in enumerate(segment.entries) if not entry.label}
+        for place, entry in enumerate(segment.entries):
+            kind = {"": "agent", "user": "user"}.get(entry.label, "result")
+            label = entry.label if kind == "result" else ""
+            closes = last.get(entry.turn) == place
+            self.pieces.append(SessionPiece(at, entry.turn, kind, "\n".join(entry.lines), label, closes=closes))
+
+    def _result(self, at: int, turn: int, message: AnyMessage, call: DecodedCall | None) -> SessionPiece:
+        text, code = output_of(text_of(message))
+        record = self.records.get(call.id) if call is not None else None
+        if record is not None:
+            code = record.ended.code if record.ended is not None else None
+            failed = record.status == "failed" or code not in (None, 0)
+        else:
+            failed = bool(message.get("failed")) or _says_no(text) or (call is not None and _failed(call, text, code))
+        text = _with_images(message, text)
+        return SessionPiece(at, turn, "result", text, call.label if call else "result", call, code, failed)
+
+
+def _with_images(message: AnyMessage, text: str) -> str:
+    """Return a text with the names of the images beside it, which no segment has."""
+    names = ", ".join(image["name"] for image in images_of(message))
+    return f"{text}\n{names}: {PICTURES_DROPPED}" if names else text
+
+
+def _says_no(text: str) -> bool:
+    """Return whether a result is a JSON object that reports failure."""
+    if not text.startswith("{") or len(text) > _LONGEST_JSON:
+        return False
+    values = {key.lower(): value for key, value in _decoded(text).items()}
+    if any(values.get(key) is True for key in ("success", "ok")):
+        return False
+    return any(values.get(key) is False for key in ("success", "ok")) or bool(values.get("error"))
+
+
+def call_of(call: Mapping[str, Any]) -> DecodedCall:
+    """Return a call with its arguments decoded."""
+    values, name = _decoded(call_arguments(call)), call_name(call)
+    path = next((v for k, v in values.items() if _PATH_KEY.search(k) and _is_path(v)), "")
+    command = next((text for k, v in values.items() if _COMMAND_KEY.search(k) and (text := _command(v))), "")
+    if path and not re.search(r"\s", command):
+        command = ""  # the name of a subcommand of the tool: `view`, `str_replace`
+    subject = command or path or next((text for text in strings(values) if text.strip()), "")
+    shown = clip(" ".join(subject[: 4 * _LABEL].split()), _LABEL)
+    if subject is path and len(path) > _LABEL:
+        shown = f"…{path[1 - _LABEL :]}"
+    return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {shown}".strip().replace("]", ")"))
+
+
+def _decoded(arguments: str) -> Mapping[str, Any]:
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {"input": arguments}
+    return values if isinstance(values, dict) else {"input": values}
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_PATH and "\n" not in value
+
+
+def _command(value: object) -> str:
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        shell = len(value) == 3 and value[1].startswith("-") and value[1].endswith("c")  # ["bash", "-lc", "make"]
+        return str(value[2]) if shell else " ".join(value)
+    return value if isinstance(value, str) else ""
+
+
+def strings(value: object) -> Iterator[str]:
+    """Yield the texts and numbers in a decoded value, in order."""
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, dict):
+            stack.extend(reversed(each.values()))
+        elif isinstance(each, list):
+            stack.extend(reversed(each))
+        elif isinstance(each, str):
+            yield each
+        elif each is not None and not isinstance(each, bool):
+            yield str(each)
+
+
+def _edits(value: object) -> Iterator[tuple[str, str]]:
+    stack = [value]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, list):
+            stack.extend(each)
+        elif isinstance(each, dict):
+            texts = {key: text for key, text in each.items() if isinstance(text, str)}
+            old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
+            new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
+            if old and new is not None:
+                yield old, new
+            stack.extend(inner for inner in each.values() if isinstance(inner, dict | list))
+
+
+def output_of(text: str) -> tuple[str, int | None]:
+    """Return what a result says, out of a JSON object if it is one, and the exit status if it tells one."""
+    if text.startswith("{") and len(text) <= _LONGEST_JSON:
+        values = _decoded(text)
+        flat = dict(_leaves(values))
+        code = next((value for key, value in flat.items() if _CODE_KEY.match(key) and type(value) is int), None)
+        if code is not None:
+            texts = [value for key, value in flat.items() if isinstance(value, str) and value.strip()]
+            return "\n".join(texts), code
+    lines = text.strip().split("\n")
+    for line in lines[:4] + lines[-3:]:
+        if len(line) < 60 and (found := _EXIT.match(line)):
+            return text, int(found[1])
+    return text, None
+
+
+def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from ((str(inner), each) for inner, each in value.items())
+        else:
+            yield str(key), value
+
+
+def is_error(line: str) -> bool:
+    """Return whether a line begins as programs print errors."""
+    return _ERROR.match(line) is not None
+
+
+def _failed(call: DecodedCall, text: str, code: int | None) -> bool:
+    if not call.command:
+        return False
+    if code is not None and (code or not hides_status(call.command)):
+        return code != 0
+    return any(map(is_error, text[:_SEARCHED].split("\n")))
+
+
+def hides_status(command: str) -> bool:
+    """Return whether the exit status may be that of another program than the one that matters."""
+    return "|" in command or ";" in command or command.rstrip().endswith("&")

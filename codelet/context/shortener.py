@@ -1,0 +1,135 @@
+"""The shortener: makes a smaller conversation out of a session's, on a copy, fit to run in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from codelet.call_record import CallRecord
+from codelet.context.allotment import SizeTarget, category_sizes, context_share, conversation_targets, refused_limit
+from codelet.context.asked import Size
+from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
+from codelet.context.pins import Pins
+from codelet.context.tokens.budget import CompactionOptions, Reason, Shares
+from codelet.context.window import ContextWindow
+from codelet.messages import Message, kind_of
+
+if TYPE_CHECKING:
+    from codelet.context.archive import Archive
+    from codelet.conversation import Parts
+
+BESIDE = "system prompt, tools and reminders"
+
+
+class Shortener:
+    """Keeps nothing. `archive` is what earlier compactions took out, `records` are those of the session's calls.
+
+    `held` says whether the model is still to be sent a message: such a one stays whole if it can.
+    """
+
+    def __init__(
+        self,
+        window: ContextWindow,
+        options: CompactionOptions,
+        pins: Pins,
+        archive: Archive | None,
+        held: Callable[[Message], bool],
+        records: Iterable[CallRecord] = (),
+    ) -> None:
+        self._window, self._options, self._pins, self._archive, self._held = window, options, pins, archive, held
+        self._records = {record.id: record for record in records}
+
+    def compacted(
+        self,
+        snapshot: Parts,
+        reason: Reason,
+        instruction: str = "",
+        size: Size | None = None,
+        handoff: Sequence[str] = (),
+    ) -> Compacted:
+        """Return the conversation in `snapshot`, smaller. Raises IrreducibleContext and, by hand, NothingToCompact.
+
+        `size` is what the user wants the next request to have, `instruction` what is to be kept.
+        """
+        window, body = self._window, snapshot.body
+        targets = conversation_targets(snapshot, window, self._options, reason, size)
+        beside = window.beside(snapshot)
+        if not targets:
+            limit = size.of(window.size(snapshot)) if size is not None else window.budget.limit
+            limit = refused_limit(limit, window.size(snapshot)) if reason == "overflow" else limit
+            raise IrreducibleContext(min(limit, beside), {BESIDE: beside})
+        pinned = [place for place, message in enumerate(body) if message in self._pins]
+        held = [place for place, message in enumerate(body) if self._held(message) and reason != "overflow"]
+        tries = [(places, target) for places in ([*pinned, *held], pinned)[not held :] for target in targets]
+        for number, (places, target) in enumerate(tries, 1):
+            settings = self._settings(target, body, instruction, fold=reason == "entries")
+            try:
+                made = self._smaller(body, target.size, settings, places, handoff)
+            except IrreducibleContext as error:
+                if number == len(tries):  # sizes are those of the next request, as everywhere
+                    raise IrreducibleContext(error.target + beside, {BESIDE: beside, **error.floor}) from None
+            else:
+                notes = [target.note] if target.note and made.report.tier else []
+                notes += self._passed_shares(made)
+                return made._replace(report=replace(made.report, warnings=(*notes, *made.report.warnings)))
+        raise ValueError("there is no size to aim at")
+
+    def _passed_shares(self, made: Compacted) -> list[str]:
+        """Say which shares that the user set are passed even so, as pinned messages may do."""
+        if not made.report.tier or context_share(self._window.budget, self._options) is None:
+            return []
+        shares = Shares.of(self._window.budget.limit, self._options.shares)
+        used = category_sizes(cast("list[Message]", made.messages), self._window.estimate, 0)
+        over = {name: used[name] - shares.share(name) for name in ("context", "history")}
+        return [f"The share of {name} is passed by {tokens:,} tokens." for name, tokens in over.items() if tokens > 0]
+
+    def _settings(
+        self, target: SizeTarget, body: Sequence[Message], instruction: str, *, fold: bool
+    ) -> CompactionSettings:
+        shares = Shares.of(self._window.budget.limit, self._options.shares)
+        return CompactionSettings(
+            keep_last=self._options.keep_last,
+            whole=target.whole,
+            unseen=target.unseen,
+            fold=fold,
+            history=shares.share("history"),
+            context=context_share(self._window.budget, self._options),
+            votes=self._pins.votes(body),
+            instruction=instruction,
+            first_id=self._archive.next_number if self._archive is not None else 1,
+        )
+
+    def _smaller(
+        self,
+        body: Sequence[Message],
+        target: int,
+        settings: CompactionSettings,
+        pinned: Sequence[int],
+        handoff: Sequence[str],
+    ) -> Compacted:
+        """Compact what was cut earlier as it was, unless it would then only come back."""
+        estimate, records = self._window.estimate, self._records
+
+        def compacted(given: Sequence[Message]) -> Compacted:
+            return compact(
+                given, target, estimate=estimate, settings=settings, pinned=pinned, handoff=handoff, records=records
+            )
+
+        before = sum(map(estimate, body))
+        whole = self.originals(body)
+        made = compacted(whole)
+        if made.report.after >= before and whole != list(body):
+            made = compacted(body)
+        return made._replace(report=replace(made.report, before=before))
+
+    def originals(self, body: Sequence[Message]) -> list[Message]:
+        """Return the conversation with what was cut before as it was; what was pinned since stays cut."""
+        archive = self._archive
+        if archive is None:
+            return list(body)
+        found = [archive.original(message) if message not in self._pins else None for message in body]
+        return [
+            cast("Message", original) if original is not None and kind_of(message) != "segment" else message
+            for message, original in zip(body, found, strict=True)
+        ]

@@ -1,0 +1,307 @@
+"""Made-up sessions whose truth is known: conclusions in many languages, events that could be told wrongly, sizes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+Message = dict[str, Any]
+
+# Five conclusions, an order, and "go on" in languages of several scripts; two of them have no spaces between words.
+LANGUAGES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "en": (
+        (
+            "The cause is the missing lock in the writer.",
+            "We keep the old parser for reasons of speed.",
+            "The retry does not help, it failed three times.",
+            "The cache kept entries of users who had left.",
+            "The library cannot read compressed files.",
+        ),
+        "Never write to the production database.",
+        "go on",
+    ),
+    "th": (
+        (
+            "สาเหตุคือไม่มีการล็อกตอนเขียนไฟล์",
+            "เราตัดสินใจใช้ตัวแยกวิเคราะห์เดิมเพราะเร็วกว่า",
+            "การลองซ้ำไม่ช่วย ล้มเหลวสามครั้งด้วยคำตอบเดิม",
+            "แคชเก็บรายการของผู้ใช้ที่ออกไปแล้ว",
+            "ไลบรารีนี้อ่านไฟล์บีบอัดไม่ได้",
+        ),
+        "ห้ามเขียนลงฐานข้อมูลจริงเด็ดขาด",
+        "ต่อไป",
+    ),
+    "my": (
+        (
+            "အကြောင်းရင်းမှာ ရေးသားသူတွင် သော့မရှိခြင်းဖြစ်သည်။",
+            "မြန်ဆန်မှုအတွက် ခွဲခြမ်းစနစ်ဟောင်းကို ဆက်သုံးမည်။",
+            "ထပ်ကြိုးစားခြင်းက မကူညီပါ။ သုံးကြိမ် ကျရှုံးခဲ့သည်။",
+            "ထွက်သွားသော အသုံးပြုသူများ၏ မှတ်တမ်းများ ကျန်ရှိနေသည်။",
+            "ဤစာကြည့်တိုက်သည် ချုံ့ထားသောဖိုင်များကို မဖတ်နိုင်ပါ။",
+        ),
+        "ထုတ်လုပ်ရေးဒေတာဘေ့စ်သို့ ဘယ်တော့မှ မရေးပါနှင့်။",
+        "ဆက်လုပ်ပါ",
+    ),
+    "ar": (
+        (
+            "السبب هو غياب القفل في الكاتب.",
+            "قررنا الإبقاء على المحلل القديم من أجل السرعة.",
+            "إعادة المحاولة لا تفيد، فقد فشلت ثلاث مرات.",
+            "الذاكرة المؤقتة احتفظت بسجلات مستخدمين غادروا.",
+            "المكتبة لا تستطيع قراءة الملفات المضغوطة.",
+        ),
+        "لا تكتب أبدا في قاعدة بيانات الإنتاج.",
+        "تابع",
+    ),
+    "hi": (
+        (
+            "कारण यह है कि लेखक में ताला नहीं है।",
+            "गति के कारण हमने पुराना पार्सर रखने का निर्णय लिया।",
+            "दोबारा कोशिश से मदद नहीं मिली, तीन बार असफल रही।",
+            "कैश ने उन उपयोगकर्ताओं की प्रविष्टियाँ रखीं जो जा चुके थे।",
+            "यह लाइब्रेरी संपीड़ित फ़ाइलें नहीं पढ़ सकती।",
+        ),
+        "उत्पादन डेटाबेस में कभी मत लिखना।",
+        "आगे बढ़ो",
+    ),
+    "tr": (
+        (
+            "Neden, yazıcıda kilidin eksik olmasıdır.",
+            "Hız nedeniyle eski ayrıştırıcıyı tutmaya karar verdik.",
+            "Yeniden denemek işe yaramıyor, üç kez başarısız oldu.",
+            "Önbellek ayrılan kullanıcıların kayıtlarını tuttu.",
+            "Kitaplık sıkıştırılmış dosyaları okuyamıyor.",
+        ),
+        "Üretim veritabanına asla yazma.",
+        "devam et",
+    ),
+}
+
+
+def call(call_id: str, name: str, arguments: dict[str, Any], text: str = "") -> Message:
+    """An assistant message with one call."""
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return {
+        "role": "assistant",
+        "content": text,
+        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+    }
+
+
+def answer(call_id: str, text: str) -> Message:
+    """The result of a call."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def ran(call_id: str, command: str, output: str) -> list[Message]:
+    """A command and what it printed."""
+    return [call(call_id, "shell", {"cmd": command}), answer(call_id, output)]
+
+
+def reads(first: int, last: int) -> list[Message]:
+    """Reads of modules that nobody asks about again."""
+    found: list[Message] = []
+    for number in range(first, last):
+        lines = [f"def func_{number}_{n}(arg_{n}): return value_{number}_{n}" for n in range(40)]
+        found += [call(f"p{number}", "open", {"file": f"src/mod{number}.py"}), answer(f"p{number}", "\n".join(lines))]
+    return found
+
+
+def in_language(name: str) -> list[Message]:
+    """A session with five conclusions among sixty reads."""
+    conclusions, order, on = LANGUAGES[name]
+    messages: list[Message] = [{"role": "user", "content": order}]
+    for turn, conclusion in enumerate(conclusions):
+        steps = reads(12 * turn, 12 * turn + 12)
+        steps[8]["content"] = conclusion
+        messages += [*steps, {"role": "assistant", "content": "OK."}, {"role": "user", "content": on}]
+    return messages
+
+
+def did(call_id: str, name: str, arguments: dict[str, Any], result: str) -> list[Message]:
+    """A call and its result."""
+    return [call(call_id, name, arguments), answer(call_id, result)]
+
+
+_PATCH = "*** Begin Patch\n*** Add File: n.py\n+x = 1\n*** Delete File: o.py\n*** End Patch"
+_IN_JSON = json.dumps({"output": "test result: FAILED. 7 passed; 2 failed", "metadata": {"exit_code": 101}})
+_STEPS = [{"text": "Move the queue", "status": "completed"}, {"text": "Drop it", "status": "open"}]
+# What happened, what has to be said of it, and what must not be.
+EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
+    "a file whose name looks like an error": (
+        [*did("a", "put", {"path": "src/TimeoutException.kt", "content": "class T"}, "ok: 1 line")],
+        ("written: src/TimeoutException.kt",),
+        ("error", "failed:"),
+    ),
+    "fails, then passes": (
+        ran("a", "rspec", "3 examples, 2 failures\n[exit code 1]")
+        + ran("b", "rspec", "3 examples, 0 failures\n[exit code 0]"),
+        ("ran `rspec`: exit 0, 3 examples, 0 failures", "before, at t1: exit 1"),
+        (),
+    ),
+    "passes, then fails": (
+        ran("a", "ctest", "12 passed\n[exit code 0]") + ran("b", "ctest", "11 passed, 1 failed\n[exit code 8]"),
+        ("ran `ctest`: exit 8, 11 passed, 1 failed",),
+        ("exit 0",),
+    ),
+    "the status is another program's": (
+        ran("a", "make test | tee log", "FAIL: t_7\n4 tests, 1 failed\n[exit code 0]"),
+        ("ran `make test`: 4 tests, 1 failed",),
+        ("exit 0",),
+    ),
+    "fails, then an ending that nobody knows": (
+        ran("a", "zig build", "error: no field named x\n[exit code 1]") + ran("b", "zig build | head -3", "done"),
+        ("not known",),
+        ("exit 0",),
+    ),
+    "written, then removed": (
+        [
+            call("a", "put", {"path": "tmp/probe.lua", "content": "print(1)"}),
+            answer("a", "ok"),
+            *ran("b", "rm tmp/probe.lua", "[exit code 0]"),
+        ],
+        ("deleted: tmp/probe.lua",),
+        ("written: tmp/probe.lua", "print(1)"),
+    ),
+    "written, then moved": (
+        [
+            call("a", "put", {"path": "lib/old_name.ex", "content": "defmodule A"}),
+            answer("a", "ok"),
+            *ran("b", "git mv lib/old_name.ex lib/new_name.ex", "[exit code 0]"),
+        ],
+        (),
+        ("written: lib/old_name.ex", "deleted: lib/old_name.ex"),
+    ),
+    "a line that an edit replaced": (
+        [
+            call("r", "open", {"file": "app/limits.rb"}),
+            answer("r", "RETRY_LIMIT = 17"),
+            call(
+                "a", "change", {"path": "app/limits.rb", "old_text": "RETRY_LIMIT = 17", "new_text": "RETRY_LIMIT = 23"}
+            ),
+            answer("a", "ok"),
+        ],
+        ("RETRY_LIMIT = 23",),
+        ("RETRY_LIMIT = 17",),
+    ),
+    "an edit that failed": (
+        [
+            call("r", "open", {"file": "app/port.rb"}),
+            answer("r", "LISTEN_PORT = 4041"),
+            call(
+                "a", "change", {"path": "app/port.rb", "old_text": "LISTEN_PORT = 40", "new_text": "LISTEN_PORT = 5055"}
+            ),
+            answer("a", '{"success": false, "error": "no match"}'),
+        ],
+        ("LISTEN_PORT = 4041",),
+        ("LISTEN_PORT = 5055", "written: app/port.rb"),
+    ),
+    "a diff that was printed": (
+        ran("a", "git diff", "diff --git a/x.go b/x.go\n@@ -1 +1 @@\n-const maxDepth = 4\n+const maxDepth = 9"),
+        ("const maxDepth = 9",),
+        ("const maxDepth = 4",),
+    ),
+    "an error in a comment": (
+        [
+            call("a", "change", {"path": ".env", "old_text": "A=1", "new_text": "# ERROR: only TCP\nA=2"}),
+            answer("a", "saved"),
+        ],
+        ("written: .env",),
+        ("failed:",),
+    ),
+    "a listing of errors": (
+        ran("a", "ls", "NotFoundError.ts\nTimeoutError.ts\n[exit code 0]"),
+        (),
+        ("failed", "exit 1"),
+    ),
+    "a commit": (
+        ran("a", "git commit -m x", "[main 4f5e6d7] Rename the queue\n 1 file changed\n[exit code 0]"),
+        ("committed 4f5e6d7 Rename the queue",),
+        (),
+    ),
+    "a commit that was refused": (
+        ran("a", "git commit -m x", "nothing to commit, working tree clean\n[exit code 1]"),
+        (),
+        ("committed",),
+    ),
+    "a step that is done and one that is not": (
+        [
+            call(
+                "a",
+                "todo",
+                {"items": _STEPS},
+            ),
+            answer("a", "ok"),
+        ],
+        ("step done: Move the queue",),
+        ("step done: Drop it",),
+    ),
+    "another command helps": (
+        ran("a", "git push origin", "error: remote rejected\n[exit code 1]")
+        + ran("b", "git push -f origin", "ok\n[exit code 0]"),
+        ("ran `git push origin`: exit 1",),
+        ("open",),
+    ),
+    "run again in what stays": (ran("a", "late_check", "1 failed\n[exit code 1]"), (), ("ran `late_check`: exit 1",)),
+    "a patch that adds and deletes": (
+        [
+            call(
+                "a",
+                "patch",
+                {"input": _PATCH},
+            ),
+            answer("a", "ok"),
+        ],
+        ("written: n.py", "deleted: o.py"),
+        (),
+    ),
+    "a command in a JSON object": (
+        [
+            call("a", "run", {"command": ["bash", "-lc", "cargo test"]}),
+            answer("a", _IN_JSON),
+        ],
+        ("ran `cargo test`: exit 101",),
+        ("exit 0",),
+    ),
+}
+
+
+def around(middle: list[Message]) -> list[Message]:
+    """An event among reads, with two short turns after it; the last of them runs `late_check` again."""
+    end = [{"role": "assistant", "content": "I see."}, {"role": "user", "content": "go on"}]
+    end += [*ran("late", "late_check", "1 passed\n[exit code 0]"), {"role": "assistant", "content": "Looking."}]
+    start: list[Message] = [{"role": "user", "content": "Make it work."}]
+    return [*start, *reads(0, 20), *middle, *reads(20, 40), *end, {"role": "user", "content": "and now?"}]
+
+
+def with_base64(seed: int = 3) -> list[Message]:
+    """A session a fifth of which is a picture in base64."""
+    chance = random.Random(seed)
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    picture = "".join(chance.choice(alphabet) for _ in range(24_000))
+    rows = "\n".join(picture[place : place + 76] for place in range(0, len(picture), 76))
+    return [*around(ran("pic", "base64 logo.png", rows))]
+
+
+def made_up(tokens: int, seed: int = 7) -> list[Message]:
+    """A session of about that many tokens over code whose words never end; the same for the same seed."""
+    chance = random.Random(seed)
+    found: list[Message] = [{"role": "system", "content": "You are a coding agent."}]
+    total, number = 0, 0
+    while total < 4 * tokens:
+        number += 1
+        words = [f"{chance.choice('abcdefgh')}{chance.randrange(1 << 24):x}_{number}" for _ in range(40)]
+        code = "\n".join(f"    {a} = {b}({a}, {number})" for a, b in itertools.pairwise(words))
+        path = f"src/{words[0]}.py"
+        edit = {"path": path, "old": code[:120], "new": code[:240]}
+        name, arguments = [("read", {"path": path}), ("bash", {"command": f"grep -rn {words[1]} src"}), ("edit", edit)][
+            number % 3
+        ]
+        if number % 4 == 1:
+            found.append({"role": "user", "content": f"Now look at {words[2]}, then change it."})
+        found += [call(f"made_{number}", name, arguments, f"Next is {words[3]}, as {words[4]} calls it.")]
+        found += [answer(f"made_{number}", code)]
+        total += 2 * len(code) + 200
+    return [*found, {"role": "assistant", "content": "Done."}]
