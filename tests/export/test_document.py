@@ -409,7 +409,7 @@ def test_the_context_of_an_older_persistent_agent_is_migrated() -> None:
         "oauth_tokens": {"access_token": "secret"},
     }  # fmt: skip
     snapshot = from_json(json.dumps(old).encode())
-    told = '<compacted turns="0-0">\nnarrative: Earlier: nothing.'
+    told = '<compacted turns="0-0">\n[t0] Earlier: nothing.'
     assert [m["content"] for m in snapshot.messages] == [told, "Create test.txt", "[tool result]\ncreated", "Done."]
     assert [m["role"] for m in snapshot.messages] == ["user", "user", "user", "assistant"]
     assert (snapshot.timestamp, snapshot.token_count, snapshot.summary) == (12, 4, told)

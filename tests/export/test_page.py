@@ -79,7 +79,8 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     lines = ParsedSegment(
         1,
         2,
-        [("changed", "src/a.py")],
+        [],
+        ["written: src/a.py t1"],
         [SegmentEntry(1, "user", ["Fix the tokenizer, please."]), SegmentEntry(1, "", ["I looked."])],
     )
     text = render(lines, note=True)
@@ -90,7 +91,7 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
     assert document.find(".//title").text == document.find(".//h1").text == "Fix the tokenizer, please."
     folded = "".join("".join(part.itertext()) for part in document.iter("details"))
     assert "".join(document.itertext()).count("<compacted") == folded.count("<compacted") == 2
-    without = render(ParsedSegment(1, 1, [("ran", "pytest")], []), note=False)
+    without = render(ParsedSegment(1, 1, state=["t1 ran `pytest`: exit 0"]), note=False)
     listed = ({"first": 1, "last": 1, "text": without},)
     messages = (segment(without), user("And the docs."))
     assert "<h1>And the docs.</h1>" in page(
@@ -100,7 +101,7 @@ def test_a_compacted_session_is_named_by_the_users_first_words() -> None:
 
 def test_old_turns_stand_folded_with_their_summary_where_the_archive_is_exported() -> None:
     entries = [SegmentEntry(1, "user", ["Fix the tokenizer, please."])]
-    text = render(ParsedSegment(1, 2, [("changed", "src/a.py")], entries), note=True)
+    text = render(ParsedSegment(1, 2, state=["written: src/a.py t1"], entries=entries), note=True)
     long, short = tool_result("c1", "all of the file"), tool_result("c1", "[shortened]")
     old = [
         user("Fix the tokenizer, please."),
