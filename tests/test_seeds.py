@@ -41,7 +41,7 @@ ROWS = (
             "test_seeds.py::test_message_list_tool_loop_reminders_and_token_state",
             "loop/test_session.py::test_each_reminder_stands_once_over_many_turns",
             "e2e/test_reminders.py::test_prepended_reminders_stand_in_the_seeds_order",
-            "context/compaction/test_parts.py::test_decisions_and_commits_are_anchors",
+            "context/compaction/test_observed.py::test_anchors_come_from_what_was_seen_in_any_language",
             "context/tokens/test_budget.py::test_the_acceptance_lists_numbers",
             "e2e/test_cancel.py::test_continue_takes_the_turn_up_again",
         ),
@@ -222,9 +222,9 @@ ROWS = (
         (
             "context/tokens/test_budget.py::test_budget_categories_take_no_more_than_their_share",
             "context/test_compactor.py::test_a_compaction_keeps_the_shares_of_history_and_kept_context",
-            "context/compaction/test_lines.py::test_the_newest_few_segments_stay_as_they_are_while_they_are_small",
+            "context/compaction/test_observed.py::test_what_an_earlier_compaction_told_is_told_again_until_something_newer_is_known",
             "context/compaction/test_predictions.py::test_p4_no_signal_wins_alone_however_loud",
-            "context/compaction/test_parts.py::test_back_references_raise_the_turn_that_they_point_to_and_no_other",
+            "context/compaction/test_observed.py::test_names_of_the_prompt_point_back_to_the_turn_that_had_them_first",
             "context/compaction/test_predictions.py::test_p6_feedback_cannot_push_out_errors_anchors_or_constraints",
         ),
         "Turns are scored, not logical facts: there is no kernel of predicates. A share is kept by each compaction; "
@@ -266,9 +266,9 @@ ROWS = (
         (
             "export/test_document.py::test_snapshot_1_0_of_the_four_required_fields_is_read",
             "e2e/test_export.py::test_snapshots_stand_in_their_folder",
-            "context/compaction/test_reduction.py::test_a_reduction_keeps_all_messages_and_pairs_and_says_what_it_did",
+            "context/compaction/test_text.py::test_results_that_the_model_has_not_seen_stay_whole_while_there_is_room",
             "context/compaction/test_compact.py::test_pinned_turns_stay_verbatim_a_call_with_its_results",
-            "context/compaction/test_properties.py::test_the_last_three_turns_stay_unless_tier_three_is_reported",
+            "context/compaction/test_properties.py::test_the_last_two_turns_stay_unless_tier_three_is_reported",
             "e2e/test_incomplete.py::test_a_large_tool_result_can_be_read_on_and_is_no_cut_of_the_input",
         ),
         "A summary stands in a user's message: a system message in the middle is refused by several providers. What "

@@ -29,7 +29,7 @@ from codelet.context.compaction.observed import (
 )
 from codelet.context.compaction.parsing import Normalised, normalise
 from codelet.context.compaction.plan import CompactionSettings, IrreducibleContext, KeepPlan, Planner
-from codelet.context.compaction.prose import ENTRY, Line, Words, agents_prose, users_words
+from codelet.context.compaction.prose import AS_BEFORE, ENTRY, Line, Words, agents_prose, users_words
 from codelet.context.compaction.reading import ReadSession, SessionPiece
 from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Fate, TurnFate, find_loss
 from codelet.context.compaction.score import Score, lift, scores
@@ -184,7 +184,11 @@ class _Compaction:
             left = min(left, bound - int(kept * self._characters))
         shown = {line.number: line.text for line in words.lines}
         cut = {number: shown.get(number, "") for number, piece in pieces if piece.kind == "user"}
-        cut = {number: text for number, text in cut.items() if text != session.pieces[number].text.strip()}
+        cut = {
+            number: text
+            for number, text in cut.items()
+            if text != session.pieces[number].text.strip() and not text.startswith(AS_BEFORE)
+        }
         if history is not None and 10 * spent > 8 * history:
             cut = {}  # the user's words have all the room that they may take
         total, share = max(1, len(session.pieces)), max(0, left) * _PROSE // 100

@@ -27,6 +27,7 @@ _GONE = "\0"
 _SENTENCE = re.compile(r"(?<=[.!?…؟۔։।॥።។။])\s+|(?<=[。！？｡])")
 _NO_SPACE_AFTER = ("。", "！", "？", "｡")
 _LEAST_LEFT = 12
+AS_BEFORE = "(as at t"
 ENTRY = 12
 """Characters that the heading of an entry takes."""
 
@@ -92,7 +93,7 @@ def _without_repeats(texts: Sequence[tuple[int, SessionPiece, str]]) -> list[tup
     found = []
     for number, piece, text in texts:
         turn = first.setdefault(text, piece.turn)
-        again = f"(as at t{turn})"
+        again = f"{AS_BEFORE}{turn})"
         found.append((number, piece, again if turn != piece.turn and len(text) > len(again) else text))
     return found
 
