@@ -222,8 +222,8 @@ async def test_who_does_not_answer_is_not_waited_for_long():
 async def test_a_window_that_nobody_named_is_a_guess(tmp_path: Path):
     provider = open_provider("openai/house-1", options("http://127.0.0.1:1/v1"))
     guessed = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True)
-    assert (guessed.window, guessed.models.window_is_guessed) == (DEFAULT_WINDOW, True)
+    assert (guessed.window.budget.window, guessed.models.window_is_guessed) == (DEFAULT_WINDOW, True)
     named = Session(provider, workspace=tmp_path, policy=Policy(tmp_path), bare=True, window=5_000)
-    assert (named.window, named.models.window_is_guessed) == (5_000, False)
+    assert (named.window.budget.window, named.models.window_is_guessed) == (5_000, False)
     listed = open_provider("openai/gpt-4o", options("http://127.0.0.1:1/v1"))
     assert not Session(listed, workspace=tmp_path, policy=Policy(tmp_path), bare=True).models.window_is_guessed
