@@ -201,6 +201,26 @@ def test_a_value_that_could_not_be_read_back_is_saved_as_the_nearest_one(field: 
     assert from_json(json.dumps(told).encode()).messages == from_json(to_json(material.whole(), mask=None)).messages
 
 
+@pytest.mark.parametrize("odd", [1, math.nan])
+def test_of_an_odd_message_reasoning_is_kept_whole_or_not_at_all(odd: float):
+    reasoning = [{"type": "x", "fine": 1}, {"type": "y", "odd": odd}]
+    message: Any = {"role": "assistant", "content": "said", "tool_calls": None, "reasoning_details": reasoning}
+    again = read_back(user("go"), message)[1]
+    assert again["content"] == "said"
+    assert again.get("reasoning_details") == (reasoning if odd == 1 else None)
+
+
+def test_a_notice_is_taken_once_and_one_with_a_key_is_said_once():
+    notices = events.Notices(str.upper)
+    for _ in range(2):
+        notices.say("each time")
+        notices.say("once", once="key")
+    assert notices.has("once")
+    assert notices.take() == ["EACH TIME", "ONCE", "EACH TIME"]
+    assert notices.take() == []
+    assert not notices.has("once")
+
+
 ODD = st.one_of(
     COUNTS,
     st.text(st.characters(), max_size=8),
