@@ -49,6 +49,7 @@ class AnthropicProvider(NativeProvider):
         super().__init__(model, endpoint, options, origin="anthropic" if own else f"anthropic:{endpoint.base}")
         self._last_mark = -1
         self._shared_end = ""
+        self._offered: Sequence[dict[str, Any]] = ()
         self.quirks = self.quirks.replace(binding_option=own, structured="always" if self._at_home else "alone")
         self._own = own
         self._hides = own and holds("hides", model)
@@ -66,8 +67,12 @@ class AnthropicProvider(NativeProvider):
         """The request's body: what never changes comes first, then the messages, then the options."""
         model = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         head = b""
-        if request.tools:
-            head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
+        offered = request.tools
+        if not offered and any(message["role"] == "tool" for message in request.messages):
+            offered = self._offered  # a list with calls in it is refused without tools
+        self._offered = offered
+        if offered:
+            head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in offered])
         if request.system:
             mark = _LONG_MARK if self._own else _MARK
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **mark}])
@@ -75,6 +80,8 @@ class AnthropicProvider(NativeProvider):
         options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
         for name, value in (*self._answer_fields(request).items(), *self._binding_fields().items()):
             options[name] = {**options.get(name, {}), **value}
+        if offered and not request.tools:
+            options["tool_choice"] = {"type": "none"}
         self._show_thinking(options)
         fragments = self._cache.fragments(request.messages, head)
         self._mark(fragments, len(request.messages) - request.tail)

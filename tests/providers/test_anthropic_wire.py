@@ -90,6 +90,17 @@ def test_no_system_prompt_no_tools_and_a_limit():
     assert sent["max_tokens"] == 7
 
 
+def test_a_list_with_calls_keeps_the_tools_that_are_no_longer_offered():
+    """The service refuses a list with calls and no tools; that no tool may be called is said beside them."""
+    wire = provider()
+    messages: list[Message] = [user("x"), *calls(1)]
+    first = json.loads(wire.body(Request("", messages, tools=TOOLS)))
+    last = json.loads(wire.body(Request("", [*messages, user("Answer now.")])))
+    assert last["tools"] == first["tools"] and last["tool_choice"] == {"type": "none"}
+    assert "tool_choice" not in first
+    assert "tools" not in json.loads(wire.body(Request("", [user("x")])))
+
+
 def test_the_marks_stand_before_the_tail_and_where_they_stood_before():
     wire = provider()
     messages: list[Message] = list(HEAD)
