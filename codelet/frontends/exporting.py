@@ -94,4 +94,4 @@ def resumed_note(session: Session, shown: str) -> str:
     """What was resumed, in one line."""
     count, turns = len(session.conversation.sent()), session.turns
     note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
-    return f"{note}; the last one is unfinished, continue takes it up" if unfinished(session) else note
+    return f'{note}; the last one is unfinished: type "continue" to resume it' if unfinished(session) else note

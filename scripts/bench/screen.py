@@ -88,7 +88,9 @@ class Pty:
     def __init__(self, server: ModelServer, where: Place) -> None:
         program, *rest = codelet_command()
         words = [*rest, "--model", "openai/scripted", "--api-base", server.openai]
-        self.child = pexpect.spawn(program, words, cwd=str(where.cwd), env=where.environment(), dimensions=(40, 120))
+        # A terminal on this machine names itself; with any other, ESC waits for the rest of a slow line's sequence.
+        env = where.environment() | {"TERM_PROGRAM": "bench"}
+        self.child = pexpect.spawn(program, words, cwd=str(where.cwd), env=env, dimensions=(40, 120))
         self.child.delaybeforesend = None
         self.output = bytearray()
         self.last = 0.0

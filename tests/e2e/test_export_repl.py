@@ -88,7 +88,7 @@ def test_an_interrupted_turn_survives_a_kill(codelet: Codelet):
     assert [text for text in kept if "<system-reminder>" not in text] == ["one", "First."]
 
     with codelet.terminal(*keep("work.json"), **WIDE) as terminal:
-        assert '"continue" to retry' in terminal.text
+        assert "unfinished" in terminal.text
         ask(terminal, "continue", "A whole answer.")
         ask(terminal, "/rewind 1", "back before the last prompt")
         terminal.settle(0.15)

@@ -85,6 +85,9 @@ def test_row_and_listing_measure_against_the_budget_that_compaction_uses(codelet
         assert "context 84% of 24k" in terminal.text
         terminal.settle()
         terminal.line("/context")
+        terminal.wait_for("20k of 24k used, 84%")
+        terminal.settle()
+        terminal.line("/context all")
         shown = terminal.wait_for("20k of the budget of 24k tokens, 84%")
         assert "window 128k, a guess" in shown, "nobody knows this model"
         assert "% of 128k" not in terminal.text

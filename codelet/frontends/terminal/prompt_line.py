@@ -41,13 +41,13 @@ KEYS_HELP = (
     ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
     ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
     ("Tab", "complete /commands and @files"),
-    ("Ctrl-V", "attach the picture in the clipboard"),
+    ("Ctrl-V", "attach the image in the clipboard"),
     ("Ctrl-R", "search what you sent before"),
     ("Ctrl-O", "see in full what the screen shows in part: outputs, changes, reasoning, answers"),
     ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
     ("Shift-Tab", "next mode"),
-    ("Esc, Ctrl-C", "stop the turn; continue takes it up again"),
-    ("Esc Esc", "on an empty line: back to before a prompt, as /rewind"),
+    ("Esc, Ctrl-C", "stop the turn; continue resumes it"),
+    ("Esc Esc", "on an empty line: go back to an earlier prompt, as /rewind"),
     ("Ctrl-D, Ctrl-C twice", "leave"),
 )
 
