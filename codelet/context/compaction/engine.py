@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.evidence import Evidence
+from codelet.context.compaction.evidence import Evidence, is_in_heading
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import (
     Observation,
@@ -402,7 +402,7 @@ def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
         if key != last:
             found.append(SegmentEntry(piece.turn, label))
             last = key
-        found[-1].lines += line.text.split("\n")
+        found[-1].lines += [] if is_in_heading(line) else line.text.split("\n")
     return found
 
 

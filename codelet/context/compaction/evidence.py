@@ -178,7 +178,8 @@ class _Selection:
     def cost(self, line: Line) -> int:
         """Characters that a line takes with its heading, if that does not stand yet."""
         key = _heading_key(line)
-        return len(line.text) + 1 + (0 if key in self._headed else len(line.piece.label) + 8)
+        text = 0 if is_in_heading(line) else len(line.text) + 1
+        return text + (0 if key in self._headed else len(line.piece.label) + 8)
 
     def take(self, line: Line) -> None:
         """Take a line: what it covers counts less from now on."""
@@ -208,6 +209,11 @@ class _Selection:
                 break
             elif self.cost(lines[place]) <= self._left:
                 self.take(lines[place])
+
+
+def is_in_heading(line: Line) -> bool:
+    """Return whether the heading of a line says it already."""
+    return line.piece.kind == "call" and line.piece.label.endswith(f" {line.text}")
 
 
 def _heading_key(line: Line) -> object:

@@ -21,7 +21,7 @@ _APPROVAL = 40
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP = 80, 120, 100
 # `cd x && CI=1 make 2>&1 | tail -5` is `make`.
-_AROUND = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)+|\s*2>&1|\s*\|\s*(?:tail|head)\b[^|]*$|^(?:\w+=\S+\s+)+")
+_AROUND = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+|\s*2>&1|\s*\|\s*(?:tail|head)\b[^|]*$|^(?:\w+=\S+\s+)+")
 _QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
 _REMOVES = re.compile(r"(?:rm|del|unlink|Remove-Item|git rm)(?:\s+-\w+)*((?:\s+[\w./\\-]+)+)\s*\Z")
 _MAY_REMOVE = re.compile(

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.lexicon import clip
+from codelet.context.compaction.lexicon import between_tokens
 from codelet.context.compaction.parsing import turns_of
 from codelet.context.compaction.segments import ParsedSegment, parse_segment
 from codelet.messages import AnyMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
 from codelet.prompt import PICTURES_DROPPED
 
 _LABEL = 90
+_IN_FOLDER = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+")
 _PATH_KEY = re.compile(r"path|file(?!.*(?:text|content))|notebook", re.IGNORECASE)
 _COMMAND_KEY = re.compile(r"command|cmd|script|shell", re.IGNORECASE)
 _OLD_KEY = re.compile(r"old|search|find|target_?content|before", re.IGNORECASE)
@@ -165,7 +166,10 @@ def call_of(call: Mapping[str, Any]) -> DecodedCall:
     if path and not re.search(r"\s", command):
         command = ""  # the name of a subcommand of the tool: `view`, `str_replace`
     subject = command or path or next((text for text in strings(values) if text.strip()), "")
-    shown = clip(" ".join(subject[: 4 * _LABEL].split()), _LABEL)
+    subject = _IN_FOLDER.sub("", subject, count=1) if subject is command else subject
+    shown = " ".join(subject[: 4 * _LABEL].split())
+    if len(shown) > _LABEL:
+        shown = f"{shown[: between_tokens(shown, _LABEL - 1, -1)].rstrip()}…"
     if subject is path and len(path) > _LABEL:
         shown = f"…{path[1 - _LABEL :]}"
     return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {shown}".strip().replace("]", ")"))
