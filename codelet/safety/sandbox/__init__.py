@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,8 +27,6 @@ Use = Literal["auto", "on", "off"]
 """When commands are confined: what nobody said yes to, all of them, none."""
 
 _SECONDS = 5.0
-_CLOCK_SLACK = 0.02
-"""Seconds by which the times of files may be behind the clock."""
 
 
 class Confinement(Record):
@@ -128,7 +125,7 @@ class Sandbox:
         self._seen = seen
         self._kept = kept
         self._before: set[tuple[str, str]] | None = None  # what stood where programs outside obey, as `_standing` tells
-        self._began = 0.0
+        self._repositories: set[str] = set()
         self._held = 0
         self._owed = False
         self._looking = asyncio.Lock()
@@ -184,7 +181,7 @@ class Sandbox:
         root = writable_root(self._workspace)
         protected = protected_places(Path(root), self._kept) if kind == "workspace" else []
         if kind == "workspace" and (self._before is None or not self.held):
-            self._before, self._began = self._standing(protected), time.time()
+            self._before, self._repositories = self._standing(protected), self._secrets.repositories()
         bounds = Bounds(
             root=root,
             kind=kind,
@@ -235,7 +232,8 @@ class Sandbox:
         before, self._before = self._before, None
         if before is None:
             return []
-        from codelet.safety.sandbox.places import made_repositories, protected_places
+        from codelet.safety.git_targets import names_programs
+        from codelet.safety.sandbox.places import protected_places
 
         root = self._workspace.resolve()
         standing = self._standing(protected_places(root, self._kept))
@@ -243,15 +241,13 @@ class Sandbox:
         if self._held:
             self._before = before | standing
         new = standing - before
-        deep = made_repositories(str(root), self._began - _CLOCK_SLACK)
+        deep = {place for place in self._secrets.repositories() - self._repositories if names_programs(Path(place))}
         if not new and not deep:
             return []
         from codelet.safety.sandbox.aside import settle
 
         links = tuple(f"{place}/" for place, target in new if target)
-        # What a link leads to was not made; nor was a repository that stood there before.
-        known = {place for place, _ in before}
-        made = sorted({place for place, _ in new if not place.startswith(links)} | {*deep} - known)
+        made = sorted({place for place, _ in new if not place.startswith(links)} | deep)  # what a link leads to was not
         return [settle(Path(place), root, move=not held) for place in made]
 
     def _standing(self, protected: Iterable[str]) -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codelet.safety import sensitive_names
-from codelet.safety.git_targets import git_targets, holds_password, names_programs
+from codelet.safety.git_targets import git_targets, holds_password
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import runs_only_git
 from codelet.safety.sandbox.visible import holds_home, private_settings, toolchains
@@ -17,6 +17,7 @@ from codelet.safety.sensitive_names import DELICATE_FOLDERS, SECRET_FOLDERS
 from codelet.safety.verdict import SandboxKind
 from codelet.system.git.hardening import find_repository, stray
 
+_REPOSITORY_FOLDERS = 3_000
 SEARCHED_FOLDERS = 20_000
 """Folders of a workspace in which secrets are looked for; what lies behind them stays readable."""
 _HOME_DEPTH = 2
@@ -99,6 +100,17 @@ class Secrets:
             searched += 1
         return sorted(found)
 
+    def repositories(self) -> set[str]:
+        """The `.git` folders of the workspace, at any depth, in its first 3,000 folders."""
+        found: set[str] = set()
+        waiting, searched = [self._root], 0
+        while waiting and searched < _REPOSITORY_FOLDERS:
+            inner, _ = self._looked_at(waiting.pop(0), self._root)
+            found.update(each for each in inner if each.endswith("/.git"))
+            waiting += [each for each in inner if not each.endswith("/.git")]
+            searched += 1
+        return found
+
     def _looked_at(self, folder: str, base: str) -> tuple[list[str], list[str]]:
         """The folders in a folder of `base`, and the secrets in it."""
         try:
@@ -150,33 +162,6 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     places += git_targets(os.path.realpath(root))
     inside = f"{root}/"
     return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
-
-
-_REPOSITORY_FOLDERS = 3_000
-
-
-def made_repositories(root: str, since: float) -> list[str]:
-    """The `.git` folders of a workspace, at any depth, that were made since a time, in seconds, and that name programs;
-    looked for in the first 3,000 folders.
-    """
-    found, waiting, seen = [], [root], 0
-    while waiting and seen < _REPOSITORY_FOLDERS:
-        folder = waiting.pop(0)
-        seen += 1
-        for entry in _entries(folder):
-            if not entry.is_dir(follow_symlinks=False):
-                continue
-            if entry.name != ".git":
-                waiting.append(entry.path)
-            elif _is_made(entry.path, since) and names_programs(Path(entry.path)):
-                found.append(entry.path)
-    return found
-
-
-def _is_made(folder: str, since: float) -> bool:
-    """Whether nothing in a folder is older: something in each repository that stood there before is."""
-    times = [entry.stat(follow_symlinks=False).st_ctime for entry in _entries(folder)]
-    return bool(times) and min(times) >= since
 
 
 def obeyed_links(root: Path) -> set[tuple[str, str]]:

@@ -58,12 +58,11 @@ READ_ONLY_GIT: dict[str, Program] = {
         "--no-ahead-behind --renames --no-renames --find-renames?text",
         "rev*",
     ),
-    "log": Program(f"{_FORMAT} {_DIFF} {_HISTORY}", "rev*", check="format"),
-    "show": Program(f"{_FORMAT} {_DIFF} {_HISTORY}", "rev*", check="format"),
+    "log": Program(f"{_FORMAT} {_DIFF} {_HISTORY}", "rev*"),
+    "show": Program(f"{_FORMAT} {_DIFF} {_HISTORY}", "rev*"),
     "shortlog": Program(
         f"-s --summary -n --numbered -e --email -c --committer -w?text --group:text {_HISTORY}",
         "rev*",
-        check="shortlog",
     ),
     "diff": Program(f"--cached --staged {_DIFF} --color?text --no-color -z --abbrev?number -NUM", "rev*"),
     "blame": Program(
@@ -80,7 +79,7 @@ READ_ONLY_GIT: dict[str, Program] = {
         "--no-revs --flags --no-flags --sq --show-object-format?text",
         "rev*",
     ),
-    "rev-list": Program(f"{_FORMAT} {_HISTORY} --objects --disk-usage?text --timestamp", "rev*", check="format"),
+    "rev-list": Program(f"{_FORMAT} {_HISTORY} --objects --disk-usage?text --timestamp", "rev*"),
     "ls-files": Program(
         "-c --cached -d --deleted -m --modified -o --others -i --ignored -s --stage -u --unmerged -k "
         "--killed --directory --no-empty-directory -z -t -v -f --full-name --abbrev?number "
@@ -92,7 +91,7 @@ READ_ONLY_GIT: dict[str, Program] = {
         "--abbrev?number --format:text",
         "rev*",
     ),
-    "cat-file": Program("-t -s -e -p --allow-unknown-type", "text rev", check="cat-file"),
+    "cat-file": Program("-t -s -e -p --allow-unknown-type", "text rev"),
     "range-diff": Program(
         "--creation-factor:number --no-dual-color --left-only --right-only -s --no-patch --stat?text "
         "--color?text --no-color",
@@ -109,23 +108,21 @@ READ_ONLY_GIT: dict[str, Program] = {
         f"-a --all -r --remotes -l --list -v -vv --verbose -q --quiet --show-current --abbrev?number "
         f"--no-abbrev {_LIST}",
         "text*",
-        check="listing",
     ),
-    "tag": Program(f"-l --list -n?number {_LIST}", "text*", check="listing"),
-    "for-each-ref": Program(f"--count:number {_LIST}", "text*", check="references"),
+    "tag": Program(f"-l --list -n?number {_LIST}", "text*"),
+    "for-each-ref": Program(f"--count:number {_LIST}", "text*"),
     "show-ref": Program(
         "--head --heads --branches --tags -d --dereference -s --hash?number --verify --abbrev?number -q --quiet",
         "text*",
     ),
     "symbolic-ref": Program("-q --quiet --short", "rev"),
-    "reflog": Program(f"{_FORMAT} {_HISTORY} -p --stat?text --name-only --name-status", "rev*", check="reflog"),
-    "stash": Program(f"{_FORMAT} {_DIFF} -NUM -n:number", "rev*", check="stash"),
-    "remote": Program("-v --verbose --all --push", "text*", check="remote"),
-    "worktree": Program("--porcelain -v --verbose -z", "text*", check="worktree"),
+    "reflog": Program(f"{_FORMAT} {_HISTORY} -p --stat?text --name-only --name-status", "rev*"),
+    "stash": Program(f"{_FORMAT} {_DIFF} -NUM -n:number", "rev*"),
+    "remote": Program("-v --verbose --all --push", "text*"),
+    "worktree": Program("--porcelain -v --verbose -z", "text*"),
     "config": Program(
         "--get --get-all --local --global --type:text --bool --int -z --name-only --show-origin --show-scope",
         "text",
-        check="config",
     ),
     "grep": Program(
         "-i --ignore-case -w --word-regexp -v --invert-match -h -H --full-name -E --extended-regexp -G "
@@ -137,12 +134,11 @@ READ_ONLY_GIT: dict[str, Program] = {
         "--recursive --no-recursive -e:text --and --or --not --all-match -q --quiet -a --text -I --cached "
         "-NUM",
         "text!-e rev*",
-        check="grep",
     ),
     "count-objects": Program("-v --verbose -H --human-readable"),
     "check-ignore": Program("-q --quiet -v --verbose -z -n --non-matching --no-index", "rev*"),
     "check-attr": Program("-a --all --cached -z", "rev*"),
-    "var": Program("", "text", check="var"),
+    "var": Program("", "text"),
     "version": Program("--build-options"),
 }
 

@@ -7,29 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from codelet.record import Record
 from codelet.system.git.hardening import Repository, stray
-from codelet.system.text.secret_shapes import ADDRESS_PASSWORD, ADDRESS_USER
 
 LISTING = ("--list", "-z", "--show-scope", "--show-origin", "--includes")
 """The arguments of `git config` whose output `parse_listing` reads."""
 
-# git prints lines of these files: as the rule that ignores something, as a name, in the message about a bad line.
-_ELSEWHERE = {
-    "core.excludesfile": "takes ignore rules from another file",
-    "core.attributesfile": "takes attributes from another file",
-    "mailmap.file": "takes names from another file",
-    "diff.orderfile": "takes an order of files from another file",
-    "blame.ignorerevsfile": "takes revisions from another file",
-}
-_KNOWN_EXTENSIONS = frozenset(
-    ("noop", "noop-v1", "objectformat", "compatobjectformat", "partialclone", "preciousobjects", "worktreeconfig",
-     "relativeworktrees")
-)  # fmt: skip
-_PASSWORD = re.compile(rf"{ADDRESS_USER}{ADDRESS_PASSWORD}@|://[^\s/:@]{{20,}}@")
 _FILTER = re.compile(r"filter\.(.+)\.[^.]+", re.DOTALL)
 _SIGNER = re.compile(r"gpg\..+\.program", re.DOTALL)
 
@@ -53,11 +38,6 @@ class Configuration(Record):
     own: tuple[GitSetting, ...]
 
     @property
-    def is_repository(self) -> bool:
-        """Whether git takes the folder for a repository; for one without any setting of its own this is unknown."""
-        return any(one.scope == "local" for one in self.settings)
-
-    @property
     def worktree(self) -> str | None:
         """The value of core.worktree."""
         return next((one.value for one in reversed(self.own) if one.name == "core.worktree"), None)
@@ -72,10 +52,6 @@ class Configuration(Record):
         blank = {f"filter.{name}.{key}": "" for name in self.drivers for key in ("clean", "smudge", "process")}
         blank |= {f"filter.{name}.required": "false" for name in self.drivers}
         return blank | {one.name: "false" for one in self.own if _SIGNER.fullmatch(one.name)}
-
-    def holds_password(self) -> bool:
-        """Whether an address in the configuration, the user's included, holds a password or token."""
-        return any(_PASSWORD.search(text) for one in self.settings for text in (one.name, one.value))
 
 
 def parse_listing(listed: bytes, repository: Repository, root: str) -> Configuration:
@@ -111,35 +87,3 @@ def redirected(configuration: Configuration, repository: Repository, root: str) 
         if place != repository.folder:
             return "the repository's configuration takes its files from elsewhere (core.worktree)"
     return stray(repository, root, worktree)
-
-
-def doubt(
-    configuration: Configuration, repository: Repository, root: str, closed: Callable[[str], object]
-) -> str | None:
-    """Why the repository's own configuration cannot be made harmless by settings, in words, or None.
-
-    `closed` says of a path in the repository that it is not to be read.
-    """
-    for one in configuration.own:
-        if one.name == "include.path" or one.name.startswith("includeif."):
-            return "the repository's configuration includes another file"
-        if one.name in _ELSEWHERE and not _may_be_read(one.value, repository, closed):
-            return f"the repository's configuration {_ELSEWHERE[one.name]} ({one.name})"
-        section, _, key = one.name.partition(".")
-        known = key in _KNOWN_EXTENSIONS or (key == "refstorage" and one.value in ("files", "reftable"))
-        if section == "extensions" and not known:
-            return f"the repository's configuration demands {one.name}, which is not known here"
-    if any("=" in name or not _plain(name) for name in configuration.blanks()):
-        return "the repository's configuration names a filter in an unusual way"
-    return redirected(configuration, repository, root)
-
-
-def _may_be_read(value: str, repository: Repository, closed: Callable[[str], object]) -> bool:
-    place = os.path.realpath(os.path.join(repository.folder, value))
-    name = place.removeprefix(repository.folder.rstrip("/") + "/")
-    return not value or (not value.startswith(("~", "%")) and name != place and not closed(name) and not closed(value))
-
-
-def _plain(name: str) -> bool:
-    """Whether a name can be written into a command as it is."""
-    return name.isprintable() and not any("\ud800" <= letter <= "\udfff" for letter in name)
