@@ -63,7 +63,7 @@ def test_the_line_on_permissions_says_what_becomes_of_commands(
             box = toolbox(tmp_path, Policy(tmp_path, mode, yes=allowed), ask, sandbox=sandbox)
             assert box.permissions() == form.format(mode=mode, network=closed, others=others)
     broken = toolbox(tmp_path, Policy(tmp_path, mode), sandbox=sandbox_of(tmp_path, use or "auto", works=False))
-    assert "no sandbox" in broken.permissions()
+    assert "without a sandbox" in broken.permissions()
 
 
 async def test_where_every_command_is_to_be_confined_none_runs_outside(tmp_path: Path) -> None:
