@@ -40,7 +40,7 @@ _MOST_KIB, _MOST_KIB_A_TURN = 1_000, 2
 _LINES = ("go on", "look at app.py", "what is there?", "continue", "é" * 40, "@app.py explain")
 _COMMANDS = (
     "/stats",
-    "/context",
+    "/context all",
     "/usage",
     "/tasks",
     "/compact",
@@ -166,7 +166,7 @@ def _warm_up(terminal: Terminal) -> None:
     for command in _COMMANDS:
         terminal.settle(0.5, timeout=20.0)
         terminal.line(command)
-        if command == "/context":
+        if command == "/context all":
             terminal.wait_for("counts them")
     terminal.settle(0.5, timeout=20.0)
     terminal.key("esc")
@@ -180,7 +180,7 @@ def _cleared(terminal: Terminal) -> dict[str, int]:
     terminal.type("\x15")  # Ctrl-U: /rewind may have put a prompt into the line
     terminal.raw = b""
     terminal.line("/clear")
-    terminal.until(lambda: b"is forgotten" in terminal.raw, "the conversation is forgotten")
+    terminal.until(lambda: b"conversation cleared" in terminal.raw, "the conversation is cleared")
     terminal.settle(1.0)
     return _measure(terminal.pid)
 

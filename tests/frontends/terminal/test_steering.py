@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.support.recorded import ask
+from tests.support.recorded import Start, ask, bash, step
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import ModelServer
 from tests.support.terminal import Terminal
@@ -184,3 +184,40 @@ def test_the_line_and_the_state_stay_while_a_turn_runs(running: Running) -> None
     assert terminal.text.split("\n")[-2].startswith("›")
     terminal.type("\x1b[Z")
     terminal.wait_for("  auto-edit --yes ·")
+
+
+def test_the_line_and_the_row_below_it_never_change_places(start: Start) -> None:
+    """Idle, while a turn streams, at a question, in a list, and with another size."""
+    steps = (step("Words that come. " * 12, bash("touch made.txt"), pace=60), step("Done."))
+    terminal = start(*steps, step("Again. " * 12, pace=60), columns=90, rows=30)
+    terminal.wait_for(STATUS)
+    wrong: list[str] = []
+
+    def look_until(happened: Callable[[], bool], what: str) -> None:
+        def looked() -> bool:
+            rows = terminal.text.split("\n")
+            states = [place for place, row in enumerate(rows) if row.startswith("  ask · ")]
+            lines = [place for place, row in enumerate(rows) if row == "›"]
+            if states and (states[-1] != len(rows) - 1 or any(line > states[-1] for line in lines)):
+                wrong.append(terminal.text)
+            return happened()
+
+        terminal.until(looked, what)
+
+    terminal.line("go")
+    look_until(lambda: "touch made" in terminal.text and "enter confirm" in terminal.text, "the question")
+    assert "›" not in terminal.text.split("\n")[-4:], "no line is open below a question"
+    terminal.settle(0.7)
+    terminal.key("enter")
+    look_until(lambda: "2 steps" in terminal.text and STATUS in terminal.text, "the end")
+    terminal.settle(0.1)
+    terminal.line("/rewind")
+    look_until(lambda: "esc cancel" in terminal.text, "the list")
+    terminal.settle(0.3)
+    terminal.key("esc")
+    look_until(lambda: "nothing was changed" in terminal.text, "the end of the list")
+    terminal.settle(0.1)
+    terminal.line("again")
+    look_until(lambda: "Again. Again." in terminal.text, "the second turn")
+    look_until(lambda: terminal.text.count("1 step") > 0, "its end")
+    assert wrong == []
