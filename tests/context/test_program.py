@@ -189,11 +189,11 @@ def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo:
     terminal.wait_for("history ")
     shown = terminal.wait_for("working ")
     assert "core " in shown and "context " in shown
-    terminal.line("/compact --preview")
+    terminal.line("/compact --preview 50%")
     terminal.wait_for("would be compacted: the next request")
     terminal.settle(0.1)
     receipts = terminal.scrollback.count("· compacted: ")
-    terminal.line("/compact mind compute_3")
+    terminal.line("/compact 50% mind compute_3")
     terminal.wait_for("as you asked")
     terminal.settle(0.3)
     assert terminal.scrollback.count("· compacted: ") == receipts + 1
@@ -218,7 +218,7 @@ def test_the_repl_compacts_and_says_what_became_of_each_turn(start: Start, repo:
         terminal.wait_for("2 steps")
         terminal.settle(0.1)
     assert terminal.scrollback.count("· compacting ") == 1
-    assert "word for word" in " ".join(terminal.scrollback.split())
+    assert "verbatim" in " ".join(terminal.scrollback.split())
     terminal.line("/why")
     shown = terminal.wait_for("one of the newest turns")
     assert "newest turns" in shown

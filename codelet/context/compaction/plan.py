@@ -136,7 +136,8 @@ class Planner:
         settings = self._settings
         most = settings.whole if settings.whole is not None else available * _TURNS // 100
         for turns in range(settings.keep_last, 0, -1):
-            size = sum(unit.size for unit in self._units if unit.start >= self._start_of(turns))
+            start = self._start_of(turns)
+            size = sum(unit.size for unit in self._units if unit.start >= start)
             if size <= most:
                 return turns
         return 0

@@ -111,7 +111,7 @@ async def test_without_a_yes_of_a_person_nothing_is_kept(remembering: Rememberin
     session, provider = opened(remembering, tmp_path, Person(allow=True) if yes else None, yes=yes)
     await fill(session, provider, 5)
     seen = await compacted(session)
-    assert "narrative: Value that holds now: never touch port 9003" in text_of(session.messages[0])
+    assert "Value that holds now: never touch port 9003" in text_of(session.messages[0])
     assert kept(session) == [] and notes(seen) == []
     await turn(session)
     assert "remember" not in called(provider.sent[-1])
