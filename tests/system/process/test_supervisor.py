@@ -205,3 +205,4 @@ async def test_a_request_that_a_killed_supervisor_did_not_read_is_sent_again(tmp
     os.kill(before, signal.SIGKILL)
     done = await running
     assert (done.output, done.exit_code, done.lost) == ("ran\n", 0, True)
+    end_supervisor()
