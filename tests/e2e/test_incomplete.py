@@ -326,7 +326,7 @@ def test_the_terminal_tells_a_refusal_and_an_empty_answer_and_goes_on(codelet_on
     with codelet.terminal(columns=100) as terminal:
         terminal.type("first\r")
         terminal.wait_for("is empty, also when asked again")
-        terminal.wait_for("type something else")
+        terminal.wait_for("to retry")
         terminal.settle()
         terminal.type("second\r")
         terminal.wait_for("refused to answer")

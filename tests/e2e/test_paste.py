@@ -150,7 +150,7 @@ def test_a_paste_while_a_turn_runs_goes_to_the_model(codelet: Codelet, planted: 
         terminal.type(paste(text))
         terminal.settle(0.1)
         terminal.type(enter)
-        terminal.wait_for("queued")
+        terminal.wait_for("queued" if enter == "\r" else "after this turn")
         terminal.settle(0.1)
         (codelet.cwd / "go").touch()
         asked(terminal, codelet, 2 if enter == "\r" else 3)
@@ -186,6 +186,9 @@ def test_a_paste_that_a_stopped_turn_gives_back_is_a_prompt(codelet: Codelet, pl
 def test_lines_that_come_at_once_run_nothing(codelet: Codelet, planted: Path) -> None:
     with codelet.terminal() as terminal:
         terminal.type("first\r!touch planted\r# planted\rlast\r")
+        terminal.wait_for("last")
+        terminal.settle(0.5)
+        terminal.key("enter")  # lines that come in one read are a paste, which waits to be sent
         asked(terminal, codelet)
         terminal.settle(0.5)
         assert "kept:" not in terminal.scrollback
