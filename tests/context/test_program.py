@@ -198,7 +198,7 @@ def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo:
     terminal.settle(0.3)
     assert terminal.scrollback.count("· compacted: ") == receipts + 1
     terminal.line("/uncompact")
-    terminal.wait_for("taken back: ")
+    terminal.wait_for("undid the compaction")
     terminal.settle(0.1)
     terminal.line("go on")
     terminal.wait_for("Still here.")
@@ -231,14 +231,14 @@ def test_the_repl_compacts_and_says_what_became_of_each_turn(start: Start, repo:
     terminal.line("/pin lost")
     terminal.wait_for("what was lost stands in the list again")
     terminal.line("/uncompact")
-    terminal.wait_for("pin taken back: ")
+    terminal.wait_for("undid the pin")
     terminal.line("/uncompact")
-    terminal.wait_for("compaction taken back: ")
+    terminal.wait_for("undid the compaction")
     terminal.settle(0.1)
     terminal.line("/drop 3")
     terminal.wait_for("gone")
     terminal.line("/uncompact")
-    terminal.wait_for("drop taken back: ")
+    terminal.wait_for("undid the drop")
 
 
 def test_escape_stops_a_compaction_and_leaves_the_list(start: Start, repo: Path):

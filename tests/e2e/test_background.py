@@ -164,7 +164,7 @@ def test_random_starts_stops_interrupts_and_ends_leave_no_process_and_no_port(co
 
 def test_a_crash_leaves_them_interrupted_in_the_export(codelet: Codelet, mark: str) -> None:
     codelet.server.script = [
-        Reply(calls=[bash(1, f"echo up; sleep 600 {mark}", background=True)]),
+        Reply(calls=[bash(1, f"touch here; echo up; sleep 600 {mark}", background=True)]),
         Stop("stall", None),
         Reply("I see."),
         Reply("Well."),
@@ -181,12 +181,12 @@ def test_a_crash_leaves_them_interrupted_in_the_export(codelet: Codelet, mark: s
     child.communicate(timeout=30)
     assert tasks()[0]["status"] == "Running"
     shown = codelet("-p", "/tasks", "--resume", "work.json")
-    assert shown.out == f"%1 interrupted: echo up; sleep 600 {mark}\n"
+    assert shown.out == f"%1 interrupted: touch here; echo up; sleep 600 {mark}\n"
     again = codelet("-p", "and now?", "--resume", "work.json", "--export", "work.json")
     assert again.exit == 0, again.err
     *told, newest = map(str, codelet.server.requests[-1].json["messages"])
     assert "and now?" in newest
-    assert f"%1 interrupted: echo up; sleep 600 {mark}" in "\n".join(told)
+    assert f"%1 interrupted: touch here; echo up; sleep 600 {mark}" in "\n".join(told)
     assert tasks()[0]["status"] == "Interrupted"
     until(lambda: not processes_with(mark), "the end of the task")
     refused = codelet("-p", "/tasks run 1", "--resume", "work.json")

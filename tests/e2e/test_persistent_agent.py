@@ -39,7 +39,7 @@ PLAN = "[x] set it up: in March\n[!] test it: there are no tests\n[ ] tidy up"
 
 def request(codelet: Codelet, prompt: str, *more: str, target: str = "work.json") -> Finished:
     """One request to the agent, in a process of its own."""
-    return codelet("-p", prompt, "--resume", target, "--export", target, *LOOP, *RULES, *more)
+    return codelet("-p", prompt, "--resume", target, "--export", target, "--narrative=off", *LOOP, *RULES, *more)
 
 
 def reminded(request: Recorded, kind: str) -> str:

@@ -256,7 +256,7 @@ async def test_it_is_judged_like_any_other_command(begin: Begin, tmp_path: Path)
     )
     assert [each.status for each in (no, denied, missing)] == ["refused", "refused", "failed"]
     assert missing.text == "there is no task %1; no command was started in the background"
-    assert [each.asks for each in asked] == ["run, in the background until the session ends"]
+    assert [each.asks for each in asked] == ["run this command in the background until the session ends"]
     assert asked[0].shown == "touch a.txt; sleep 60"
     assert not list(tmp_path.iterdir())
 

@@ -470,8 +470,8 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         events.Compaction(phase="undone", reason="asked", before=27_400, after=27_500, note="drop"),
     )
     assert out.rstrip().split("\n") == [
-        "· compacted: the next request 46.4k → 27.4k tokens · shortened 13 old messages,",
-        "  summarized no turn",
+        "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim, cut",
+        "  13 new messages",
         "  dropped from context: src/a.py; /pin lost restores them",
         "  /compact undo · /compact why",
         "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim,",
