@@ -20,7 +20,7 @@ from codelet.review.posting.github import GitHubRequest
 from codelet.review.posting.gitlab import GitLabRequest
 from codelet.review.posting.post import Posting
 from codelet.review.posting.posted_request import CommentPlace, PostedRequest
-from codelet.review.posting.service_api import MaybeDone, ServiceApi, ServiceRefusal
+from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 
 _SECONDS = 600.0
 _NAMES: dict[CommentPlace, str] = {
@@ -52,8 +52,6 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
     except ServiceRefusal as refusal:
         hint = {401: "check the token", 403: "the token may not do this", 404: "check number, project and token"}
         raise UsageError(f"{service}: {refusal}; {hint.get(refusal.status, 'nothing more is posted')}") from None
-    except MaybeDone as error:
-        raise UsageError(f"{service}: {error}; run the same command again: nothing is posted twice") from None
     _say_done(posting, service)
     return EXIT_DONE
 
