@@ -186,11 +186,12 @@ def _without_settings(options: argparse.Namespace) -> int | None:
         _raise_at_interrupt()
         return run_sessions(options)
     if options.command == "completion":
-        from codelet.frontends.commands.shell_completion import run_completion
+        from codelet.frontends.commands.shell_completion import completion_text
         from codelet.frontends.flags import COMMANDS
         from codelet.frontends.parsers import build_parser
 
-        return run_completion(options.form, build_parser(COMMANDS))
+        print(completion_text(options.form, build_parser(COMMANDS)), end="")
+        return 0
     if options.command == "demo":
         import asyncio
 

@@ -113,8 +113,8 @@ def _add_flag(heading: argparse._ActionsContainer, row: Setting, **more: Any) ->
         options["choices"] = row.choices
     else:
         options |= {"action": "append" if row.may_repeat else "store", "metavar": row.metavar}
-        if row.alone:
-            options |= {"nargs": "?", "const": row.alone}
+    if row.alone:
+        options |= {"nargs": "?", "const": row.alone}
     heading.add_argument(*row.short.split(), row.flag, **options)
 
 

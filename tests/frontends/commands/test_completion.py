@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from codelet.frontends.commands.shell_completion import FORMS, completion_text
-from codelet.frontends.commands.shell_completion.command_table import CommandTable, table_of
-from codelet.frontends.flags import COMMANDS
+from codelet.frontends.flags import COMMANDS, FLAGS
 from codelet.frontends.parsers import build_parser
-from codelet.settings import SETTINGS
 from tests.support.program import run
 from tests.support.terminal import Terminal
 
 ASK_BASH = """
 . {script}
-COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _codelet; printf '%s\\n' "${{COMPREPLY[@]}}"
+COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_codelet; printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 # What is typed, its last word unfinished; some of what has to be offered, and what must not be.
 CASES = [
@@ -27,22 +25,19 @@ CASES = [
     (("rev",), {"review"}, {"--review", "sessions"}),
     (("sessions", ""), {"list", "prune"}, {"review"}),
     (("sessions", "prune", "--"), {"--older-than", "--keep"}, {"--mode"}),
-    (("--model", "review", "--eff"), {"--effort"}, {"--fail-on"}),  # `review` is a value there
-    (("--narrative", "rev"), {"review"}, set()),  # which takes no word after it
+    (("--effort", "high", "--mo"), {"--model"}, {"--memory"}),
     (("review", "--fail-on", ""), {"high", "never"}, {"--model"}),
     (("completion", ""), {"bash", "man"}, {"list"}),
 ]
-
-
-def table() -> CommandTable:
-    return table_of(build_parser(COMMANDS), frozenset(setting.flag for setting in SETTINGS.values() if setting.alone))
 
 
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("completion")
     for form in FORMS:
-        (folder / ("_codelet" if form == "zsh" else f"codelet.{form}")).write_text(completion_text(form, table()))
+        (folder / ("_codelet" if form == "zsh" else f"codelet.{form}")).write_text(
+            completion_text(form, build_parser(COMMANDS))
+        )
     return folder
 
 
@@ -59,40 +54,36 @@ def test_the_program_prints_what_is_tested_here(scripts: Path, tmp_path: Path):
 
 
 def test_every_option_and_command_is_in_every_form(scripts: Path):
-    for command in table().every():
-        for name in (name for option in command.options for name in option.names):
-            spelled = {"fish": f"-l {name[2:]} ", "man": name.replace("-", "\\-"), "bash": name, "_codelet": name}
-            for file in scripts.iterdir():
-                own = spelled.get(file.suffix[1:] or file.name, name)
-                assert len(name) == 2 or own in file.read_text(), (file.name, name)
-        for file in scripts.iterdir():
-            assert not command.path or command.path[-1] in file.read_text()
-    assert {"list", "verify", "check", "review", "completion"} <= {
-        each.path[-1] for each in table().every() if each.path
-    }
+    for file in scripts.iterdir():
+        text = file.read_text()
+        spelled = {".fish": "-l {}", ".man": "\\-\\-{}"}.get(file.suffix, "--{}")
+        for row in FLAGS:
+            name = row.flag[2:] if file.suffix != ".man" else row.flag[2:].replace("-", "\\-")
+            assert spelled.format(name) in text, (file.name, row.flag)
+        assert [word for word in (*COMMANDS, "verify", "prune", "check") if word not in text] == [], file.name
 
 
-@pytest.mark.parametrize(("words", "offered", "kept_back"), CASES)
-def test_bash_offers_what_fits(scripts: Path, words: tuple[str, ...], offered: set[str], kept_back: set[str]):
-    quoted = " ".join(f"'{word}'" for word in ("codelet", *words))
-    program = ASK_BASH.format(script=scripts / "codelet.bash", words=quoted)
-    done = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True, timeout=60)
-    found = set(done.stdout.split())
-    assert offered <= found, done.stderr
-    assert not kept_back & found
+def test_bash_offers_what_fits(scripts: Path):
+    for words, offered, kept_back in CASES:
+        quoted = " ".join(f"'{word}'" for word in ("codelet", *words))
+        program = ASK_BASH.format(script=scripts / "codelet.bash", words=quoted)
+        done = subprocess.run(["bash", "--norc", "-c", program], capture_output=True, text=True, timeout=60)
+        found = set(done.stdout.split())
+        assert offered <= found, (words, found, done.stderr)
+        assert not kept_back & found, words
 
 
-@pytest.mark.parametrize(("words", "offered", "kept_back"), CASES)
-def test_fish_offers_what_fits(scripts: Path, words: tuple[str, ...], offered: set[str], kept_back: set[str]):
+def test_fish_offers_what_fits(scripts: Path):
     needs("fish")
-    program = f"source {scripts / 'codelet.fish'}; complete -C 'codelet {' '.join(words)}'"
-    done = subprocess.run(
-        ["fish", "--no-config", "-c", program], capture_output=True, text=True, timeout=60,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(scripts), "LANG": "C.UTF-8"},
-    )  # fmt: skip
-    found = {line.partition("\t")[0] for line in done.stdout.splitlines()}
-    assert offered <= found, done.stderr
-    assert not kept_back & found
+    for words, offered, kept_back in CASES:
+        program = f"source {scripts / 'codelet.fish'}; complete -C 'codelet {' '.join(words)}'"
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", program], capture_output=True, text=True, timeout=60,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(scripts), "LANG": "C.UTF-8"},
+        )  # fmt: skip
+        found = {line.partition("\t")[0] for line in done.stdout.splitlines()}
+        assert offered <= found, (words, done.stderr)
+        assert not kept_back & found, words
 
 
 def test_zsh_offers_what_fits(scripts: Path, tmp_path: Path):
@@ -124,5 +115,5 @@ def test_man_shows_the_page(scripts: Path):
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "--output-format text|json|stream-json" in done.stdout
+    assert "--narrative [auto|on|off]" in done.stdout
     assert "codelet sessions prune" in done.stdout
-    assert "whether the model opens a compaction" in done.stdout
