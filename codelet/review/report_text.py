@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from codelet.review.findings import SEVERITIES, UNSETTLED, Finding, HunkCoverage, Report, SetAside
+from codelet.review.findings import SEVERITIES, UNSETTLED, Finding, HunkCoverage, Report, SetAside, Severity
 from codelet.system.text import clean, one_line, visible
 
 _INDENT = "    "
@@ -26,21 +26,25 @@ def counted(number: int, name: str) -> str:
     return f"{number:,} {name}" + "s" * (number != 1)
 
 
+def severity_counts(severities: Iterable[Severity]) -> str:
+    """Such as `1 critical, 2 low`."""
+    counts = Counter(severities)
+    return ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
+
+
 def summary_line(report: Report) -> str:
     """The findings in one line: `2 findings: 1 high, 1 low`."""
-    numbers = Counter(each.severity for each in report.findings)
-    parts = [f"{numbers[severity]} {severity}" for severity in SEVERITIES if numbers[severity]]
-    found = f"{counted(len(report.findings), 'finding')}" + (f": {', '.join(parts)}" if parts else "")
+    kinds = severity_counts(each.severity for each in report.findings)
+    found = f"{counted(len(report.findings), 'finding')}" + (f": {kinds}" if kinds else "")
     return "; ".join([found, *unsettled_counts(report)])
 
 
 def unsettled_counts(report: Report) -> list[str]:
-    """How many findings have no place or no confirmation: `1 without a place: 1 high`."""
+    """How many findings have no place or no confirmation: `1 finding without a place: 1 high`."""
     texts = []
     for name in dict.fromkeys(map(unsettled_name, report.unsettled)):
-        numbers = Counter(each.severity for each in report.unsettled if unsettled_name(each) == name)
-        parts = [f"{numbers[severity]} {severity}" for severity in SEVERITIES if numbers[severity]]
-        texts.append(f"{counted(sum(numbers.values()), 'finding')} {name}: {', '.join(parts)}")
+        kinds = [each.severity for each in report.unsettled if unsettled_name(each) == name]
+        texts.append(f"{counted(len(kinds), 'finding')} {name}: {severity_counts(kinds)}")
     return texts
 
 

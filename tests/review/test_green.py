@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.review.report_formats import FORMATS
+from codelet.review.formats import FORMATS
 from tests.support import repo
 from tests.support.reviews import asked, finding, found, model, report, review, shown_paths
 from tests.support.script import Call, Reply

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codelet.review.report_formats import FORMATS
+from codelet.review.formats import FORMATS
 from tests.support import repo
 from tests.support.amount import amount
 from tests.support.program import Finished, run

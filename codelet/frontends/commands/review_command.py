@@ -31,8 +31,8 @@ from codelet.opening import session_from
 from codelet.providers.choice.known import answers_here
 from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
+from codelet.review.formats import FORMATS, ReportFile, output_named
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
-from codelet.review.report_formats import FORMATS, ReportFile, output_named
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
 from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending

@@ -61,7 +61,7 @@ def save_baseline(repeats: Repeats, report: Report, status: int) -> int:
     text = repeats.updated(report)
     if text is None or repeats.target is None or report.exit == EXIT_PROVIDER:
         return status
-    from codelet.review.report_formats import replace_file
+    from codelet.review.formats import replace_file
 
     try:
         replace_file(repeats.target, text)

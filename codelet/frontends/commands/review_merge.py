@@ -13,8 +13,8 @@ from codelet.frontends.commands.review_known import save_baseline
 from codelet.frontends.commands.review_outputs import write_reports
 from codelet.frontends.review_words import check_not_empty
 from codelet.review.findings import Gate, Report
+from codelet.review.formats import ReportFile
 from codelet.review.repeats import Repeats
-from codelet.review.report_formats import ReportFile
 from codelet.review.report_json import report_from
 from codelet.review.shards import merged
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, CodeletError
 from codelet.frontends.streams import say
-from codelet.review.report_formats import ReportFile, written
+from codelet.review.formats import ReportFile, written
 
 if TYPE_CHECKING:
     from codelet.review.findings import Report
@@ -21,12 +21,12 @@ def write_reports(outputs: Sequence[ReportFile], report: Report, change: Reviewe
     """Write all reports; the exit status, which is 5 where one could not be written and all else was well."""
     status = report.exit
     for output in outputs:
-        text = written(output, report, change)
+        text = written(output.format, report, change)
         try:
             if output.path is None:
                 print_report(text, output.format)
             else:
-                from codelet.review.report_formats import replace_file
+                from codelet.review.formats import replace_file
 
                 replace_file(output.path, text)
         except BrokenPipeError:

@@ -18,8 +18,7 @@ from codelet.review.findings import Report
 from codelet.review.posting.comments import reviewed_head
 from codelet.review.posting.github import GitHubRequest
 from codelet.review.posting.gitlab import GitLabRequest
-from codelet.review.posting.post import Posting
-from codelet.review.posting.posted_request import CommentPlace, PostedRequest
+from codelet.review.posting.post import CommentPlace, PostedRequest, Posting
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 
 _SECONDS = 600.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from codelet.review.findings import Finding, Report, SetAside, weight
+from codelet.review.findings import Report, weight
 from codelet.review.formats import telling
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -17,101 +17,71 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit(report: Report) -> str:
     """The report as one suite of test cases."""
-    cases = [
-        *_files(report),
-        *(_finding(each, report) for each in report.findings),
-        *(_unsettled(each, report) for each in report.unsettled),
-        *map(_ignored, _kept(report)),
-    ]
-    if not telling.is_whole(report) and not telling.not_reviewed(report):
-        case = _case("the review as a whole", "codelet.review")
-        _child(case, "error", telling.incomplete_sentence(report), "incomplete")
-        cases.append(case)
+    cases = _cases(report)
     counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
     time = f"{report.duration:.3f}"
     totals = {"tests": str(len(cases)), "failures": str(counts["failure"]), "errors": str(counts["error"])}
     root = Element("testsuites", {"name": "codelet review", "time": time, **totals})
-    suite = SubElement(
-        root, "testsuite", {"name": "codelet review", **totals, "skipped": str(counts["skipped"]), "time": time}
-    )
+    facts = {"name": "codelet review", **totals, "skipped": str(counts["skipped"]), "time": time}
+    suite = SubElement(root, "testsuite", facts)
     properties = SubElement(suite, "properties")
-    for name, value in _facts(report).items():
-        SubElement(properties, "property", {"name": name, "value": _xml(value)})
-    suite.extend(cases)
-    indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
-
-
-def _facts(report: Report) -> dict[str, str]:
-    return {
+    for name, value in {
         "subject": report.subject,
         "outcome": report.outcome,
         "result": telling.result_sentence(report),
         "coverage": telling.coverage_sentence(report),
         "complete": "yes" if telling.is_whole(report) else "no",
         "exit": str(report.exit),
-    }
+    }.items():
+        SubElement(properties, "property", {"name": name, "value": _xml(value)})
+    suite.extend(cases)
+    indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _files(report: Report) -> list[Element]:
-    """A case for each file: what was not reviewed of it, or that it was."""
+def _cases(report: Report) -> list[Element]:
+    """A case for each file (what was not reviewed of it, or that it was), then those of findings."""
     states: dict[str, list[tuple[str, str]]] = {}
     for hunk in report.hunks:
         states.setdefault(hunk.path, []).append((hunk.state, f"{telling.hunk_place(hunk)}: {hunk.why or hunk.state}"))
     cases = []
     for path, hunks in states.items():
-        case = _case("reviewed", path)
-        missing = [text for state, text in hunks if state in ("truncated", "failed")]
-        if missing:
-            _child(case, "error", "\n".join(missing), "incomplete", "not reviewed as a whole")
+        if missing := [text for state, text in hunks if state in ("truncated", "failed")]:
+            case = _case("reviewed", path, "error", "\n".join(missing), "incomplete", "not reviewed as a whole")
         elif all(state == "skipped" for state, _ in hunks):
-            _child(case, "skipped", "\n".join(text for _, text in hunks), "skipped")
+            case = _case("reviewed", path, "skipped", "\n".join(text for _, text in hunks), "skipped")
+        else:
+            case = _case("reviewed", path)
         cases.append(case)
+    least = 5 if report.gate.fail_on is None else weight(report.gate.fail_on)
+    for finding in report.findings:
+        where = telling.place_of(finding)
+        facts = f"{finding.severity}, {finding.category}, confidence {finding.confidence:.2f}"
+        tag = "failure" if finding.weight >= least else "system-out"
+        text = f"{where}\n{facts}\n{telling.body(finding)}"
+        cases.append(_case(f"{where} {finding.rule}", finding.path, tag, text, finding.severity, finding.title))
+    kept = [each for each in report.aside if each.kind in ("ignored", "known")]
+    for aside in (*report.unsettled, *kept):
+        name = f"{telling.place_of(aside)} {aside.rule} ({aside.kind})"
+        if aside in kept:
+            cases.append(_case(name, aside.path, "skipped", f"{aside.title}\n{aside.why}", aside.kind))
+            continue
+        # An error if it makes the review incomplete.
+        tag = "error" if aside.kind == "unconfirmed" or aside.weight >= least else "system-out"
+        text = f"{aside.severity}\n{telling.unsettled_body(aside, report)}"
+        cases.append(_case(name, aside.path, tag, text, aside.kind, aside.title))
+    if not telling.is_whole(report) and not telling.not_reviewed(report):
+        text = telling.incomplete_sentence(report)
+        cases.append(_case("the review as a whole", "codelet.review", "error", text, "incomplete"))
     return cases
 
 
-def _finding(finding: Finding, report: Report) -> Element:
-    where = telling.place(finding.path, finding.line, finding.end_line)
-    case = _case(f"{where} {finding.rule}", finding.path)
-    facts = f"{finding.severity}, {finding.category}, confidence {finding.confidence:.2f}"
-    text = f"{where}\n{facts}\n{telling.body(finding)}"
-    limit = report.gate.fail_on
-    if limit is not None and finding.weight >= weight(limit):
-        _child(case, "failure", text, finding.severity, finding.title)
-    else:
-        SubElement(case, "system-out").text = _xml(text)
+def _case(name: str, path: str, tag: str = "", text: str = "", kind: str = "", message: str | None = None) -> Element:
+    case = Element("testcase", {"name": _xml(name), "classname": _xml(telling.on_one_line(path))})
+    if tag:
+        facts = {"message": _xml(message or text.split("\n")[0]), "type": kind} if tag != "system-out" else {}
+        SubElement(case, tag, facts).text = _xml(text)
     return case
-
-
-def _unsettled(aside: SetAside, report: Report) -> Element:
-    """An error if it makes the review incomplete: at or above `--fail-on`, or not confirmed."""
-    case = _case(f"{telling.place(aside.path, aside.line)} {aside.rule} ({aside.kind})", aside.path)
-    text = f"{aside.severity}\n{telling.unsettled_body(aside, report)}"
-    limit = report.gate.fail_on
-    if aside.kind == "unconfirmed" or (limit is not None and aside.weight >= weight(limit)):
-        _child(case, "error", text, aside.kind, aside.title)
-    else:
-        SubElement(case, "system-out").text = _xml(text)
-    return case
-
-
-def _kept(report: Report) -> list[SetAside]:
-    return [each for each in report.aside if each.kind in ("ignored", "known")]
-
-
-def _ignored(aside: SetAside) -> Element:
-    case = _case(f"{telling.place(aside.path, aside.line)} {aside.rule} ({aside.kind})", aside.path)
-    _child(case, "skipped", f"{aside.title}\n{aside.why}", aside.kind)
-    return case
-
-
-def _case(name: str, path: str) -> Element:
-    return Element("testcase", {"name": _xml(name), "classname": _xml(telling.on_one_line(path))})
-
-
-def _child(case: Element, tag: str, text: str, kind: str, message: str | None = None) -> None:
-    child = SubElement(case, tag, {"message": _xml(message or text.split("\n")[0]), "type": kind})
-    child.text = _xml(text)
 
 
 def _xml(text: str) -> str:

@@ -1,14 +1,14 @@
 """SARIF 2.1.0, as code scanning services take it.
 
-What a comment in the code or the baseline set aside is there with a suppression, what has no place or no confirmation
-with `unsettled` among its properties. Where a review is not whole, the
-invocation was not successful and a notification stands for each place that was not reviewed.
+What a comment in the code or the baseline set aside is a result with a suppression; what has no place or no
+confirmation has `unsettled` among its properties. If a review is not whole, the invocation was not successful, and
+there is a notification for each place that was not reviewed.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from codelet import __version__
@@ -17,63 +17,54 @@ from codelet.review.formats import telling
 from codelet.review.rule_list import RULES
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS: dict[Severity, str] = {
-    "critical": "error",
-    "high": "error",
-    "medium": "warning",
-    "low": "note",
-    "info": "note",
+_LEVELS: dict[Severity, tuple[str, str]] = {
+    "critical": ("error", "9.5"),
+    "high": ("error", "8.0"),
+    "medium": ("warning", "5.5"),
+    "low": ("note", "3.0"),
+    "info": ("note", "0.0"),
 }
-_SCORES: dict[Severity, str] = {"critical": "9.5", "high": "8.0", "medium": "5.5", "low": "3.0", "info": "0.0"}
-"""Numbers in the bands that services read as critical, high, medium and low."""
+"""Levels, and scores in the bands that services read as critical, high, medium and low."""
 
 _MOST_RESULTS, _MOST_TAGS = 5_000, 10
 """What GitHub shows of a run, and about what it takes for a rule."""
 _HELP = "A comment `codelet: ignore[RULE] reason` on the line sets a finding aside."
-_FINGERPRINT = "codeletReview/v1"
 
-_Suppression = Literal["inSource", "external"]
+_Json = dict[str, Any]
 
 
 def sarif(report: Report) -> str:
     """The report as one SARIF log with one run."""
     suppressed = [each for each in report.aside if each.kind in ("ignored", "known")]
-    unsettled = report.unsettled
-    rules = _rules(report, [*suppressed, *unsettled])
+    rules = _rules(report, [*suppressed, *report.unsettled])
     places = {rule["id"]: index for index, rule in enumerate(rules)}
-    open_ones = [_unsettled(each, report, places) for each in unsettled][:_MOST_RESULTS]
+    open_ones = [_unsettled(each, report, places) for each in report.unsettled][:_MOST_RESULTS]
     results = [
         *(_result(finding, places) for finding in report.findings),
         *(_suppressed(each, places) for each in suppressed),
     ]
     room = _MOST_RESULTS - len(open_ones)
-    run: dict[str, Any] = {
+    run: _Json = {
         "tool": {"driver": {"name": "codelet", "semanticVersion": __version__, "rules": rules}},
         "automationDetails": {"id": "codelet-review/"},
         "columnKind": "utf16CodeUnits",
         "invocations": [_invocation(report, more=len(results) - room)],
         "results": [*results[:room], *open_ones],
-        "properties": _facts(report),
+        "properties": {  # what SARIF has no place for
+            "outcome": report.outcome,
+            "summary": telling.result_sentence(report),
+            "coverage": {**report.states, "percent": report.coverage},
+            "setAside": report.set_aside,
+            "partial": not telling.is_whole(report),
+            "base": report.base,
+            "head": report.head,
+            "cost": report.cost,
+        },
     }
-    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2) + "\n"
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _facts(report: Report) -> dict[str, Any]:
-    """What SARIF has no place for."""
-    return {
-        "outcome": report.outcome,
-        "summary": telling.result_sentence(report),
-        "coverage": {**report.states, "percent": report.coverage},
-        "setAside": report.set_aside,
-        "partial": not telling.is_whole(report),
-        "base": report.base,
-        "head": report.head,
-        "cost": report.cost,
-    }
-
-
-def _rules(report: Report, aside: list[SetAside]) -> list[dict[str, Any]]:
+def _rules(report: Report, aside: list[SetAside]) -> list[_Json]:
     """One rule for each name that occurs, as grave as the gravest finding of it."""
     found: dict[str, tuple[Severity, set[str]]] = {}
     named = [(each.rule, each.severity, each.category) for each in report.findings]
@@ -83,18 +74,19 @@ def _rules(report: Report, aside: list[SetAside]) -> list[dict[str, Any]]:
     return [_rule(name, severity, sorted(categories)) for name, (severity, categories) in sorted(found.items())]
 
 
-def _rule(name: str, severity: Severity, categories: list[str]) -> dict[str, Any]:
-    properties: dict[str, Any] = {"tags": categories[:_MOST_TAGS]}
+def _rule(name: str, severity: Severity, categories: list[str]) -> _Json:
+    properties: _Json = {"tags": categories[:_MOST_TAGS]}
     if "security" in categories:
-        properties["security-severity"] = _SCORES[severity]
+        properties["security-severity"] = _LEVELS[severity][1]
     known = RULES.get(name)
-    text = known.text if known is not None else f"What the model calls {name.replace('-', ' ')}."
-    rule: dict[str, Any] = {
+    words = name.replace("-", " ")
+    text = known.text if known is not None else f"What the model calls {words}."
+    rule: _Json = {
         "id": name,
-        "shortDescription": {"text": name.replace("-", " ").capitalize()},
+        "shortDescription": {"text": words.capitalize()},
         "fullDescription": {"text": text},
         "help": {"text": f"{text} {_HELP}", "markdown": f"{text}\n\n{_HELP}"},
-        "defaultConfiguration": {"level": _LEVELS[severity]},
+        "defaultConfiguration": {"level": _LEVELS[severity][0]},
         "properties": properties,
     }
     if known is not None and known.cwe is not None:
@@ -103,91 +95,72 @@ def _rule(name: str, severity: Severity, categories: list[str]) -> dict[str, Any
     return rule
 
 
-def _result(finding: Finding, places: dict[str, int]) -> dict[str, Any]:
-    region: dict[str, Any] = {"startLine": finding.line, "endLine": finding.end_line}
+def _result(finding: Finding, places: dict[str, int]) -> _Json:
+    region: _Json = {"startLine": finding.line, "endLine": finding.end_line}
     if finding.quote:
         region["snippet"] = {"text": finding.quote}
-    result = _base(finding.rule, finding.severity, telling.body(finding), places)
-    result["locations"] = [_location(finding.path, region)]
+    result = _base(finding, telling.body(finding), places, _location(finding.path, region))
     result["rank"] = round(100 * finding.confidence, 1)
     if finding.fingerprint:
-        result["partialFingerprints"] = {_FINGERPRINT: finding.fingerprint}
-    result["properties"] = {
-        "severity": finding.severity,
-        "category": finding.category,
-        "confidence": finding.confidence,
-        "verified": finding.verified,
-        "unchanged": finding.unchanged,
-    }
+        result["partialFingerprints"] = {"codeletReview/v1": finding.fingerprint}
+    names = ("severity", "category", "confidence", "verified", "unchanged")
+    result["properties"] = {name: getattr(finding, name) for name in names}
     if (text := telling.replacement(finding)) is not None:
-        result["fixes"] = [_fix(finding, text)]
+        lines = {"startLine": finding.line, "startColumn": 1, "endLine": finding.end_line + 1, "endColumn": 1}
+        edit = {"deletedRegion": lines, "insertedContent": {"text": f"{text}\n" if text else ""}}
+        edited = {"artifactLocation": _artifact(finding.path), "replacements": [edit]}
+        result["fixes"] = [{"description": {"text": "what the review suggests"}, "artifactChanges": [edited]}]
     return result
 
 
-def _suppressed(aside: SetAside, places: dict[str, int]) -> dict[str, Any]:
-    kind: _Suppression = "inSource" if aside.kind == "ignored" else "external"
-    result = _base(aside.rule, aside.severity, aside.title, places)
-    result["locations"] = [_location(aside.path, {"startLine": aside.line} if aside.line is not None else None)]
-    result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": aside.why}]
-    return result
+def _suppressed(aside: SetAside, places: dict[str, int]) -> _Json:
+    kind = "inSource" if aside.kind == "ignored" else "external"
+    location = _location(aside.path, {"startLine": aside.line} if aside.line is not None else None)
+    suppressions = [{"kind": kind, "status": "accepted", "justification": aside.why}]
+    return _base(aside, aside.title, places, location) | {"suppressions": suppressions}
 
 
-def _unsettled(aside: SetAside, report: Report, places: dict[str, int]) -> dict[str, Any]:
-    result = _base(aside.rule, aside.severity, telling.unsettled_body(aside, report), places)
-    region = {"startLine": aside.line} if aside.line is not None else None
-    result["locations"] = [_location(telling.unsettled_path(aside, report), region)]
-    result["properties"] = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
-    return result
+def _unsettled(aside: SetAside, report: Report, places: dict[str, int]) -> _Json:
+    path = telling.file_of(aside, report) or telling.some_file(report)
+    location = _location(path, {"startLine": aside.line} if aside.line is not None else None)
+    facts = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
+    return _base(aside, telling.unsettled_body(aside, report), places, location) | {"properties": facts}
 
 
-def _base(rule: str, severity: Severity, text: str, places: dict[str, int]) -> dict[str, Any]:
-    # A bracket before a parenthesis would be read as a link.
-    message = text.replace("](", "] (")
+def _base(each: Finding | SetAside, text: str, places: dict[str, int], location: _Json) -> _Json:
     return {
-        "ruleId": rule,
-        "ruleIndex": places[rule],
-        "level": _LEVELS[severity],
-        "message": {"text": message},
+        "ruleId": each.rule,
+        "ruleIndex": places[each.rule],
+        "level": _LEVELS[each.severity][0],
+        "message": {"text": text.replace("](", "] (")},  # a bracket before a parenthesis would be read as a link
+        "locations": [location],
     }
 
 
-def _location(path: str, region: dict[str, Any] | None) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(path), "uriBaseId": "%SRCROOT%"}}
-    if region is not None:
-        place["region"] = region
-    return {"physicalLocation": place}
+def _artifact(path: str) -> _Json:
+    return {"uri": quote(path), "uriBaseId": "%SRCROOT%"}
 
 
-def _fix(finding: Finding, text: str) -> dict[str, Any]:
-    inserted = {"text": f"{text}\n"} if text else {"text": ""}
-    region = {"startLine": finding.line, "startColumn": 1, "endLine": finding.end_line + 1, "endColumn": 1}
-    change = {
-        "artifactLocation": {"uri": quote(finding.path), "uriBaseId": "%SRCROOT%"},
-        "replacements": [{"deletedRegion": region, "insertedContent": inserted}],
-    }
-    return {"description": {"text": "what the review suggests"}, "artifactChanges": [change]}
+def _location(path: str, region: _Json | None) -> _Json:
+    place: _Json = {"artifactLocation": _artifact(path)}
+    return {"physicalLocation": place if region is None else place | {"region": region}}
 
 
-def _invocation(report: Report, *, more: int) -> dict[str, Any]:
+def _invocation(report: Report, *, more: int) -> _Json:
+    notes: list[_Json] = []
+
+    def note(text: str, level: str, **where: list[_Json]) -> None:
+        notes.append({"level": level, "message": {"text": text}, **where})
+
     whole = telling.is_whole(report)
-    invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": report.exit}
-    notes: list[dict[str, Any]] = []
     if not whole:
-        notes.append(_note(telling.incomplete_sentence(report), "error", None))
+        note(telling.incomplete_sentence(report), "error")
     if more > 0:
-        notes.append(_note(f"{more:,} more findings are in the JSON report only", "warning", None))
+        note(f"{more:,} more findings are in the JSON report only", "warning")
     for hunk in report.hunks:
         if hunk.state != "reviewed":
             region = {"startLine": hunk.new_start, "endLine": hunk.new_start + hunk.new_lines - 1}
             where = _location(hunk.path, region if hunk.new_start and hunk.new_lines else None)
-            notes.append(_note(f"{hunk.state}: {hunk.why}", "note" if hunk.state == "skipped" else "error", where))
-    if notes:
-        invocation["toolExecutionNotifications"] = notes
-    return invocation
-
-
-def _note(text: str, level: str, location: dict[str, Any] | None) -> dict[str, Any]:
-    note: dict[str, Any] = {"level": level, "message": {"text": text}}
-    if location is not None:
-        note["locations"] = [location]
-    return note
+            note(f"{hunk.state}: {hunk.why}", "note" if hunk.state == "skipped" else "error", locations=[where])
+    invocation: _Json = {"executionSuccessful": whole, "exitCode": report.exit}
+    return invocation | ({"toolExecutionNotifications": notes} if notes else {})

@@ -1,15 +1,20 @@
-"""What every format says of a report in words: how it came out, what was not reviewed, what was set aside."""
+"""What every format says of a report: the sentences about all of it, and one notice for each thing that it lists."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import hashlib
+from typing import Literal
 
-from codelet.review.findings import SEVERITIES, AsideKind, Finding, HunkCoverage, Report, SetAside, Severity
-from codelet.review.report_text import UNCHANGED, counted, unsettled_counts, unsettled_name
+from codelet.record import Record
+from codelet.review.findings import AsideKind, Finding, HunkCoverage, Report, SetAside, Severity
+from codelet.review.report_text import UNCHANGED, counted, severity_counts, unsettled_counts, unsettled_name
 from codelet.system.text import with_codes
 
-# Those without a place or a confirmation are told of as findings.
+NOTHING = "There was nothing to review."
+INCOMPLETE = "codelet-incomplete"
+"""The rule of a notice about what was not reviewed."""
+
+# Those without a place or a confirmation are listed as findings.
 _ASIDE: dict[AsideKind, str] = {
     "duplicate": "joined with another one",
     "refuted": "refuted by a second look",
@@ -20,11 +25,67 @@ _ASIDE: dict[AsideKind, str] = {
 }
 
 
-NOTHING = "There was nothing to review."
+class Notice(Record, kw_only=True):
+    """One entry of a format that is a list. `path` is None if it is about the whole change; `key` identifies it."""
+
+    kind: Literal["finding", "unsettled", "unreviewed", "run", "nothing"]
+    severity: Severity
+    rule: str
+    text: str
+    title: str
+    path: str | None = None
+    line: int | None = None
+    end_line: int | None = None
+    key: str = ""
+    finding: Finding | None = None
+
+
+def notices(report: Report) -> list[Notice]:
+    """Findings, unsettled ones, hunks that were not reviewed, and what no hunk says of the run."""
+    found = [
+        Notice(
+            kind="finding", severity=each.severity, rule=each.rule, text=body(each), path=each.path, line=each.line,
+            end_line=each.end_line, title=f"{each.title} ({each.severity}, {each.rule})", finding=each,
+            key=each.fingerprint or digest(each.rule, each.path, str(each.line), each.quote),
+        )
+        for each in report.findings
+    ]  # fmt: skip
+    found += [
+        Notice(
+            kind="unsettled", severity=each.severity, rule=each.rule, text=unsettled_body(each, report),
+            path=file_of(each, report), line=each.line, key=digest(each.kind, each.rule, each.path, each.quote),
+            title=f"{each.title} ({each.severity}, {each.rule}, {unsettled_name(each)})",
+        )
+        for each in report.unsettled
+    ]  # fmt: skip
+    for hunk in not_reviewed(report):
+        text = f"Not reviewed ({hunk.state}): {hunk.why}"
+        first = hunk.new_start or None
+        unread = Notice(
+            kind="unreviewed", severity="high", rule=INCOMPLETE, text=text, title=f"not reviewed ({hunk.state})",
+            path=hunk.path, line=first, end_line=first and max(hunk.new_start + hunk.new_lines - 1, first),
+            key=digest(INCOMPLETE, hunk.path, str(first or 1), text),
+        )  # fmt: skip
+        found.append(unread)
+    if not is_whole(report) and not not_reviewed(report):
+        text = incomplete_sentence(report)
+        key = digest(INCOMPLETE, text)
+        found.append(Notice(kind="run", severity="high", rule=INCOMPLETE, text=text, title="not complete", key=key))
+    if report.outcome == "nothing":
+        rule = "codelet-nothing"
+        found.append(
+            Notice(kind="nothing", severity="info", rule=rule, text=NOTHING, title=NOTHING, key=digest(rule, NOTHING))
+        )
+    return found
+
+
+def digest(*parts: str) -> str:
+    """A short name for texts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def on_one_line(name: str) -> str:
-    """The name of a file or a line of code on one line, every letter that nobody would see written as its code."""
+    """The name of a file or a line of code on one line, every invisible character written as its code."""
     return with_codes(name).replace("\n", "⟨U+000A⟩").replace("\t", " ")
 
 
@@ -34,23 +95,16 @@ def not_reviewed(report: Report) -> list[HunkCoverage]:
 
 
 def is_whole(report: Report) -> bool:
-    """Whether everything that should have been reviewed was, to the end."""
+    """Return whether everything that should have been reviewed was, to the end."""
     return report.outcome != "incomplete"
-
-
-def severity_counts(severities: Iterable[Severity]) -> str:
-    """Such as `1 critical, 2 low`."""
-    counts = Counter(severities)
-    return ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
 
 
 def result_sentence(report: Report) -> str:
     """What was found, in one or two sentences that never call an incomplete review clean."""
-    sentences = []
+    sentences = [f"{text}." for text in unsettled_counts(report)]
     if report.findings:
         kinds = severity_counts(finding.severity for finding in report.findings)
-        sentences.append(f"{counted(len(report.findings), 'finding')}: {kinds}.")
-    sentences += [f"{text}." for text in unsettled_counts(report)]
+        sentences.insert(0, f"{counted(len(report.findings), 'finding')}: {kinds}.")
     if sentences:
         return " ".join(sentences)
     if is_whole(report):
@@ -61,10 +115,9 @@ def result_sentence(report: Report) -> str:
 def coverage_sentence(report: Report) -> str:
     """How many hunks ended in which state."""
     states = report.states
-    due = len(report.hunks) - states["skipped"]
-    told = f"{states['reviewed']:,} of {counted(due, 'hunk')} reviewed"
+    reviewed = f"{states['reviewed']:,} of {counted(len(report.hunks) - states['skipped'], 'hunk')} reviewed"
     rest = [f"{states[state]:,} {state}" for state in ("truncated", "failed", "skipped") if states[state]]
-    return ", ".join([told, *rest]) + "."
+    return ", ".join([reviewed, *rest]) + "."
 
 
 def incomplete_sentence(report: Report) -> str:
@@ -76,17 +129,16 @@ def incomplete_sentence(report: Report) -> str:
         reasons.append(f"{counted(missing, 'hunk')} not reviewed as a whole")
     if report.lost and not report.error:
         reasons.append(f"{report.lost:,} of {counted(report.chunks, 'chunk')} without an answer")
-    if not reasons:
-        reasons.append("it was ended early")
-    return f"INCOMPLETE: {'; '.join(reasons)}."
+    return f"INCOMPLETE: {'; '.join(reasons) or 'it was ended early'}."
 
 
 def aside_sentence(report: Report) -> str:
     """How many findings were set aside, and why; empty if none were."""
     kinds = [f"{number:,} {_ASIDE[kind]}" for kind, number in report.set_aside.items() if number and kind in _ASIDE]
-    told = f"Set aside: {'; '.join(kinds)}." if kinds else ""
-    by_change = sum(each.by_change for each in report.aside)
-    return f"{told} The change itself may have kept {counted(by_change, 'finding')} out." if by_change else told
+    sentence = f"Set aside: {'; '.join(kinds)}." if kinds else ""
+    if by_change := sum(each.by_change for each in report.aside):
+        return f"{sentence} The change itself may have kept {counted(by_change, 'finding')} out."
+    return sentence
 
 
 def cost_sentence(report: Report) -> str:
@@ -95,17 +147,19 @@ def cost_sentence(report: Report) -> str:
     if report.usage is not None:
         parts.append(f"{report.usage.total_input:,} tokens read, {report.usage.output:,} written")
     parts.append("cost unknown" if report.cost is None else f"${report.cost:.4f}")
-    if report.model:
-        parts.append(report.model)
-    return ", ".join([*parts, f"{report.duration:.1f} s"]) + "."
+    return ", ".join([*parts, *([report.model] if report.model else []), f"{report.duration:.1f} s"]) + "."
 
 
 def place(path: str, line: int | None, end_line: int | None = None) -> str:
     """Where something is, as compilers write it; the path is shown on one line."""
     if line is None:
         return on_one_line(path)
-    span = f"{line}-{end_line}" if end_line is not None and end_line > line else f"{line}"
-    return f"{on_one_line(path)}:{span}"
+    return f"{on_one_line(path)}:{line}" + (f"-{end_line}" if end_line is not None and end_line > line else "")
+
+
+def place_of(each: Finding | SetAside) -> str:
+    """Where a finding is."""
+    return place(each.path, each.line, each.end_line if isinstance(each, Finding) else None)
 
 
 def hunk_place(hunk: HunkCoverage) -> str:
@@ -143,43 +197,23 @@ def some_file(report: Report) -> str:
     return report.hunks[0].path if report.hunks else "."
 
 
-def unsettled_path(aside: SetAside, report: Report) -> str:
-    """The path of an unsettled finding in formats that demand one."""
-    return file_of(aside, report) or some_file(report)
-
-
 def replacement(finding: Finding) -> str | None:
     r"""What stands in the place of the quoted lines after the suggestion, without a last line end.
 
-    None where the suggestion changes anything but exactly these lines: its own line numbers are the model's.
+    None if the suggestion changes anything but exactly these lines: its own line numbers are the model's.
     """
-    if finding.suggestion is None:
+    lines = (finding.suggestion or "").split("\n")
+    starts = [number for number, line in enumerate(lines) if line.startswith("@@")]
+    if len(starts) != 1:
         return None
-    old: list[str] = []
-    new: list[str] = []
-    hunks = 0
-    for line in finding.suggestion.split("\n"):
-        if line.startswith("@@"):
-            hunks += 1
-        elif hunks and line[:1] in ("-", " "):
-            old.append(line[1:])
-        if hunks and line[:1] in ("+", " "):
-            new.append(line[1:])
-    if hunks != 1:
-        return None
+    rows = lines[starts[0] + 1 :]
+    old = [row[1:] for row in rows if row[:1] in ("-", " ")]
+    new = [row[1:] for row in rows if row[:1] in ("+", " ")]
     quoted = finding.quote.split("\n")
-    head = _place_of(quoted, old)
-    if head is None:
+    heads = [start for start in range(len(old)) if old[start : start + len(quoted)] == quoted]
+    if len(heads) != 1:
         return None
-    tail = len(old) - head - len(quoted)
+    head, tail = heads[0], len(old) - heads[0] - len(quoted)
     if new[:head] != old[:head] or len(new) < head + tail or (tail and new[-tail:] != old[-tail:]):
         return None
-    kept = new[head : len(new) - tail]
-    return "\n".join(kept)
-
-
-def _place_of(part: Sequence[str], whole: Sequence[str]) -> int | None:
-    """Where the lines of `part` begin in `whole`, if at one place only."""
-    size = len(part)
-    places = [start for start in range(len(whole) - size + 1) if list(whole[start : start + size]) == list(part)]
-    return places[0] if len(places) == 1 else None
+    return "\n".join(new[head : len(new) - tail])

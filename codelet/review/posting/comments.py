@@ -6,15 +6,20 @@ model or a file wrote cannot begin a comment, so it cannot imitate such a line.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 
 from codelet.record import Record
 from codelet.review.findings import AsideKind, Finding, Report
 from codelet.review.formats import telling
-from codelet.review.formats.markdown_report import finding_facts, markdown_report
-from codelet.review.formats.markdown_text import code_block, code_span, markdown_line, markdown_text
+from codelet.review.formats.markdown_report import (
+    code_block,
+    code_span,
+    finding_facts,
+    markdown_line,
+    markdown_report,
+    markdown_text,
+)
 from codelet.review.rule_list import rule_name
 
 _LONGEST = 60_000
@@ -54,7 +59,7 @@ def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
     for finding in findings:
         known_by = finding.fingerprint
         if re.fullmatch("[0-9a-f]{8,64}", known_by) is None:
-            known_by = hashlib.sha256("\0".join((finding.rule, finding.path, finding.quote)).encode()).hexdigest()[:32]
+            known_by = telling.digest(finding.rule, finding.path, finding.quote)
         key, number = known_by, 1
         while key in found:
             number += 1
@@ -96,10 +101,10 @@ def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: s
     parts = [
         f"<!-- codelet:finding {key} {rule_name(finding.rule)} -->",
         f"**{finding.severity}: {markdown_line(finding.title)}**",
-        " · ".join(finding_facts(finding)),
+        finding_facts(finding),
     ]
     if not on_lines:
-        parts += [code_span(telling.place(finding.path, finding.line, finding.end_line)), code_block(finding.quote, "")]
+        parts += [code_span(telling.place_of(finding)), code_block(finding.quote, "")]
     if finding.removed:
         parts += ["The change removes:", code_block(finding.removed, "")]
     if finding.explanation:

@@ -8,35 +8,29 @@ from typing import Any
 from codelet.errors import ProviderError
 from codelet.review.findings import Finding
 from codelet.review.posting.comments import Thread, finding_comment, finding_of, is_summary
-from codelet.review.posting.posted_request import CommentPlace, PostedRequest
+from codelet.review.posting.post import CommentPlace, PostedRequest
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 from codelet.system.text import one_line
 
-_THREADS = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
+_PAGE = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
   viewer { login }
   repository(owner: $owner, name: $name) { pullRequest(number: $number) {
     headRefOid
-    page: reviewThreads(first: 100, after: $after) {
-      pageInfo { hasNextPage endCursor }
-      nodes { id isResolved path resolvedBy { login } comments(first: 1) { nodes { body viewerDidAuthor } } }
-    } } } }"""
-_COMMENTS = """query($owner: String!, $name: String!, $number: Int!, $after: String) {
-  repository(owner: $owner, name: $name) { pullRequest(number: $number) {
-    page: comments(first: 100, after: $after) {
-      pageInfo { hasNextPage endCursor }
-      nodes { databaseId body viewerDidAuthor }
-    } } } }"""
-_RESOLVE = "mutation($id: ID!) { resolveReviewThread(input: {threadId: $id}) { thread { id } } }"
-_REOPEN = "mutation($id: ID!) { unresolveReviewThread(input: {threadId: $id}) { thread { id } } }"
+    page: %s(first: 100, after: $after) { pageInfo { hasNextPage endCursor } nodes { %s } } } } }"""
+_THREADS = _PAGE % (
+    "reviewThreads",
+    "id isResolved path resolvedBy { login } comments(first: 1) { nodes { body viewerDidAuthor } }",
+)
+_COMMENTS = _PAGE % ("comments", "databaseId body viewerDidAuthor")
+_RESOLVE = "mutation($id: ID!) { %s(input: {threadId: $id}) { thread { id } } }"
 
 
 class GitHubRequest(PostedRequest):
     """One pull request. `repository` is OWNER/NAME; `graphql` is the API that answers queries."""
 
     def __init__(self, api: ServiceApi, graphql: ServiceApi, repository: str, number: int) -> None:
-        self._api = api
+        super().__init__(api, f"/repos/{repository}")
         self._graphql = graphql
-        self._repository = f"/repos/{repository}"
         self._number = number
         owner, _, name = repository.partition("/")
         self._names = {"owner": owner, "name": name, "number": number}
@@ -44,8 +38,7 @@ class GitHubRequest(PostedRequest):
     def read(self) -> None:
         """Read the head commit, our threads and our summary."""
         self.threads, self.summary, self.summary_text = [], None, ""
-        for request, node, login in self._pages(_THREADS):
-            self.head = str(request["headRefOid"])
+        for node, login in self._pages(_THREADS):
             first = (node["comments"]["nodes"] or [{}])[0]
             found = finding_of(first.get("body") or "") if first.get("viewerDidAuthor") else None
             if found is not None:
@@ -60,7 +53,7 @@ class GitHubRequest(PostedRequest):
                         resolved_by_us=bool(node["isResolved"]) and by is not None and by == login,
                     )
                 )
-        for _, node, _ in self._pages(_COMMENTS):
+        for node, _ in self._pages(_COMMENTS):
             if node.get("viewerDidAuthor") and is_summary(node.get("body") or ""):
                 self.summary, self.summary_text = str(node["databaseId"]), node["body"]
 
@@ -69,30 +62,27 @@ class GitHubRequest(PostedRequest):
         if exact:
             comments = [self._on_lines(key, finding) for key, finding in findings.items()]
             review = {"commit_id": self.head, "event": "COMMENT", "comments": comments}
-            try:
-                self._post(f"/pulls/{self._number}/reviews", review)
-            except ServiceRefusal as refusal:
-                if refusal.status != 422:  # a line that GitHub does not show as part of the change
-                    raise
-            else:
+            if self._is_taken(f"/pulls/{self._number}/reviews", review):
                 return dict.fromkeys(findings, "lines")
-        return {key: self._comment(key, finding, exact=exact) for key, finding in findings.items()}
+        places: dict[str, CommentPlace] = {}
+        for key, finding in findings.items():
+            body = finding_comment(key, finding, on_lines=False)
+            attempts: dict[CommentPlace, dict[str, Any]] = {"lines": self._on_lines(key, finding)} if exact else {}
+            attempts["file"] = {"path": finding.path, "subject_type": "file", "body": body}
+            address = f"/pulls/{self._number}/comments"
+            taken = (p for p, each in attempts.items() if self._is_taken(address, {**each, "commit_id": self.head}))
+            places[key] = next(taken, "nowhere")
+        return places
 
-    def _comment(self, key: str, finding: Finding, *, exact: bool) -> CommentPlace:
-        on_file = {"path": finding.path, "subject_type": "file"}
-        on_file["body"] = finding_comment(key, finding, on_lines=False)
-        attempts: list[tuple[CommentPlace, dict[str, Any]]] = [("file", on_file)]
-        if exact:
-            attempts.insert(0, ("lines", self._on_lines(key, finding)))
-        for place, comment in attempts:
-            try:
-                self._post(f"/pulls/{self._number}/comments", {**comment, "commit_id": self.head})
-            except ServiceRefusal as refusal:
-                if refusal.status != 422:
-                    raise
-            else:
-                return place
-        return "nowhere"
+    def _is_taken(self, address: str, comment: dict[str, Any]) -> bool:
+        """Post a comment; False for a line that GitHub does not show as part of the change."""
+        try:
+            self.post(address, comment)
+        except ServiceRefusal as refusal:
+            if refusal.status != 422:
+                raise
+            return False
+        return True
 
     def _on_lines(self, key: str, finding: Finding) -> dict[str, Any]:
         lines: dict[str, Any] = {"path": finding.path, "line": finding.end_line, "side": "RIGHT"}
@@ -100,38 +90,29 @@ class GitHubRequest(PostedRequest):
             lines |= {"start_line": finding.line, "start_side": "RIGHT"}
         return {**lines, "body": finding_comment(key, finding, on_lines=True)}
 
-    def resolve(self, thread: Thread) -> None:
-        """Mark a thread as resolved."""
-        self._query(_RESOLVE, {"id": thread.id})
-
-    def reopen(self, thread: Thread) -> None:
-        """Mark a thread as not resolved."""
-        self._query(_REOPEN, {"id": thread.id})
+    def resolve(self, thread: Thread, *, resolved: bool) -> None:
+        """Mark a thread as resolved, or as not resolved."""
+        self._query(_RESOLVE % ("resolveReviewThread" if resolved else "unresolveReviewThread"), {"id": thread.id})
 
     def summarise(self, text: str) -> None:
         """Write the summary, over the one that is there."""
         if self.summary is None:
-            self._post(f"/issues/{self._number}/comments", {"body": text})
+            self.post(f"/issues/{self._number}/comments", {"body": text})
         else:
-            self._api.call("PATCH", f"{self._repository}/issues/comments/{self.summary}", {"body": text})
+            self.api.call("PATCH", f"{self.address}/issues/comments/{self.summary}", {"body": text})
 
-    def _post(self, path: str, body: object) -> None:
-        self._api.call("POST", self._repository + path, body, repeatable=False)
-
-    def _pages(self, query: str) -> Iterator[tuple[dict[str, Any], dict[str, Any], str | None]]:
-        """The pull request, each node of a connection named `page`, and our own login."""
-        after = None
-        while True:
+    def _pages(self, query: str) -> Iterator[tuple[dict[str, Any], str | None]]:
+        """Each node of a connection named `page`, and our own login."""
+        after, more = None, True
+        while more:
             data = self._query(query, {**self._names, "after": after})
             request = (data.get("repository") or {}).get("pullRequest")
             if request is None:
-                raise ServiceRefusal(404, f"there is no pull request {self._number} in {self._repository[7:]}")
+                raise ServiceRefusal(404, f"there is no pull request {self._number} in {self.address[7:]}")
             self.head = str(request.get("headRefOid") or self.head)
             for node in request["page"]["nodes"]:
-                yield request, node, (data.get("viewer") or {}).get("login")
-            if not request["page"]["pageInfo"]["hasNextPage"]:
-                return
-            after = request["page"]["pageInfo"]["endCursor"]
+                yield node, (data.get("viewer") or {}).get("login")
+            more, after = request["page"]["pageInfo"]["hasNextPage"], request["page"]["pageInfo"]["endCursor"]
 
     def _query(self, query: str, variables: Mapping[str, object]) -> dict[str, Any]:
         answer = self._graphql.call("POST", "", {"query": query, "variables": variables}).body

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from codelet.review.findings import Finding
 from codelet.review.posting.comments import Thread, finding_comment, finding_of, is_summary
-from codelet.review.posting.posted_request import CommentPlace, PostedRequest
+from codelet.review.posting.post import CommentPlace, PostedRequest
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
 
 _REFUSED_PLACE = (400, 422, 500)
@@ -19,17 +19,16 @@ class GitLabRequest(PostedRequest):
     """One merge request. `project` is an id or a path, `old_paths` the former names of renamed files."""
 
     def __init__(self, api: ServiceApi, project: str, number: int, old_paths: Mapping[str, str]) -> None:
-        self._api = api
-        self._request = f"/projects/{quote(project, safe='')}/merge_requests/{number}"
+        super().__init__(api, f"/projects/{quote(project, safe='')}/merge_requests/{number}")
         self._old_paths = old_paths
         self._commits: dict[str, str] = {}
 
     def read(self) -> None:
         """Read the commits of the change, our threads and our summary."""
         self.threads, self.summary, self.summary_text = [], None, ""
-        self._commits = self._api.call("GET", self._request).body["diff_refs"]
+        self._commits = self.api.call("GET", self.address).body["diff_refs"]
         self.head = self._commits["head_sha"]
-        own = self._api.call("GET", "/user").body["id"]
+        own = self.api.call("GET", "/user").body["id"]
         for discussion in self._discussions():
             first = (discussion.get("notes") or [{}])[0]
             if (first.get("author") or {}).get("id") != own or first.get("system"):
@@ -65,36 +64,29 @@ class GitLabRequest(PostedRequest):
         ]
         for place, text, position in attempts if exact else attempts[1:]:
             try:
-                self._post("/discussions", {"body": text, "position": {**self._commits, **position}})
+                self.post("/discussions", {"body": text, "position": {**self._commits, **position}})
             except ServiceRefusal as refusal:
                 if refusal.status not in _REFUSED_PLACE:
                     raise
             else:
                 return place
-        self._post("/discussions", {"body": elsewhere})
+        self.post("/discussions", {"body": elsewhere})
         return "thread"
 
-    def resolve(self, thread: Thread) -> None:
-        """Mark a thread as resolved."""
-        self._api.call("PUT", f"{self._request}/discussions/{thread.id}?resolved=true")
-
-    def reopen(self, thread: Thread) -> None:
-        """Mark a thread as not resolved."""
-        self._api.call("PUT", f"{self._request}/discussions/{thread.id}?resolved=false")
+    def resolve(self, thread: Thread, *, resolved: bool) -> None:
+        """Mark a thread as resolved, or as not resolved."""
+        self.api.call("PUT", f"{self.address}/discussions/{thread.id}?resolved={str(resolved).lower()}")
 
     def summarise(self, text: str) -> None:
         """Write the summary, over the one that is there."""
         if self.summary is None:
-            self._post("/notes", {"body": text})
+            self.post("/notes", {"body": text})
         else:
-            self._api.call("PUT", f"{self._request}/notes/{self.summary}", {"body": text})
-
-    def _post(self, path: str, body: object) -> None:
-        self._api.call("POST", self._request + path, body, repeatable=False)
+            self.api.call("PUT", f"{self.address}/notes/{self.summary}", {"body": text})
 
     def _discussions(self) -> Iterator[dict[str, Any]]:
         page = "1"
         while page:
-            answer = self._api.call("GET", f"{self._request}/discussions?per_page=100&page={page}")
+            answer = self.api.call("GET", f"{self.address}/discussions?per_page=100&page={page}")
             yield from answer.body
             page = answer.headers.get("x-next-page", "").strip()

@@ -3,17 +3,58 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Literal
 
 from codelet.errors import ProviderError
-from codelet.review.findings import Report
-from codelet.review.posting.comments import changes, findings_by_key, summary_comment
-from codelet.review.posting.posted_request import CommentPlace, PostedRequest
-from codelet.review.posting.service_api import MaybeDone, ServiceRefusal
+from codelet.review.findings import Finding, Report
+from codelet.review.posting.comments import Thread, changes, findings_by_key, summary_comment
+from codelet.review.posting.service_api import MaybeDone, ServiceApi, ServiceRefusal
+
+CommentPlace = Literal["lines", "file", "thread", "nowhere"]
+"""Where a comment on a finding is: on its lines, on its file, in a thread without a place, or not anywhere."""
 
 _MOST_COMMENTS = 50
 """Comments on single findings in one run; the others are in the summary."""
 _AT_ONCE = 20
 _ATTEMPTS = 5
+
+
+class PostedRequest(ABC):
+    """A pull or merge request. `read` fills in `head` (a commit id), `threads` (ours) and `summary` (its id and text).
+
+    Every method raises ServiceRefusal, MaybeDone or ProviderError; MaybeDone means that `read` shows what was done.
+    """
+
+    head: str = ""
+    threads: list[Thread]
+    summary: str | None = None
+    summary_text: str = ""
+
+    def __init__(self, api: ServiceApi, address: str) -> None:
+        self.api = api
+        self.address = address
+
+    @abstractmethod
+    def read(self) -> None:
+        """Read the head commit, our threads and our summary."""
+
+    @abstractmethod
+    def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
+        """Comment on findings by key. `exact` says that their lines are those of the head commit."""
+
+    @abstractmethod
+    def resolve(self, thread: Thread, *, resolved: bool) -> None:
+        """Mark a thread as resolved, or as not resolved."""
+
+    @abstractmethod
+    def summarise(self, text: str) -> None:
+        """Write the comment on the whole review, over the one that is there."""
+
+    def post(self, path: str, body: object) -> None:
+        """Make a request that must not be made twice."""
+        self.api.call("POST", self.address + path, body, repeatable=False)
 
 
 class Posting:
@@ -72,12 +113,10 @@ class Posting:
         for start in range(0, len(new), _AT_ONCE):
             self.places |= request.comment(dict(new[start : start + _AT_ONCE]), exact=self.newest)
         try:
-            for thread in todo.gone:
-                request.resolve(thread)
-                self.resolved.add(thread.id)
-            for thread in todo.back:
-                request.reopen(thread)
-                self.reopened.add(thread.id)
+            for threads, done, resolved in ((todo.gone, self.resolved, True), (todo.back, self.reopened, False)):
+                for thread in threads:
+                    request.resolve(thread, resolved=resolved)
+                    done.add(thread.id)
         except ServiceRefusal as refusal:  # a token may be allowed to comment and not to resolve
             self.refused = str(refusal)
         unplaced = {key for key in todo.new if self.places.get(key, "nowhere") == "nowhere"}

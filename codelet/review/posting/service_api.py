@@ -133,12 +133,12 @@ def _is_limited(error: urllib.error.HTTPError) -> bool:
 
 def _wait_of(headers: Mapping[str, str]) -> float | None:
     """The seconds to wait that the service names; None if it names none."""
-    headers = {name.lower(): value for name, value in headers.items()}
-    for name, since in (("retry-after", 0.0), ("x-ratelimit-reset", time.time()), ("ratelimit-reset", time.time())):
-        spent = (
-            name != "retry-after" and headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) != "0"
-        )
-        text = (headers.get(name) or "").strip()
-        if text.isascii() and text.isdigit() and not spent:
+    headers = {name.lower(): value.strip() for name, value in headers.items()}
+    names = [("retry-after", 0.0)]
+    if headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) == "0":
+        names += [("x-ratelimit-reset", time.time()), ("ratelimit-reset", time.time())]
+    for name, since in names:
+        text = headers.get(name, "")
+        if text.isascii() and text.isdigit():
             return min(max(float(text[:12]) - since, 0.0), 86_400.0)
     return None

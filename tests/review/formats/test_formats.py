@@ -17,12 +17,9 @@ from jsonschema import Draft4Validator, Draft202012Validator
 from markdown_it import MarkdownIt
 
 from codelet.review.findings import Gate, Report
-from codelet.review.formats.annotations import github_annotations
-from codelet.review.formats.code_quality import code_quality
+from codelet.review.formats.issue_lists import code_quality, github_annotations, rdjson
 from codelet.review.formats.junit import junit
-from codelet.review.formats.markdown_report import markdown_report
-from codelet.review.formats.markdown_text import markdown_text
-from codelet.review.formats.rdjson import rdjson
+from codelet.review.formats.markdown_report import markdown_report, markdown_text
 from codelet.review.formats.review_page import review_page
 from codelet.review.formats.sarif import sarif
 from codelet.review.formats.telling import is_whole, replacement
