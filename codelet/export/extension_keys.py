@@ -97,7 +97,7 @@ def _check(part: ExportPart, value: object) -> None:
     from jsonschema.validators import Draft202012Validator, validator_for
     from jsonschema_specifications import REGISTRY
 
-    form = part.form()
+    form = part.schema()
     kind = validator_for(form, default=Draft202012Validator)
     problem = best_match(kind(form, registry=REGISTRY).iter_errors(value))
     if problem is not None:

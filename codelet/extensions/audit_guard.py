@@ -23,7 +23,6 @@ class Audit(Extension, Guard):
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:
-        """Write into the session's audit file, which is there."""
         assert session.safeguards.audit is not None
         return cls(session.safeguards.audit)
 
@@ -34,5 +33,4 @@ class Audit(Extension, Guard):
         self._log.record(kind, call=call.id, tool=call.name, **facts)
 
     async def close(self) -> None:
-        """Append the closing record."""
         self._log.close()

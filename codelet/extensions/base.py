@@ -7,7 +7,8 @@ It is given to `Session(extensions=…)`; nothing is looked for elsewhere. `Sess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from codelet import prompt
@@ -52,6 +53,10 @@ class GuardedCall(Record):
             return self.replace(arguments=arguments)
         touches, title = self.tool.touched(arguments), self.tool.about(arguments)
         return self.replace(arguments=arguments, touches=touches, title=title)
+
+    def copied(self) -> Self:
+        """Return the call with a copy of its arguments."""
+        return self.replace(arguments=copied(self.arguments))
 
     @property
     def described(self) -> str:
@@ -102,20 +107,19 @@ class Guards:
 
     async def rewritten(self, call: GuardedCall) -> GuardedCall:
         """Return the call with the arguments that the guards want. Raises ToolError if one refuses the call."""
-        for guard in self._guards:
-            if type(guard).before is not Guard.before:
-                wanted = await _asked(guard, call.replace(arguments=copied(call.arguments)))
-                call = call.with_arguments(copied(wanted)) if isinstance(wanted, dict) else call
+        for guard in _with(self._guards, "before"):
+            with _told_to_the_model(prompt.GUARD_BROKE):
+                wanted = await guard.before(call.copied())
+            call = call.with_arguments(copied(wanted)) if isinstance(wanted, dict) else call
         return call
 
     async def judged(self, call: GuardedCall) -> Verdict | None:
         """The strictest verdict of the guards on a call whose arguments are final, if one has one."""
         found: Verdict | None = None
-        for guard in self._guards:
-            if type(guard).before is Guard.before:
-                continue
+        for guard in _with(self._guards, "before"):
             try:
-                wanted = await _asked(guard, call.replace(arguments=copied(call.arguments)))
+                with _told_to_the_model(prompt.GUARD_BROKE):
+                    wanted = await guard.before(call.copied())
             except ToolError as error:
                 wanted = Verdict("deny", "execute", str(error))
             if isinstance(wanted, Verdict):
@@ -124,15 +128,9 @@ class Guards:
 
     async def starting(self, call: GuardedCall) -> None:
         """Tell every guard that the call runs now. Raises ToolError where one keeps it from that."""
-        for guard in (*self._guards, *self._closing):
-            if type(guard).starting is Guard.starting:
-                continue
-            try:
-                await guard.starting(call.replace(arguments=copied(call.arguments)))
-            except ToolError:
-                raise
-            except Exception as error:
-                raise ToolError(prompt.GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
+        for guard in _with((*self._guards, *self._closing), "starting"):
+            with _told_to_the_model(prompt.GUARD_BROKE):
+                await guard.starting(call.copied())
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
         """The answer to a call as the list and everybody may see it."""
@@ -145,16 +143,40 @@ class Guards:
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Have every guard take note. Raises CodeletError where one cannot: nothing goes on unseen."""
-        for guard in (*self._guards, *self._closing):
-            if type(guard).record is Guard.record:
-                continue
+        for guard in _with((*self._guards, *self._closing), "record"):
             try:
-                guard.record(kind, call.replace(arguments=copied(call.arguments)), **facts)
+                guard.record(kind, call.copied(), **facts)
             except CodeletError:
                 raise
             except Exception as error:
                 problem = self.masker.mask(f"{type(error).__name__}: {error}")
                 raise CodeletError(f"{type(guard).__name__} could not take note of a call: {problem}") from error
+
+
+def _with(guards: Iterable[Guard], moment: str) -> list[Guard]:
+    """The guards that do something at this moment; for the others no arguments are copied."""
+    return [guard for guard in guards if getattr(type(guard), moment) is not getattr(Guard, moment)]
+
+
+@contextmanager
+def _told_to_the_model(broke: str) -> Iterator[None]:
+    """Make a ToolError of any error of a guard."""
+    try:
+        yield
+    except ToolError:
+        raise
+    except Exception as error:
+        raise ToolError(broke.format(problem=f"{type(error).__name__}: {error}")) from error
+
+
+async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutput) -> ToolOutput:
+    for guard in _with(guards, "after"):
+        try:
+            with _told_to_the_model(prompt.ANSWER_GUARD_BROKE):
+                output = await guard.after(call.copied(), output)
+        except ToolError as error:
+            output = ToolOutput(str(error), failed=True)
+    return output
 
 
 def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
@@ -163,34 +185,6 @@ def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
     if not lifts and _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
         return verdict
     return Verdict(wanted.action, verdict.tier, wanted.reason, place=verdict.place)
-
-
-async def _asked(guard: Guard, call: GuardedCall) -> Verdict | Arguments | None:
-    try:
-        return await guard.before(call)
-    except ToolError:
-        raise
-    except Exception as error:
-        raise ToolError(prompt.GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
-
-
-async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutput) -> ToolOutput:
-    for guard in guards:
-        if type(guard).after is not Guard.after:
-            try:
-                output = await _answered(guard, call, output)
-            except ToolError as error:
-                output = ToolOutput(str(error), failed=True)
-    return output
-
-
-async def _answered(guard: Guard, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-    try:
-        return await guard.after(call.replace(arguments=copied(call.arguments)), output)
-    except ToolError:
-        raise
-    except Exception as error:
-        raise ToolError(prompt.ANSWER_GUARD_BROKE.format(problem=f"{type(error).__name__}: {error}")) from error
 
 
 class Command(Record):
@@ -225,30 +219,21 @@ UNSAID: Any = object()
 """What a part saves while it has nothing to say: what the file held of it stays as it is."""
 
 
-class ExportPart:
-    """A key of the export that an extension keeps. A subclass says `key`, `schema` (JSON Schema), `save`, `restore`.
+class ExportPart(Record):
+    """A key of the export that an extension keeps.
+
+    `save` returns the value as plain JSON, now, or UNSAID; a new object if it has changed. It is fast: the turn waits
+    for it. If it raises, the user is told, and the key stays in the export as it was last saved. `restore` takes up a
+    value from a file, which fits the JSON Schema that `schema` returns.
 
     Codelet's own may keep one of the document's fields, such as `plan`: then the document says its form, and a session
     that is restored is given it always, so that what stood there before goes.
     """
 
     key: str
-    schema: Mapping[str, Any] = {}
-
-    def form(self) -> Mapping[str, Any]:
-        """The schema that a value from a file has to fit; asked for where there is one."""
-        return self.schema
-
-    def save(self) -> Any:
-        """The value as plain JSON, now, or UNSAID; a new object where it has changed. Fast: the turn waits for it.
-
-        Where it raises the user is told, and the key stays in the export as it was last saved.
-        """
-        raise NotImplementedError
-
-    def restore(self, value: Any) -> None:
-        """Take up a value from a file that fits the schema."""
-        raise NotImplementedError
+    save: Callable[[], Any]
+    restore: Callable[[Any], object]
+    schema: Callable[[], Mapping[str, Any]] = dict
 
 
 class OpenedWith(Record, kw_only=True):
@@ -269,7 +254,7 @@ class Extension:
     reminders: Sequence[Source] = ()
     guards: Sequence[Guard] = ()
     commands: Sequence[Command] = ()
-    part: ExportPart | None = None
+    parts: Sequence[ExportPart] = ()
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:
@@ -301,11 +286,6 @@ class Extension:
         One that comes later than the first request costs the provider's cache of the whole list.
         """
         return self.tools
-
-    @property
-    def parts(self) -> Sequence[ExportPart]:
-        """The keys of the export that it keeps: `part`, unless it says more."""
-        return () if self.part is None else (self.part,)
 
     def attach(self, session: SessionView) -> None:
         """The session that it serves, once, before its first turn."""

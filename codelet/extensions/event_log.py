@@ -54,12 +54,10 @@ class EventLog(Extension, Guard):
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        """Make the log in the file that the settings name."""
         assert given.settings.log is not None
         return cls(session.workspace / given.settings.log, given.settings.log_level)
 
     def attach(self, session: SessionView) -> None:
-        """Follow the session's events."""
         self._session, self._follows = session, True
         session.watch = self.see
         self._write("info", "session_start", version=__version__, model=session.provider.model, process=os.getpid())

@@ -40,11 +40,9 @@ class Machine(Extension, Source):
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        """Make it; the model is told with `environment=full`."""
         return cls(told=given.settings.environment == "full")
 
     def attach(self, session: SessionView) -> None:
-        """The session that it serves."""
         self._session = session
 
     async def begin(self) -> None:
@@ -53,7 +51,6 @@ class Machine(Extension, Source):
             self._line = line_of(await asyncio.to_thread(machine_state, self._session.workspace))
 
     async def text(self) -> str | None:
-        """The line, as of the turn's start."""
         return self._line
 
     async def _shown(self, session: SessionView, argument: str) -> str:

@@ -184,44 +184,49 @@ def turned_on(given: OpenedWith) -> list[Extension]:
     return [Listed(row, given) for row in ROWS if row.place == "settings" and row.on(given)]
 
 
-class Listed(Extension, Guard):
+class Listed(Extension, Guard, Source):
     """The place of a row's extension in one session. It has the row's names, and makes the extension when one is used.
 
-    `given` is what the settings give; without it the extension is one that every session has.
+    `given` is what the settings give; without it the extension is one that every session has. `awake` is the extension,
+    once something has used it. It is also the row's reminder, and its guard: an extension here has one at most.
     """
+
+    quiet = True
 
     def __init__(self, row: ManifestRow, given: OpenedWith | None = None, offers: Offers = "always") -> None:
         self._row = row
         self._given = given
         self._offers = offers
         self._session: SessionView
-        self._awake: Extension | None = None
+        self.awake: Extension | None = None
         self.tools = tuple(_stand_in(each, self.wake) for each in row.tools)
         self.commands = tuple(
             Command(name, about, partial(self._command, name), arguments)
             for name, (about, arguments) in row.commands.items()
         )
-        self.reminders = (_ListedSource(row.reminder, self, momentary=row.momentary),) if row.reminder else ()
+        self.name, self.momentary = row.reminder, row.momentary
+        self.reminders = (self,) if row.reminder else ()
         self.guards = (self,) if row.guard else ()
         self.beside = row.beside
-        self._parts = tuple(_ListedPart(key, self, saves="export" in row.wakes) for key in row.keys)
-
-    @property
-    def awake(self) -> Extension | None:
-        """The extension, once something has used it."""
-        return self._awake
+        self.parts = tuple(map(self._part, row.keys))
 
     def wake(self) -> Extension:
         """Return the extension; it is made now if nothing has used it yet."""
-        if self._awake is None:
-            kind, session = _class_of(self._row), self._session
+        if self.awake is None:
+            module, _, name = self._row.made.partition(":")
+            kind: type[Extension] = getattr(import_module(f"{__package__}.{module}"), name)
+            session = self._session
             made = kind.from_session(session) if self._given is None else kind.from_settings(self._given, session)
-            self._awake = made
+            self.awake = made
             made.attach(session)
-        return self._awake
+        return self.awake
+
+    @property
+    def _there(self) -> Extension:
+        """The extension, or one that does nothing."""
+        return self.awake or _NONE
 
     def attach(self, session: SessionView) -> None:
-        """Keep the session for the extension, and make that if the start needs it."""
         self._session = session
         wakes = self._row.wakes
         if "near" in wakes:
@@ -238,12 +243,8 @@ class Listed(Extension, Guard):
 
     def as_a(self, kind: type[ExtensionClass]) -> ExtensionClass | None:
         """Return the row's extension if it is of this class."""
-        return self.wake().as_a(kind) if self._row.made == _name_of(kind) else None
-
-    @property
-    def parts(self) -> Sequence[ExportPart]:
-        """A place for each of its keys."""
-        return self._parts
+        name = f"{kind.__module__}:{kind.__qualname__}".removeprefix(f"{__package__}.")
+        return self.wake().as_a(kind) if self._row.made == name else None
 
     @property
     def label(self) -> str:
@@ -253,79 +254,82 @@ class Listed(Extension, Guard):
     @property
     def ends_answers(self) -> bool:
         """Whether the extension is there and has something to say."""
-        return self._awake is not None and self._awake.ends_answers
+        return self._there.ends_answers
 
     def offered(self) -> Sequence[Tool]:
         """The row's tools, or those that the extension offers by now."""
         if self.tools and self._offers != "when needed":
             return self.tools if self._offers == "always" else ()
-        return () if self._awake is None else self._awake.offered()
+        return self._there.offered()
 
     def status(self) -> str:
-        """The extension's status, once it is there."""
-        return "" if self._awake is None else self._awake.status()
+        return self._there.status()
 
     def answer(self) -> str:
-        """The end of an answer, once the extension is there."""
-        return "" if self._awake is None else self._awake.answer()
+        return self._there.answer()
 
     def ending(self) -> Sequence[str]:
-        """What ends with the session, once the extension is there."""
-        return () if self._awake is None else self._awake.ending()
+        return self._there.ending()
 
     async def between_turns(self) -> None:
-        """Have the extension ask what it asks between two turns, once it is there."""
         if "compacted" in self._row.wakes and self._session.compactor.count:
             self.wake()
-        if self._awake is not None:
-            await self._awake.between_turns()
+        await self._there.between_turns()
 
     def clear(self) -> None:
-        """Have the extension forget what belongs to the conversation."""
-        if self._awake is not None:
-            self._awake.clear()
+        self._there.clear()
 
     async def close(self) -> None:
-        """Close the extension, if it was ever there."""
-        if self._awake is not None:
-            await self._awake.close()
+        await self._there.close()
 
-    def _guard_at(self, moment: Literal["before", "starting", "after", "record"]) -> Guard:
-        """The extension's guard, of which there is at most one; one that does nothing while it is not there."""
-        extension = self.wake() if moment in self._row.wakes else self._awake
-        return extension.guards[0] if extension is not None and extension.guards else _NO_GUARD
+    def _guard_at(self, moment: Waking | Literal["before"]) -> Guard:
+        extension = self.wake() if moment in self._row.wakes else self._there
+        return extension.guards[0] if extension.guards else _NO_GUARD
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        """What the guard says of a call."""
         return await self._guard_at("before").before(call)
 
     async def starting(self, call: GuardedCall) -> None:
-        """Have the guard look at a call that is about to run."""
         await self._guard_at("starting").starting(call)
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """The answer to a call as the guard leaves it."""
         return await self._guard_at("after").after(call, output)
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Have the guard take note."""
         self._guard_at("record").record(kind, call, **facts)
+
+    async def begin(self) -> None:
+        for each in self._there.reminders:
+            await each.begin()
+
+    async def text(self) -> str | None:
+        return None if self.awake is None else await self.awake.reminders[0].text()
+
+    def sent(self) -> None:
+        for each in self._there.reminders:
+            each.sent()
 
     async def _command(self, name: str, session: SessionView, argument: str) -> str:
         return await _named(self.wake().commands, name).run(session, argument)
 
+    def _part(self, key: str) -> ExportPart:
+        """A key of the row. While the extension is not there it has nothing to save, unless an export wakes it."""
 
+        def own() -> ExportPart:
+            return next(part for part in self.wake().parts if part.key == key)
+
+        def save() -> Any:
+            return UNSAID if self.awake is None and "export" not in self._row.wakes else own().save()
+
+        def restore(value: Any) -> None:
+            if value or self.awake is not None:
+                own().restore(value)
+
+        return ExportPart(key, save, restore, lambda: own().schema())
+
+
+_NONE = Extension()
 _NO_GUARD = Guard()
-
-
-def _class_of(row: ManifestRow) -> type[Extension]:
-    module, _, name = row.made.partition(":")
-    found: type[Extension] = getattr(import_module(f"{__package__}.{module}"), name)
-    return found
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}".removeprefix(f"{__package__}.")
 
 
 def _named(parts: Iterable[Named], name: str) -> Named:
@@ -355,47 +359,3 @@ def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
     properties = {name: {"type": kind} | meanings[name] for name, kind in row.arguments.items()}
     parameters = {"type": "object", "properties": properties}
     return Tool(row.name, description, parameters, run, in_memory, title, preview, check)
-
-
-class _ListedSource(Source):
-    """The reminder of an extension that may not be there yet."""
-
-    quiet = True
-
-    def __init__(self, name: str, listed: Listed, *, momentary: bool) -> None:
-        self.name = name
-        self.momentary = momentary
-        self._listed = listed
-
-    async def begin(self) -> None:
-        if self._listed.awake is not None:
-            await self._listed.awake.reminders[0].begin()
-
-    async def text(self) -> str | None:
-        return None if self._listed.awake is None else await self._listed.awake.reminders[0].text()
-
-    def sent(self) -> None:
-        if self._listed.awake is not None:
-            self._listed.awake.reminders[0].sent()
-
-
-class _ListedPart(ExportPart):
-    """A key of an extension that may not be there yet: then it has nothing to save, unless it always `saves`."""
-
-    def __init__(self, key: str, listed: Listed, *, saves: bool) -> None:
-        self.key = key
-        self._listed = listed
-        self._saves = saves
-
-    def form(self) -> Mapping[str, Any]:
-        return self._own().form()
-
-    def save(self) -> Any:
-        return self._own().save() if self._saves or self._listed.awake is not None else UNSAID
-
-    def restore(self, value: Any) -> None:
-        if value or self._listed.awake is not None:
-            self._own().restore(value)
-
-    def _own(self) -> ExportPart:
-        return next(part for part in self._listed.wake().parts if part.key == self.key)

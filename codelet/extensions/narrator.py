@@ -51,11 +51,9 @@ class Narrator(Extension):
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        """Make the narrator as `narrative` says: `on` always asks."""
         return cls(always=given.settings.narrative == "on")
 
     def attach(self, session: SessionView) -> None:
-        """Speak for the session's compactor, at the session's cost."""
         session.compactor.narrator = self
         self._provider, self._request, self._meter = lambda: session.provider, session.upkeep.request, session.meter
         self._records = lambda: session.conversation.calls
@@ -110,7 +108,6 @@ class Narrator(Extension):
         return found
 
     async def close(self) -> None:
-        """End what was asked ahead."""
         if self._ahead is not None:
             self._ahead[1].cancel()
             await asyncio.gather(self._ahead[1], return_exceptions=True)

@@ -42,12 +42,10 @@ class ProtectedFiles(Extension, Guard):
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:
-        """Look after the session's sandbox, which is there."""
         assert session.safeguards.sandbox is not None
         return cls(session.safeguards.sandbox)
 
     def attach(self, session: SessionView) -> None:
-        """Say there what was written."""
         self._session = session
 
     async def starting(self, call: GuardedCall) -> None:

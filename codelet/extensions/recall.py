@@ -39,11 +39,9 @@ class Recall(Extension):
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:
-        """Make the recall of a session's archive."""
         return cls(session.compactor, session.entry)
 
     def offered(self) -> Sequence[Tool]:
-        """The tool, once there is something to recall."""
         return self.tools if self._compactor.archived else ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelet.extensions.base import ExportPart, extension_of
+from codelet.extensions.base import extension_of
 
 if TYPE_CHECKING:
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
@@ -75,8 +75,7 @@ def search_by_meaning(model: Path | None) -> str | None:
 
 def export_keys() -> dict[str, Mapping[str, Any]]:
     """Return the keys that extensions keep in an export besides the document's own, with their published schemas."""
-    from codelet.extensions.memory.remembering import Origins
-    from codelet.extensions.statistics import ApprovalHistory, Metrics
+    from codelet.extensions.memory.remembering import ORIGINS_FORM
+    from codelet.extensions.statistics import APPROVALS, METRICS
 
-    kept: tuple[type[ExportPart], ...] = (Origins, Metrics, ApprovalHistory)
-    return {part.key: part.schema for part in kept}
+    return {"fact_origins": ORIGINS_FORM, "metrics": METRICS, "approvals": APPROVALS}

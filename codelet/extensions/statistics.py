@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from codelet.context.reminders import Source
@@ -34,7 +34,7 @@ _MOST_CHANGES = 5
 _COUNTS = ("calls", "failures", "denials", "seconds", "longest")
 _TOTALS = ("requests", "request_seconds", "retries", "compactions", "fallbacks")
 _AMOUNT = {"type": "number", "minimum": 0, "maximum": 10**12}
-_METRICS: dict[str, Any] = {
+METRICS: dict[str, Any] = {
     "type": "object",
     "properties": dict.fromkeys(_TOTALS, _AMOUNT)
     | {
@@ -53,7 +53,7 @@ _METRICS: dict[str, Any] = {
         },
     },
 }
-_APPROVALS: dict[str, Any] = {
+APPROVALS: dict[str, Any] = {
     "type": "array",
     "maxItems": _MOST_APPROVALS,
     "items": {
@@ -79,7 +79,10 @@ class Statistics(Extension, Guard, Source):
         self.guards = (self,)
         self.reminders = (self,)
         self.commands = (Command("stats", "counts, failures and seconds of calls and requests", self._shown),)
-        self._parts = (Metrics(self), ApprovalHistory(self))
+        self.parts = (
+            ExportPart("metrics", self._metrics, self._count_on, lambda: METRICS),
+            ExportPart("approvals", lambda: list(self.approvals), self._remember_earlier, lambda: APPROVALS),
+        )
         self._clock = clock
         self._session: SessionView
         self.by_tool: dict[str, dict[str, float]] = {}
@@ -87,13 +90,7 @@ class Statistics(Extension, Guard, Source):
         self.carried: dict[str, float] = {}
         self.carried_circuits: dict[str, dict[str, Any]] = {}
 
-    @property
-    def parts(self) -> Sequence[ExportPart]:
-        """The figures, and the history of approvals."""
-        return self._parts
-
     def attach(self, session: SessionView) -> None:
-        """The session whose requests it tells of."""
         self._session = session
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
@@ -132,7 +129,6 @@ class Statistics(Extension, Guard, Source):
         return counts
 
     async def text(self) -> str | None:
-        """The tools that fail again and again, for the model; None where none does."""
         lines = []
         for name, count in sorted(self._in_a_row().items()):
             if count < FAILURES_TOLD:
@@ -171,6 +167,24 @@ class Statistics(Extension, Guard, Source):
         newest = self._session.models.changes[-_MOST_CHANGES:]
         told = [f"{change.model} stood in for {change.replaced}" for change in newest]
         return rows + [one_line(self._session.mask(each), 100) for each in told]
+
+    def _metrics(self) -> Any:
+        """All figures; seconds are summed up, `longest` is the longest single call."""
+        tools = {name: dict(figures) for name, figures in self.by_tool.items()}
+        circuits = self.carried_circuits | self.circuits()
+        return self.totals() | {"by_tool": tools} | ({"circuits": circuits} if circuits else {})
+
+    def _count_on(self, value: Any) -> None:
+        """Count on from the figures of an export."""
+        self.carried = {name: value.get(name, 0) for name in _TOTALS}
+        self.carried_circuits = dict(value.get("circuits", {}))
+        tools = value.get("by_tool", {})
+        self.by_tool = {name: {count: figures.get(count, 0) for count in _COUNTS} for name, figures in tools.items()}
+
+    def _remember_earlier(self, value: Any) -> None:
+        """Go on with the history of an export: a record, that permits nothing."""
+        self.approvals.clear()
+        self.approvals.extend(value)
 
     def _denied(self, call: GuardedCall, outcome: str, reason: object) -> None:
         self._count(call.name, "denials", 1)
@@ -222,47 +236,3 @@ class Statistics(Extension, Guard, Source):
 
 def _plural(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-class Metrics(ExportPart):
-    """The figures in an export; a session that takes it up counts on from there."""
-
-    key = "metrics"
-    schema: Mapping[str, Any] = _METRICS
-
-    def __init__(self, statistics: Statistics) -> None:
-        self._statistics = statistics
-
-    def save(self) -> Any:
-        """All figures; seconds are summed up, `longest` is the longest single call."""
-        tools = {name: dict(figures) for name, figures in self._statistics.by_tool.items()}
-        circuits = self._statistics.carried_circuits | self._statistics.circuits()
-        return self._statistics.totals() | {"by_tool": tools} | ({"circuits": circuits} if circuits else {})
-
-    def restore(self, value: Any) -> None:
-        """Count on from the figures of an export."""
-        self._statistics.carried = {name: value.get(name, 0) for name in _TOTALS}
-        self._statistics.carried_circuits = dict(value.get("circuits", {}))
-        tools = value.get("by_tool", {})
-        self._statistics.by_tool = {
-            name: {count: figures.get(count, 0) for count in _COUNTS} for name, figures in tools.items()
-        }
-
-
-class ApprovalHistory(ExportPart):
-    """What was asked and refused, in an export: a record, that permits nothing where it is taken up."""
-
-    key = "approvals"
-    schema: Mapping[str, Any] = _APPROVALS
-
-    def __init__(self, statistics: Statistics) -> None:
-        self._statistics = statistics
-
-    def save(self) -> Any:
-        """The history, the oldest first."""
-        return list(self._statistics.approvals)
-
-    def restore(self, value: Any) -> None:
-        """Go on with the history of an export."""
-        self._statistics.approvals.clear()
-        self._statistics.approvals.extend(value)

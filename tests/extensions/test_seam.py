@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from msgspec import UNSET
@@ -27,13 +27,13 @@ from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.scripted import Answer, ScriptedProvider, Sent, turn
 from tests.extensions.conftest import Open
 
+FORM = {"type": "array", "items": {"type": "string"}}
 
-class Notes(Extension, Source, Guard, ExportPart):
+
+class Notes(Extension, Source, Guard):
     """Notes of the model's: all that an extension can bring, in one class."""
 
     name = "notes"
-    key = "notes"
-    schema: ClassVar = {"type": "array", "items": {"type": "string"}}
 
     def __init__(self, *, off: bool = False, zone: Any = "tail") -> None:
         self.notes: list[str] = []
@@ -42,7 +42,7 @@ class Notes(Extension, Source, Guard, ExportPart):
         self.reminders = (self,)
         self.guards = (self,)
         self.commands = (Command("notes", "Show the notes", self.shown, "[WORD]"),)
-        self.part = self
+        self.parts = (ExportPart("notes", self.save, self.restore, lambda: FORM),)
         self.seen: list[str] = []
         self.asked = self.closed = 0
 
@@ -124,8 +124,8 @@ async def test_its_key_is_kept_by_the_export(open_session: Open) -> None:
 
 
 def test_the_published_schema_has_the_keys_of_codelets_own_extensions() -> None:
-    published = schema({Notes.key: Notes.schema})
-    assert published["properties"].pop("notes") == Notes.schema
+    published = schema({"notes": FORM})
+    assert published["properties"].pop("notes") == FORM
     assert published == schema()
 
 
@@ -187,9 +187,9 @@ async def test_a_value_that_cannot_be_saved_stays_as_it_was_and_is_told_once(
 
 @pytest.mark.parametrize("key", ["messages", "tokenCount", "notes"])
 async def test_a_key_that_is_taken_is_refused(open_session: Open, key: str) -> None:
-    class Taken(Extension, ExportPart):
+    class Taken(Extension):
         def __init__(self) -> None:
-            self.part, self.key = self, key
+            self.parts = (ExportPart(key, list, list),)
 
     session, _ = open_session(Notes(), Taken())
     with pytest.raises(ExportError, match=f"an extension cannot have the key '{key}': it is taken"):

@@ -47,10 +47,10 @@ PLACES = (
 )
 
 
-class Leaking(Extension, Source, Guard, ExportPart):
+class Leaking(Extension, Source, Guard):
     """Says the key wherever it may say anything, at the place that is tried."""
 
-    name = key = "leaking"
+    name = "leaking"
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -60,7 +60,7 @@ class Leaking(Extension, Source, Guard, ExportPart):
         )
         self.reminders = self.guards = (self,)
         self.commands = (Command("leak", "Leak", self.say),)
-        self.part = self
+        self.parts = (ExportPart("leaking", self.save, list),)
 
     def at(self, place: str) -> str:
         return f"it is {KEY} here" if place == self.place else "nothing"

@@ -32,7 +32,6 @@ class FileHistory(Extension, Guard):
         self._told = 0
 
     def attach(self, session: SessionView) -> None:
-        """Keep the session: its turns number the prompts."""
         self._session = session
 
     async def starting(self, call: GuardedCall) -> None:
@@ -78,7 +77,6 @@ class FileHistory(Extension, Guard):
             )
 
     def clear(self) -> None:
-        """The conversation is forgotten, and with it what its calls changed."""
         self.log.clear()
         self._running.clear()
         self._told = 0

@@ -39,7 +39,6 @@ class HeldValues(Extension):
         self._seen: tuple[str, ...] = ()
 
     def attach(self, session: SessionView) -> None:
-        """Serve this session."""
         self._session = session
 
     async def between_turns(self) -> None:

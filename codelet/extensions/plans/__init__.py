@@ -43,7 +43,7 @@ _PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it up to d
 _PLAN_ONLY = "it would change something, and the plan is not approved yet"
 
 
-class Plans(Extension, Source, ExportPart):
+class Plans(Extension, Source):
     """The plan of a session: what its tool, its reminder, its command and its place in the export are made of.
 
     `planning` says that nothing may be changed before the user has approved a plan.
@@ -51,14 +51,12 @@ class Plans(Extension, Source, ExportPart):
 
     name = "plan"
 
-    key = "plan"
-
     def __init__(self) -> None:
         self.reminders = (self,)
         self.tools = (tool(self._tool(), title=_title, preview=self._preview),)
         about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
         self.commands = (Command("plan", about, self.command, "[CHANGE]"),)
-        self.part = self
+        self.parts = (ExportPart("plan", self.save, self.restore),)
         self.plan: Checklist | None = None
         self.planning = False
         self._can_approve: Callable[[], bool] = lambda: False
@@ -66,11 +64,9 @@ class Plans(Extension, Source, ExportPart):
         self._explained = False
 
     def attach(self, session: SessionView) -> None:
-        """Learn whether somebody can approve a plan."""
         self._can_approve = lambda: session.toolbox.ask is not None or session.policy.yes
 
     def offered(self) -> Sequence[Tool]:
-        """The tool, while the user wants a plan first."""
         return self.tools if self.planning else ()
 
     def _tool(self) -> Callable[..., Awaitable[ToolOutput]]:
@@ -81,7 +77,6 @@ class Plans(Extension, Source, ExportPart):
         return plan
 
     async def text(self) -> str | None:
-        """The plan, with what is to be done where a step failed; while planning, what is wanted."""
         plan = self.plan
         told = []
         if self.planning:
@@ -92,14 +87,12 @@ class Plans(Extension, Source, ExportPart):
         return "\n".join(told)
 
     def status(self) -> str:
-        """How far it is."""
         plan = self.plan
         if self.planning:
             return "planning"
         return f"plan {plan.done}/{len(plan.steps)}" if plan is not None and plan.steps else ""
 
     def clear(self) -> None:
-        """The plan belongs to the conversation."""
         self.plan = None
 
     def save(self) -> Any:
@@ -109,7 +102,6 @@ class Plans(Extension, Source, ExportPart):
         return self._carried[1]
 
     def restore(self, value: Any) -> None:
-        """Take up the plan of an export, or that there is none."""
         self.plan = None if value is None else imported(value)
         self._carried = (self.plan, value)
 
@@ -163,7 +155,6 @@ class PlanFirst(Extension, Guard):
         self._plans: Plans | None = None
 
     def attach(self, session: SessionView) -> None:
-        """Begin to plan."""
         self._session = session
         self._plans = extension_of(session, Plans)
         if self._plans is not None:
@@ -184,7 +175,6 @@ class PlanFirst(Extension, Guard):
         )
 
     def answer(self) -> str:
-        """The plan, where nobody could approve it."""
         plans = self._plans
         if plans is None or plans.plan is None or not plans.planning or self._session.toolbox.ask is not None:
             return ""

@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 _NONE = "none"
 
 
-class Profiles(Extension, Guard, ExportPart):
+class Profiles(Extension, Guard):
     """The profile of one session; `chosen` is the one that it begins with, `named` says that the user named it.
 
     What the session was opened with is the most that it may do: a profile is always taken from that, never from
     the profile before it.
     """
 
-    key = "profile"
-
     def __init__(self, places: ProfilePlaces, chosen: Profile | None, *, named: bool) -> None:
         self.guards = (self,)
-        self.part = self
+        self.parts = (ExportPart("profile", self.save, self.restore),)
         self.commands = (Command("profile", "show the profiles, or switch to one", self._shown, "[NAME|none]"),)
         self._places = places
         self._named = named
@@ -40,13 +38,11 @@ class Profiles(Extension, Guard, ExportPart):
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        """Make the extension with the places that the settings name."""
         chosen = given.profile if isinstance(given.profile, Profile) else None
         named = given.settings.profile is not None
         return cls(ProfilePlaces.of(given.settings, session.workspace), chosen, named=named)
 
     def attach(self, session: SessionView) -> None:
-        """Take from the session what the profile that it begins with does not leave it."""
         self._session = session
         self._system, self._yes = session.upkeep.system, session.policy.yes
         self._most = session.meter.limits.max_turns
@@ -65,7 +61,6 @@ class Profiles(Extension, Guard, ExportPart):
         return None
 
     def save(self) -> str | None:
-        """The name of the profile in force."""
         return None if self._profile is None else self._profile.name
 
     def restore(self, value: str | None) -> None:

@@ -13,7 +13,7 @@ from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.events import ToolResult
 from codelet.extensions.base import Command, ExportPart, Extension
-from codelet.extensions.tasks.background import BackgroundTask, EarlierTask, KnownTask, is_stale, start_task
+from codelet.extensions.tasks.background import BackgroundTask, KnownTask, is_stale, start_task
 from codelet.extensions.tasks.control import about, controlled, listed, reminder_of, started
 from codelet.safety.sandbox import Sandbox
 from codelet.tools.tool import Progress, ToolContext, ToolOutput
@@ -32,21 +32,20 @@ _MOST_AT_ONCE = 8
 _MOST_KNOWN = 100
 
 
-class Tasks(Extension, Source, ExportPart):
+class Tasks(Extension, Source):
     """The session's background tasks: what their reminder, their command and their place in the export are made of.
 
     To the tool that runs commands it is what `BackgroundTasks` says. `sandbox` is what may confine them, or None.
     """
 
     name = "tasks"
-    key = "active_tasks"
 
     def __init__(self, sandbox: Sandbox | None) -> None:
         self.reminders = (self,)
         self.commands = (
             Command("tasks", "background tasks: list, show, end, run again", self.command, "[N|stop N|run N]"),
         )
-        self.part = self
+        self.parts = (ExportPart("active_tasks", self.save, self.restore),)
         self._sandbox = sandbox
         self._known: dict[str, KnownTask] = {}
         self._started: dict[tuple[str, float], BackgroundTask] = {}
@@ -57,7 +56,6 @@ class Tasks(Extension, Source, ExportPart):
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:
-        """Make the tasks of a session, confined by its sandbox if it has one."""
         return cls(session.safeguards.sandbox)
 
     @property
@@ -97,26 +95,21 @@ class Tasks(Extension, Source, ExportPart):
             return await controlled(self.known, command, seconds, progress)
 
     async def text(self) -> str | None:
-        """Those that run, and once those that have ended."""
         self._said = [each for each in self.known if not each.runs and not each.told]
         return reminder_of(self.running, self._said)
 
     def sent(self) -> None:
-        """The model was told which have ended."""
         for each in self._said:
             each.told = True
 
     def status(self) -> str:
-        """How many run."""
         count = len(self.running)
         return f"{count} task{'s' if count > 1 else ''}" if count else ""
 
     def ending(self) -> Sequence[str]:
-        """Those that run: they end with the session."""
         return [f"the background task {each.id} ran and is ended: {each.command}" for each in self.running]
 
     async def close(self) -> None:
-        """End all that run."""
         await asyncio.gather(*(each.stop() for each in self.running))
 
     def save(self) -> tuple[dict[str, Any], ...]:
@@ -138,7 +131,7 @@ class Tasks(Extension, Source, ExportPart):
                 own.told = own.told and state["status"] != "Running"  # this conversation does not know of its end
                 self._known[own.id] = own
                 continue
-            task = EarlierTask(state, self._free_id() if state["id"] in self._known else None)
+            task = KnownTask(state, self._free_id() if state["id"] in self._known else None)
             self._known[task.id] = task
         self._carried = tuple(value)
 

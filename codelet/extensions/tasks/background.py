@@ -29,18 +29,21 @@ _END_SECONDS = 4.0
 
 
 class KnownTask:
-    """What is known of a task, whether it runs or not. Times are Unix seconds.
+    """What is known of a task: here one of an earlier session, from its `state` in an export. Times are Unix seconds.
 
-    `told` says that the model knows of its end.
+    One that ran then was interrupted by its end. `name` is given where its own is taken. `told` says that the model
+    knows of its end.
     """
 
-    def __init__(self, name: str, command: str, status: str, created: float) -> None:
-        self.id = name
-        self.command = command
-        self.status = status
-        self.created = self.updated = created
-        self.exit_code: int | None = None
-        self.told = False
+    def __init__(self, state: Mapping[str, Any], name: str | None = None) -> None:
+        interrupted = state["status"] == "Running"
+        self.id = name or state["id"]
+        self.command = state.get("command", "")
+        self.status = "Interrupted" if interrupted else state["status"]
+        self.created, self.updated = state["created_at"], state["updated_at"]
+        self.exit_code: int | None = state.get("exit_code")
+        self.told = not interrupted
+        self._state = state
 
     @property
     def runs(self) -> bool:
@@ -50,53 +53,18 @@ class KnownTask:
     @property
     def description(self) -> str:
         """What it is, on one line."""
-        return " ".join(self.command.split())
+        return " ".join((self.command or self._state["description"]).split())
 
     def output(self) -> str:
-        """What it printed; of much its beginning and its end."""
-        raise NotImplementedError
-
-    def state(self) -> dict[str, Any]:
-        """The task as the export has it."""
-        raise NotImplementedError
-
-    async def stop(self) -> None:
-        """End it, with all that it started."""
-
-
-class EarlierTask(KnownTask):
-    """A task of an earlier session: one that ran then was interrupted by its end.
-
-    `name` is given where its own is taken.
-    """
-
-    def __init__(self, state: Mapping[str, Any], name: str | None = None) -> None:
-        interrupted = state["status"] == "Running"
-        super().__init__(
-            name or state["id"],
-            state.get("command", ""),
-            "Interrupted" if interrupted else state["status"],
-            state["created_at"],
-        )
-        self.updated = state["updated_at"]
-        self.exit_code = state.get("exit_code")
-        self.told = not interrupted
-        self._state = state
-
-    @property
-    def description(self) -> str:
-        """What it is, on one line."""
-        return super().description or " ".join(self._state["description"].split())
-
-    def output(self) -> str:
-        """What the export kept of its output."""
+        """What it printed, as far as it is kept; of much its beginning and its end."""
         return str(self._state.get("output", ""))
 
     def state(self) -> dict[str, Any]:
-        """The task as it came, unless it is another now."""
-        if (self._state["id"], self._state["status"]) != (self.id, self.status):
-            self._state = {**self._state, "id": self.id, "status": self.status}
-        return dict(self._state)
+        """The task as the export has it."""
+        return {**self._state, "id": self.id, "status": self.status}
+
+    async def stop(self) -> None:
+        """End it, with all that it started: SIGTERM first. What it prints meanwhile is kept."""
 
 
 class BackgroundTask(KnownTask):
@@ -106,7 +74,10 @@ class BackgroundTask(KnownTask):
     """
 
     def __init__(self, name: str, command: str, service: Service, confining: Sandbox | None, sandbox_note: str) -> None:
-        super().__init__(name, command, "Running", round(time.time(), 3))
+        now = round(time.time(), 3)
+        started = {"id": name, "status": "Running", "created_at": now, "updated_at": now, "command": command}
+        super().__init__(started | {"description": ""})
+        self.status, self.told = "Running", False
         self.sandbox_note = sandbox_note
         self.over = asyncio.Event()
         self.lines = 0
@@ -125,7 +96,6 @@ class BackgroundTask(KnownTask):
 
     @property
     def runs(self) -> bool:
-        """Whether it runs."""
         return not self.over.is_set()
 
     @property
@@ -144,7 +114,6 @@ class BackgroundTask(KnownTask):
         return self._service.pid
 
     def output(self) -> str:
-        """What it printed; of much its beginning and its end, with a line that counts what is left out."""
         return self._whole.text()[0]
 
     def news(self) -> str:
@@ -162,7 +131,6 @@ class BackgroundTask(KnownTask):
         self._unsought = HeadAndTail(_KEPT)
 
     def state(self) -> dict[str, Any]:
-        """The task as the export has it."""
         return {
             "id": self.id,
             "description": self.description[:1_000],
@@ -193,7 +161,6 @@ class BackgroundTask(KnownTask):
         return True
 
     async def stop(self) -> None:
-        """End it, with all that it started: SIGTERM first. What it prints meanwhile is kept."""
         self._stopped = True
         await self._service.terminate()
         if not await self.ends_in(_END_SECONDS):
