@@ -8,23 +8,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_LIMIT, EXIT_PROVIDER
-from codelet.review.findings import AsideKind, Finding, Gate, Report, SetAside, coverage_of, order, weight
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER
+from codelet.review.findings import AsideKind, Finding, Gate, Report, SetAside, order, weight
 
 
 def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
     """The finding as one that is not reported."""
-    return SetAside(
-        kind=kind,
-        why=why,
-        rule=finding.rule,
-        title=finding.title,
-        severity=finding.severity,
-        path=finding.path,
-        line=finding.line,
-        explanation=finding.explanation,
-        quote=finding.quote,
-    )
+    same = {name: getattr(finding, name) for name in SetAside.fields if name in Finding.fields}
+    return SetAside(kind=kind, why=why, **same)
 
 
 def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
@@ -45,17 +36,18 @@ def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
     return kept, aside
 
 
+def _is_same(one: Finding, other: Finding) -> bool:
+    overlap = one.line <= other.end_line and other.line <= one.end_line
+    same_lines = (one.line, one.end_line) == (other.line, other.end_line)
+    same_title = one.title.lower().split() == other.title.lower().split()
+    return overlap and (same_title or (same_lines and one.rule == other.rule))
+
+
 def passing(findings: Iterable[Finding], gate: Gate) -> tuple[list[Finding], list[SetAside]]:
     """The findings at or above the least severity and confidence, and what is below."""
-    kept: list[Finding] = []
-    aside: list[SetAside] = []
-    for finding in findings:
-        why = why_below(finding, finding.confidence, gate)
-        if why is None:
-            kept.append(finding)
-        else:
-            aside.append(set_aside(finding, "below", why))
-    return kept, aside
+    judged = [(finding, why_below(finding, finding.confidence, gate)) for finding in findings]
+    below = [set_aside(finding, "below", why) for finding, why in judged if why is not None]
+    return [finding for finding, why in judged if why is None], below
 
 
 def why_below(finding: Finding | SetAside, confidence: float, gate: Gate) -> str | None:
@@ -73,26 +65,31 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     `ended_by` is the exit status of what ended the review before its end, 0 where nothing did. A shard keeps what is
     over the number of findings: only all of them together have too many.
     """
+    gate, most = report.gate, report.gate.max_findings
     findings, twins = joined(report.findings)
-    findings, below = passing(findings, report.gate)
-    findings.sort(key=order)
-    findings = _with_own_prints(findings)
+    findings, below = passing(findings, gate)
+    findings = _with_own_prints(sorted(findings, key=order))
+    fails = any(_fails(each, gate) for each in findings)
     surplus: list[SetAside] = []
-    most = report.gate.max_findings
-    fails = any(_fails(each, report.gate) for each in findings)
     if most is not None and report.shard is None:
         surplus = [set_aside(each, "surplus", f"over the {most} findings asked for") for each in findings[most:]]
         findings = findings[:most]
     aside = sorted((*report.aside, *twins, *below, *surplus), key=_aside_order)
     report = report.replace(findings=tuple(findings), aside=tuple(aside))
-    incomplete = _incomplete(report)
-    status = _exit(report, ended_by, fails=fails, incomplete=incomplete is not None)
+    # Nothing confirmed or refuted those at or above `fail_on` that have no place or cannot be read.
+    placeless = [each for each in aside if each.kind in ("misplaced", "malformed") and _fails(each, gate)]
+    incomplete = _incomplete(report, len(placeless))
+    status = ended_by
+    if ended_by in (EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE):  # others come first in the command line's table
+        if report.chunks and report.lost == report.chunks:
+            status = EXIT_PROVIDER
+        elif incomplete is not None or ended_by == EXIT_INCOMPLETE:
+            status = EXIT_INCOMPLETE
+        else:
+            status = EXIT_FINDINGS if fails else EXIT_DONE
     whole = ended_by == EXIT_DONE and not any(each.state in ("failed", "truncated") for each in report.hunks)
-    return report.replace(
-        exit=status,
-        partial=not whole or bool(report.set_aside["unconfirmed"] or _grave_without_place(report)),
-        error=report.error or incomplete,
-    )
+    partial = not whole or bool(report.set_aside["unconfirmed"] or placeless)
+    return report.replace(exit=status, partial=partial, error=report.error or incomplete)
 
 
 def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
@@ -102,19 +99,8 @@ def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
     for finding in findings:
         number = taken[finding.fingerprint] if finding.fingerprint else 0
         taken[finding.fingerprint] += 1
-        print_ = f"{finding.fingerprint[:-2]}{number:02x}" if number else finding.fingerprint
-        own.append(finding.replace(fingerprint=print_))
+        own.append(finding.replace(fingerprint=f"{finding.fingerprint[:-2]}{number:02x}") if number else finding)
     return own
-
-
-def _is_same(one: Finding, other: Finding) -> bool:
-    overlap = one.line <= other.end_line and other.line <= one.end_line
-    same_lines = (one.line, one.end_line) == (other.line, other.end_line)
-    return overlap and (_words(one.title) == _words(other.title) or (same_lines and one.rule == other.rule))
-
-
-def _words(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def _aside_order(one: SetAside) -> tuple[str, str, int, str, str]:
@@ -125,10 +111,9 @@ def _fails(finding: Finding | SetAside, gate: Gate) -> bool:
     return gate.fail_on is not None and finding.weight >= weight(gate.fail_on)
 
 
-def _incomplete(report: Report) -> str | None:
+def _incomplete(report: Report, placeless: int) -> str | None:
     """In words what of the review is missing that the user asked for; None where nothing is."""
-    covered = coverage_of(report.hunks)
-    if covered is not None and covered < report.gate.min_coverage:
+    if report.coverage is not None and report.coverage < report.gate.min_coverage:
         states = report.states
         counted = sum(states.values()) - states["skipped"]
         return f"{states['reviewed']} of {counted} hunks were reviewed, {report.gate.min_coverage:g} % were asked for"
@@ -136,25 +121,7 @@ def _incomplete(report: Report) -> str | None:
     if unconfirmed := report.set_aside["unconfirmed"]:
         findings = "1 finding" if unconfirmed == 1 else f"{unconfirmed} findings"
         reasons.append(f"{findings} could not be confirmed or refuted")
-    if placeless := len(_grave_without_place(report)):
+    if placeless:
         findings = "1 finding has" if placeless == 1 else f"{placeless} findings have"
         reasons.append(f"{findings} no place in the change")
     return "; ".join(reasons) or None
-
-
-def _grave_without_place(report: Report) -> list[SetAside]:
-    """The findings at or above `fail_on` without a place or legible text: nothing confirmed or refuted them."""
-    return [each for each in report.aside if each.kind in ("misplaced", "malformed") and _fails(each, report.gate)]
-
-
-def _exit(report: Report, ended_by: int, *, fails: bool, incomplete: bool) -> int:
-    """The exit status: of several the one that comes first in the table of the command line."""
-    if ended_by > EXIT_FINDINGS and ended_by not in (EXIT_PROVIDER, EXIT_LIMIT, EXIT_INCOMPLETE):
-        return ended_by
-    if ended_by in (EXIT_PROVIDER, EXIT_LIMIT):
-        return ended_by
-    if report.chunks and report.lost == report.chunks:
-        return EXIT_PROVIDER
-    if incomplete or ended_by == EXIT_INCOMPLETE:
-        return EXIT_INCOMPLETE
-    return EXIT_FINDINGS if fails else EXIT_DONE

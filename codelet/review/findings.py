@@ -6,8 +6,8 @@ bytes that are no UTF-8 written as `\xe9`: whoever writes them to a terminal, a 
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from typing import Literal, get_args
 
 from codelet.record import Record
@@ -47,7 +47,7 @@ class Finding(Record, kw_only=True):
     these lines, and those next to them, as they were. `removed` are rows that the change removes and that the finding
     is about: it is on the row after them. `suggestion` is a unified patch or None.
     `verified` is None where no second request was asked for. `fingerprint` stays the same when lines move; "" until it
-    is made.
+    is made. `rank` orders findings of one severity by importance, if the last request ranked them.
     """
 
     rule: str
@@ -67,6 +67,7 @@ class Finding(Record, kw_only=True):
     suggestion: str | None = None
     verified: bool | None = None
     fingerprint: str = ""
+    rank: int = 0
 
     @property
     def weight(self) -> int:
@@ -202,7 +203,8 @@ class Report(Record, kw_only=True):
     @property
     def coverage(self) -> float | None:
         """Per cent of the hunks that are not skipped which were reviewed; None where there are none."""
-        return coverage_of(self.hunks)
+        counted = [each.state == "reviewed" for each in self.hunks if each.state != "skipped"]
+        return 100.0 * sum(counted) / len(counted) if counted else None
 
     @property
     def unsettled(self) -> list[SetAside]:
@@ -217,12 +219,11 @@ class Report(Record, kw_only=True):
         return {kind: counted[kind] for kind in get_args(AsideKind)}
 
 
-def coverage_of(hunks: Sequence[HunkCoverage]) -> float | None:
-    """Per cent of the hunks that are not skipped which were reviewed; None where there are none."""
-    counted = [each.state == "reviewed" for each in hunks if each.state != "skipped"]
-    return 100.0 * sum(counted) / len(counted) if counted else None
+def order(finding: Finding) -> tuple[int, int, float, str, int, str]:
+    """The key by which findings are ordered: the gravest, most important and surest first, then by place."""
+    return -finding.weight, finding.rank, -finding.confidence, finding.path, finding.line, finding.rule
 
 
-def order(finding: Finding) -> tuple[int, float, str, int, str]:
-    """The key by which findings are ordered: the gravest and surest first, then by place."""
-    return -finding.weight, -finding.confidence, finding.path, finding.line, finding.rule
+def digest(*parts: str) -> str:
+    """A short name for texts."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -2,6 +2,7 @@
 
 Models differ in the names of keys, the words for a severity, and what they write around the JSON. What can be
 understood is read. An entry that cannot be is dropped alone and counted, and a broken answer is asked for again.
+The schemas are for servers that hold a model to one.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from typing import Any
 
 from codelet.record import Record
 from codelet.review.findings import SEVERITIES, Severity
-from codelet.review.rule_list import known_rule, rule_name
+from codelet.review.rule_list import CATEGORIES, RULES, known_rule, rule_name
 
 MOST_FINDINGS = 200
 """Findings of one answer that are read, the gravest first."""
 
 _LONGEST = 20_000
-_LONGEST_PATH = 4_000
 _WRAPPING = re.compile(r"\s|\ufeff|```(?:json)?|<(think)>.*?</\1>", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _BROKEN = re.compile(r"[\[{]\s*(?:[\[{]\s*)*[\"']")
@@ -37,7 +37,7 @@ _PYTHON = {"True": "true", "False": "false", "None": "null", "NaN": "null"}
 _DECODER = json.JSONDecoder(strict=False)
 _PLACE = re.compile(r"(.+?):L?(\d+)(?:[-:,]L?\d+)?", re.DOTALL)
 
-_LISTS = "findings issues problems comments bugs errors results reviews suggestions diagnostics defects".split()
+_LISTS = "findings issues problems comments bugs errors results reviews suggestions diagnostics defects"
 _ALIASES = {
     "rule": "rule ruleid rulename checkname check",
     "title": "title summary headline name subject",
@@ -52,6 +52,7 @@ _ALIASES = {
     "replacement": "replacement suggestion suggestedcode suggestedfix fix improvedcode patch",
 }
 _FIELD_OF = {alias: field for field, aliases in _ALIASES.items() for alias in aliases.split()}
+_HOLDS = "holds valid isvalid confirmed verdict real correct"
 _SEVERITY_WORDS: Mapping[Severity, str] = {
     "critical": "critical crit blocker blocking fatal severe urgent catastrophic p0 s0 s1 sev0 sev1",
     "high": "high major error important serious p1 s2 sev2",
@@ -62,24 +63,37 @@ _SEVERITY_WORDS: Mapping[Severity, str] = {
 _SEVERITY_OF = {word: name for name, words in _SEVERITY_WORDS.items() for word in words.split()}
 _SCORES: tuple[tuple[float, Severity], ...] = ((9.0, "critical"), (7.0, "high"), (4.0, "medium"), (0.0, "low"))
 _SURE = {"certain": 1.0, "veryhigh": 0.95, "high": 0.9, "medium": 0.7, "moderate": 0.7, "low": 0.4, "verylow": 0.2}
-_YES = frozenset(("true", "yes", "holds", "valid", "confirmed", "confirm", "correct", "real", "1"))
-_NO = frozenset(
-    (
-        "doesnothold",
-        "nothold",
-        "notvalid",
-        "notabug",
-        "false",
-        "no",
-        "invalid",
-        "refuted",
-        "rejected",
-        "wrong",
-        "incorrect",
-        "falsepositive",
-        "0",
-    )
+_YES = "true yes holds valid confirmed confirm correct real 1".split()
+_NO = "doesnothold nothold notvalid notabug false no invalid refuted rejected wrong incorrect falsepositive 0".split()
+
+_Json = dict[str, Any]
+_TEXT: _Json = {"type": "string"}
+_NUMBER: _Json = {"type": "integer"}
+_SEVERITY: _Json = {"type": "string", "enum": list(SEVERITIES)}
+
+
+def _object(**properties: _Json) -> _Json:
+    """Every property is required and no other is allowed: OpenAI's strict mode asks for that."""
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _list(items: _Json) -> _Json:
+    return {"type": "array", "items": items}
+
+
+_FINDING_SCHEMA = _object(
+    trigger=_TEXT, title=_TEXT, explanation=_TEXT, severity=_SEVERITY, confidence={"type": "number"},
+    rule={"type": "string", "enum": list(RULES)}, category={"type": "string", "enum": list(CATEGORIES)},
+    path=_TEXT, line=_NUMBER, quote=_TEXT, replacement={"type": ["string", "null"]},
+)  # fmt: skip
+_VERDICT_SCHEMA = _object(
+    n=_NUMBER, why=_TEXT, holds={"type": "boolean"}, severity=_SEVERITY, same_as={"type": ["integer", "null"]}
 )
+FINDINGS = _object(findings=_list(_FINDING_SCHEMA))
+VERDICTS = _object(verdicts=_list(_VERDICT_SCHEMA))
+CLOSING = _object(summary=_TEXT, duplicates=_list(_list(_NUMBER)), order=_list(_NUMBER))
 
 
 class Claim(Record, kw_only=True):
@@ -98,11 +112,6 @@ class Claim(Record, kw_only=True):
     line: int
     quote: str
     replacement: str | None = None
-
-    @property
-    def weight(self) -> int:
-        """How grave it is, as that of a finding."""
-        return len(SEVERITIES) - 1 - SEVERITIES.index(self.severity)
 
 
 class Claims(Record, kw_only=True):
@@ -123,10 +132,11 @@ class SecondLook(Record, kw_only=True):
 
 
 class Closing(Record, kw_only=True):
-    """The last look at all findings: a paragraph, and groups of numbers that are one bug, counted from 1."""
+    """The last look at all findings: a paragraph, groups of numbers that are one bug, and the numbers by importance."""
 
     summary: str = ""
     groups: tuple[tuple[int, ...], ...] = ()
+    ranking: tuple[int, ...] = ()
 
 
 class BadAnswer(Exception):
@@ -151,9 +161,11 @@ def claims_in(answer: str) -> Claims:
             unread.append(json.dumps(entry, ensure_ascii=False)[:_LONGEST])
         elif claim not in read:
             read.append(claim)
-    read.sort(key=lambda claim: -claim.weight)
+    read.sort(key=lambda claim: SEVERITIES.index(claim.severity))
     claims = Claims(read=tuple(read[:MOST_FINDINGS]), surplus=tuple(read[MOST_FINDINGS:]), unread=tuple(unread))
-    if broken and (not lists or _is_cut(broken)):
+    names = {_plain(name) for name in re.findall(r"[\"'](\w+)[\"']\s*:", broken[:_LONGEST])}
+    # Whether the broken text looks like the list of findings, and not like words in braces.
+    if broken and (not lists or names & {*_LISTS.split(), "severity", "title", "explanation", "quote"}):
         rest = claims.replace(unread=(*unread, broken[:_LONGEST])) if entries else None
         raise BadAnswer("it is not valid JSON", rest)
     if not lists:
@@ -163,8 +175,7 @@ def claims_in(answer: str) -> Claims:
 
 def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
     """The verdicts on `count` findings by their number, from 1. Raises BadAnswer if one is missing."""
-    values, _ = _values(answer)
-    entries = [each for value in values for each in _verdict_entries(value)]
+    entries = [each for value in _values(answer)[0] for each in _verdict_entries(value)]
     numbers = [_number(_first(entry, "n number id index finding findingnumber")) for entry in entries]
     shift = 1 if 0 in numbers and count not in numbers else 0
     found: dict[int, SecondLook] = {}
@@ -182,11 +193,17 @@ def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
 
 def closing_in(answer: str, count: int) -> Closing:
     """The last words on `count` findings; none if the answer has no summary."""
+
+    def numbers(value: Any) -> tuple[int, ...]:
+        listed = [_number(each) for each in value] if isinstance(value, list) else []
+        return tuple(dict.fromkeys(each for each in listed if each is not None and 1 <= each <= count))
+
     for value in _values(answer)[0]:
         if isinstance(value, dict) and (text := _text(_first(value, "summary paragraph overview text"))):
             groups = _first(value, "duplicates same groups")
-            numbers = [_numbers(group, count) for group in groups] if isinstance(groups, list) else []
-            return Closing(summary=text, groups=tuple(each for each in numbers if len(each) > 1))
+            joined = [numbers(group) for group in groups] if isinstance(groups, list) else []
+            ranking = numbers(_first(value, "order ranking ranked"))
+            return Closing(summary=text, groups=tuple(each for each in joined if len(each) > 1), ranking=ranking)
     return Closing()
 
 
@@ -201,9 +218,7 @@ def _decoded(text: str) -> tuple[list[Any], str]:
     values: list[Any] = []
     broken = ""
     place = repairs = 0
-    while (
-        len(values) < _MOST_VALUES and repairs < _MOST_TRIES and (opening := _OPENING.search(text, place)) is not None
-    ):
+    while len(values) < _MOST_VALUES and repairs < _MOST_TRIES and (opening := _OPENING.search(text, place)):
         place = opening.start()
         try:
             value, place = _DECODER.raw_decode(text, place)
@@ -227,7 +242,7 @@ def _repaired(text: str) -> tuple[Any, str] | None:
     import ast
 
     try:
-        plain = _ODD.sub(_as_json, text)
+        plain = _ODD.sub(lambda odd: odd[0] if odd[0].startswith('"') else _PYTHON.get(odd[0], ""), text)
         value, end = _DECODER.raw_decode(plain)
         return value, plain[end:]
     except (ValueError, RecursionError):
@@ -238,25 +253,14 @@ def _repaired(text: str) -> tuple[Any, str] | None:
         return None
 
 
-def _as_json(found: re.Match[str]) -> str:
-    text = found.group()
-    return text if text.startswith('"') else _PYTHON.get(text, "")
-
-
-def _is_cut(broken: str) -> bool:
-    """Whether a text that is no JSON looks like the list of findings, and not like words in braces."""
-    names = {_plain(name) for name in re.findall(r"[\"'](\w+)[\"']\s*:", broken[:_LONGEST])}
-    return bool(names & {*_LISTS, "severity", "title", "explanation", "quote"})
-
-
 def _entries(value: Any, depth: int = 0) -> list[Any] | None:
     """The findings that a value lists; None if it is no list of findings."""
     if isinstance(value, list):
-        return value if any(isinstance(each, dict) and _is_finding(each) for each in value) else None
+        return value if any(map(_is_finding, value)) else None
     if not isinstance(value, dict) or depth > _DEEPEST:
         return None
     named = {_plain(key): each for key, each in value.items()}
-    for name in _LISTS:
+    for name in _LISTS.split():
         listed = named.get(name, "")
         if listed is None or isinstance(listed, list):
             return listed or []
@@ -267,8 +271,8 @@ def _entries(value: Any, depth: int = 0) -> list[Any] | None:
     return next((found for each in value.values() if (found := _entries(each, depth + 1)) is not None), None)
 
 
-def _is_finding(value: Mapping[str, Any]) -> bool:
-    fields = {_FIELD_OF.get(_plain(key)) for key in value}
+def _is_finding(value: Any) -> bool:
+    fields = {_FIELD_OF.get(_plain(key)) for key in value} if isinstance(value, dict) else set()
     return len(fields & {"title", "explanation", "severity", "path", "quote"}) >= 3
 
 
@@ -276,7 +280,7 @@ def _claim(entry: Any) -> Claim | None:
     """The finding in an entry; None if it says neither what is wrong nor where."""
     if not isinstance(entry, dict):
         return None
-    flat: dict[str, Any] = {}
+    flat: _Json = {}
     for key, value in _flat(entry):
         if flat.get(name := _plain(key)) in (None, "", []):
             flat[name] = value
@@ -284,29 +288,27 @@ def _claim(entry: Any) -> Claim | None:
         field: next((flat[alias] for alias in aliases.split() if flat.get(alias) not in (None, "", [])), None)
         for field, aliases in _ALIASES.items()
     }
-    title, trigger = _text(fields.get("title")), _text(fields.get("trigger"))
-    explanation = _text(fields.get("explanation")) or trigger or title
-    path, line = _text(fields.get("path")), _number(fields.get("line"))
-    if not explanation.strip() or not (path or _text(fields.get("quote"))):
+    texts = {name: _text(value) for name, value in fields.items()}
+    title, trigger, path, line = texts["title"], texts["trigger"], texts["path"], _number(fields["line"])
+    explanation = texts["explanation"] or trigger or title
+    if not explanation.strip() or not (path or texts["quote"]):
         return None
     if trigger and trigger not in explanation:
         explanation = f"{trigger}\n\n{explanation}"
     if (placed := _PLACE.fullmatch(path)) is not None:
         path, line = placed[1], line or int(placed[2][:9])
     title = title or explanation.strip().split("\n")[0]
-    replacement = fields.get("replacement")
-    category = rule_name(_text(fields.get("category")) or "correctness")
     return Claim(
-        rule=known_rule(_text(fields.get("rule")) or title),
+        rule=known_rule(texts["rule"] or title),
         title=title[:_LONGEST],
         explanation=explanation[:_LONGEST],
-        severity=severity_in(fields.get("severity")) or "high",
-        category=category,
-        confidence=_confidence(fields.get("confidence")),
-        path=path[:_LONGEST_PATH],
+        severity=severity_in(fields["severity"]) or "high",
+        category=rule_name(texts["category"] or "correctness"),
+        confidence=_confidence(fields["confidence"]),
+        path=path[:4_000],
         line=line or 0,
-        quote=_text(fields.get("quote"))[:_LONGEST],
-        replacement=_text(replacement)[:_LONGEST] if isinstance(replacement, (str, list)) else None,
+        quote=texts["quote"][:_LONGEST],
+        replacement=texts["replacement"][:_LONGEST] if isinstance(fields["replacement"], (str, list)) else None,
     )
 
 
@@ -353,7 +355,7 @@ def _verdict_entries(value: Any) -> list[Any]:
         return [entry for each in value for entry in _verdict_entries(each)]
     if not isinstance(value, dict):
         return []
-    if _first(value, "holds valid isvalid confirmed verdict real correct") is not None:
+    if _first(value, _HOLDS) is not None:
         return [value]
     entries = [entry for each in value.values() if isinstance(each, (dict, list)) for entry in _verdict_entries(each)]
     numbered = all(isinstance(each, dict) and key.isdigit() for key, each in value.items())
@@ -363,9 +365,8 @@ def _verdict_entries(value: Any) -> list[Any]:
 
 
 def _verdict(entry: Mapping[str, Any], shift: int) -> SecondLook | None:
-    said = _first(entry, "holds valid isvalid confirmed verdict real correct")
-    word = _plain(str(said))
-    if word not in _YES | _NO:
+    word = _plain(str(_first(entry, _HOLDS)))
+    if word not in (*_YES, *_NO):
         return None
     same = _number(_first(entry, "sameas duplicateof duplicate"))
     return SecondLook(
@@ -382,16 +383,9 @@ def _first(entry: Mapping[str, Any], names: str) -> Any:
     return next((named[name] for name in names.split() if named.get(name) is not None), None)
 
 
-def _numbers(value: Any, count: int) -> tuple[int, ...]:
-    listed = [_number(each) for each in value] if isinstance(value, list) else []
-    return tuple(dict.fromkeys(each for each in listed if each is not None and 1 <= each <= count))
-
-
 def _number(value: Any) -> int | None:
     """The first whole number in a value: of 31, "L31", "31-32" or [31, 32]."""
-    if isinstance(value, bool) or value is None:
-        return None
-    found = re.search(r"\d{1,9}", str(value))
+    found = re.search(r"\d{1,9}", str(value)) if not isinstance(value, bool) and value is not None else None
     return int(found.group()) if found else None
 
 

@@ -29,6 +29,7 @@ _GUTTER = re.compile(r"^ {0,5}\d* ?[-+ ] ?|^ *\d+ ?[:|] ?", re.MULTILINE)
 _SIGN = re.compile(r"^[-+]", re.MULTILINE)
 _FENCE = re.compile(r"^\s*```.*\n?", re.MULTILINE)
 _GAP = re.compile(r"…|\.\.\.")
+_Same = Callable[[str, str], bool]
 _PLAIN_QUOTES = str.maketrans("‘’“”\u00a0", "''\"\" ")
 
 
@@ -63,21 +64,18 @@ def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
 
     One on lines that the change leaves as they were keeps its severity: a change can make them wrong.
     """
-    named = files_named(claim.path, files)
-    hunks = [(file, hunk) for file in named for hunk in file.hunks if hunk.body]
-    places = _places(claim, hunks)
-    if not places:
-        return None
-    return _finding(claim, min(places, key=lambda each: _distance(each, claim.line)))
+    places = _places(
+        claim, [(file, hunk) for file in files_named(claim.path, files) for hunk in file.hunks if hunk.body]
+    )
+    return _finding(claim, min(places, key=lambda each: _distance(each, claim.line))) if places else None
 
 
 def without_place(claim: Claim, files: Sequence[FileDiff]) -> SetAside:
     """What is reported of a finding that has no place: its file is one of the change, or what the model named."""
     named = files_named(claim.path, files)
-    why = "the quoted lines are not in the change" if named else "the file that it names is not in the change"
     return SetAside(
         kind="misplaced",
-        why=why,
+        why="the quoted lines are not in the change" if named else "the file that it names is not in the change",
         rule=claim.rule,
         title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
         severity=claim.severity,
@@ -140,6 +138,10 @@ def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place
     return []
 
 
+def _shown(text: str) -> str:
+    return text.rstrip("\r")
+
+
 @lru_cache(maxsize=64)
 def _texts(hunk: Hunk, form: Callable[[str], str]) -> tuple[str, ...]:
     """The rows of a hunk as they are compared."""
@@ -157,52 +159,34 @@ def _readings(quote: str) -> list[str]:
 
 
 def _matches(
-    wanted: Sequence[str | None], rows: Sequence[HunkLine], texts: Sequence[str], is_same: Callable[[str, str], bool]
+    wanted: Sequence[str | None], rows: Sequence[HunkLine], texts: Sequence[str], is_same: _Same
 ) -> Iterator[tuple[int, ...]]:
     """Rows in which the wanted ones follow each other.
 
     Between two, rows of the other side may be left out, and any where the quote has a row of dots. Blank rows
     of a quote do not count.
     """
-    first = next((row for row in wanted if row), None)
-    if first is None or (is_same is str.__eq__ and first not in texts):
+    first = next((number for number, row in enumerate(wanted) if row), None)
+    if first is None or (is_same is str.__eq__ and wanted[first] not in texts):
         return
     for start, text in enumerate(texts):
-        if not is_same(first, text):
-            continue
-        found = _following(wanted[wanted.index(first) :], rows, texts, start, is_same)
-        if found:
-            yield found
-
-
-def _following(
-    wanted: Sequence[str | None],
-    rows: Sequence[HunkLine],
-    texts: Sequence[str],
-    start: int,
-    is_same: Callable[[str, str], bool],
-) -> tuple[int, ...]:
-    found = [start]
-    is_gap = False
-    for row in wanted[1:]:
-        if row is None:
-            is_gap = True
-        if not row:
-            continue
-        place = found[-1] + 1
-        while place < len(rows) and not is_same(row, texts[place]):
-            if not (is_gap or rows[place].sign != " " or not texts[place].strip()):
-                return ()
-            place += 1
-        if place == len(rows):
-            return ()
-        found.append(place)
+        found: list[int] = [start]
         is_gap = False
-    return tuple(found)
-
-
-def _exactly(text: str) -> str:
-    return text.rstrip("\r")
+        for row in wanted[first + 1 :] if is_same(wanted[first] or "", text) else ():
+            is_gap = is_gap or row is None
+            if not row:
+                continue
+            place = found[-1] + 1
+            while place < len(rows) and not is_same(row, texts[place]):
+                skipped = is_gap or rows[place].sign != " " or not texts[place].strip()
+                place = place + 1 if skipped else len(rows)
+            if place == len(rows):
+                found = []
+                break
+            found.append(place)
+            is_gap = False
+        if found and is_same(wanted[first] or "", text):
+            yield tuple(found)
 
 
 def _squashed(text: str) -> str:
@@ -227,20 +211,17 @@ def _is_part(quote: str, row: str) -> bool:
 
 
 def _is_near(quote: str, row: str) -> bool:
-    """Whether one letter more, less or another one makes the row of what is quoted."""
-    if not -2 < len(quote) - len(row) < 2:
-        return False
-    if min(len(quote), len(row)) < _LEAST_PART:
-        return quote == row
+    """Return whether one letter more, less or another one makes the row of what is quoted."""
     least = min(len(quote), len(row))
+    if least < _LEAST_PART or not -2 < len(quote) - len(row) < 2:
+        return quote == row
     start = next((n for n in range(least) if quote[n] != row[n]), least)
-    return (
-        quote[start + 1 :] == row[start + 1 :] or quote[start + 1 :] == row[start:] or quote[start:] == row[start + 1 :]
-    )
+    rests = (quote[start + 1 :], row[start + 1 :]), (quote[start + 1 :], row[start:]), (quote[start:], row[start + 1 :])
+    return any(one == other for one, other in rests)
 
 
-_COMPARISONS: tuple[tuple[Callable[[str], str], Callable[[str, str], bool]], ...] = (
-    (_exactly, str.__eq__),
+_COMPARISONS: tuple[tuple[Callable[[str], str], _Same], ...] = (
+    (_shown, str.__eq__),
     (_squashed, str.__eq__),
     (_squashed, _is_part),
     (_squashed, _is_near),
@@ -252,7 +233,7 @@ def _finding(claim: Claim, place: _Place) -> Finding:
     lines = place.new or [row for row in side if row.number >= place.number][:1] or side[-1:]
     first = next((n for n, row in enumerate(side) if lines and row is lines[0]), len(side))
     last = first + len(lines)
-    removed = [place.rows[n].text for n in place.found if place.rows[n].sign == "-"]
+    before, after = side[max(0, first - NEIGHBOURS) : first], side[last : last + NEIGHBOURS]
     return Finding(
         rule=claim.rule,
         title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
@@ -263,12 +244,12 @@ def _finding(claim: Claim, place: _Place) -> Finding:
         path=place.file.path,
         line=lines[0].number if lines else place.number,
         end_line=lines[-1].number if lines else place.number,
-        quote=_code("\n".join(line.text for line in lines)),
-        before=tuple(_code(line.text) for line in side[max(0, first - NEIGHBOURS) : first]),
-        after=tuple(_code(line.text) for line in side[last : last + NEIGHBOURS]),
+        quote=_code(lines),
+        before=tuple(_code([line]) for line in before),
+        after=tuple(_code([line]) for line in after),
         unchanged=not place.is_touched,
-        removed=_code("\n".join(removed)),
-        suggestion=_patch(place, first, last, claim.replacement) if claim.replacement is not None else None,
+        removed=_code([place.rows[n] for n in place.found if place.rows[n].sign == "-"]),
+        suggestion=_patch(place, before, lines, after, claim.replacement),
     )
 
 
@@ -277,42 +258,40 @@ def _prose(text: str) -> str:
     return clean(mask(valid_unicode(text), patterns=True)).strip()
 
 
-def _code(text: str) -> str:
-    """A line of the change, as it is but for secrets of this process."""
-    return mask(valid_unicode(text))
+def _code(lines: Sequence[HunkLine]) -> str:
+    """Lines of the change, as they are but for secrets of this process."""
+    return mask(valid_unicode("\n".join(line.text for line in lines)))
 
 
-def _patch(place: _Place, first: int, last: int, replacement: str) -> str | None:
+def _patch(
+    place: _Place,
+    before: Sequence[HunkLine],
+    old: Sequence[HunkLine],
+    after: Sequence[HunkLine],
+    replacement: str | None,
+) -> str | None:
     """A unified patch that puts other lines in the quote's place; None if they are the same, or it has none."""
-    side = [row for row in place.rows if row.sign != "-"]
-    old = side[first:last]
     new = clean(valid_unicode(replacement)).removesuffix("\n").split("\n") if replacement else []
-    if not place.new or [line.text for line in old] == new:
+    if replacement is None or not place.new or [line.text for line in old] == new:
         return None
-    before, after = side[max(0, first - NEIGHBOURS) : first], side[last : last + NEIGHBOURS]
-    rows = [_row(" ", line) for line in before] + [_row("-", line) for line in old]
     ending = next((line.ending for line in (*old, *before, *after) if not line.unended), "")
-    for number, text in enumerate(new):
-        unended = old[-1].unended and number == len(new) - 1
-        rows.append(_row("+", old[0].replace(text=text, ending="" if unended else ending, unended=unended)))
-    rows += [_row(" ", line) for line in after]
-    start = (before or old)[0].number
-    counts = len(before) + len(after)
-    path = place.file.path
-    head = f"--- {_patch_name('a/', path)}\n+++ {_patch_name('b/', path)}\n"
-    sizes = f"@@ -{start},{counts + len(old)} +{start if counts + len(new) else 0},{counts + len(new)} @@\n"
-    return mask(head + sizes + "".join(rows))
+    added = [old[0].replace(text=text, ending=ending, unended=False) for text in new]
+    if added and old[-1].unended:
+        added[-1] = added[-1].replace(ending="", unended=True)
+    start, around = (before or old)[0].number, len(before) + len(after)
+    names = [_patch_name(f"{side}/{place.file.path}") for side in "ab"]
+    head = f"--- {names[0]}\n+++ {names[1]}\n"
+    head += f"@@ -{start},{around + len(old)} +{start if around + len(new) else 0},{around + len(new)} @@\n"
+    for sign, lines in ((" ", before), ("-", old), ("+", added), (" ", after)):
+        for line in lines:
+            note = "\\ No newline at end of file\n" if line.unended else ""
+            head += f"{sign}{line.text}{line.ending}\n{note}"
+    return mask(head)
 
 
-def _row(sign: str, line: HunkLine) -> str:
-    note = "\\ No newline at end of file\n" if line.unended else ""
-    return f"{sign}{line.text}{line.ending}\n{note}"
-
-
-def _patch_name(prefix: str, path: str) -> str:
+def _patch_name(name: str) -> str:
     """A file's name as a patch spells it: in quotes where it holds what would end it."""
-    name = prefix + path
-    if not any(sign in name for sign in '"\\\n\t\r'):
-        return name + ("\t" if " " in name else "")
     signs = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    if not any(sign in name for sign in signs):
+        return name + ("\t" if " " in name else "")
     return '"' + "".join(signs.get(sign, sign) for sign in name) + '"'

@@ -93,8 +93,9 @@ These are the findings of a review of the whole change:
 {findings}
 
 Write what the author should know in one paragraph of at most four plain sentences: the most important problem first. \
-Group the numbers of findings that describe the same bug in several places. Answer with one JSON object:
-{{"summary": "the paragraph", "duplicates": [[1, 3]]}}"""
+Group the numbers of findings that describe the same bug in several places. List the numbers of all findings, the most \
+important first. Answer with one JSON object:
+{{"summary": "the paragraph", "duplicates": [[1, 3]], "order": [2, 1, 3]}}"""
 
 AGAIN = "That was not the JSON object that was asked for: {problem}. Answer with that object alone."
 LAST_STEP = "You cannot look up anything else. Give your answer now, with what you know, as the JSON object asked for."

@@ -13,10 +13,20 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.record import Record
-from codelet.review.answer_schemas import CLOSING, FINDINGS, VERDICTS
 from codelet.review.conclude import concluded, joined, passing, set_aside, why_below
 from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard, order, weight
-from codelet.review.model_answers import Claim, Claims, SecondLook, claims_in, closing_in, severity_in, verdicts_in
+from codelet.review.model_answers import (
+    CLOSING,
+    FINDINGS,
+    VERDICTS,
+    Claim,
+    Claims,
+    SecondLook,
+    claims_in,
+    closing_in,
+    severity_in,
+    verdicts_in,
+)
 from codelet.review.outline import outline_of
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended
 from codelet.review.placing import placed, without_place
@@ -387,7 +397,12 @@ class ReviewRun:
                 twin = findings[first - 1]
                 words = f"the same as {twin.title!r} in {twin.path}, line {twin.line}"
                 self._aside.append(set_aside(findings[number - 1], "duplicate", words))
-        self._settled = [each for number, each in enumerate(findings, 1) if number not in gone]
+        ranks = {number: rank for rank, number in enumerate(closing.ranking, 1)}
+        self._settled = [
+            each.replace(rank=ranks.get(number, len(ranks)))
+            for number, each in enumerate(findings, 1)
+            if number not in gone
+        ]
 
     def _hunks(self) -> tuple[HunkCoverage, ...]:
         """What became of each hunk: all of its pieces must have been answered for."""

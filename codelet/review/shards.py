@@ -20,11 +20,9 @@ from codelet.usage import Usage
 _WORST: tuple[HunkState, ...] = ("failed", "truncated", "reviewed", "skipped")
 _SIGNALLED = 128
 
+_MOST_SHARDS = 10_000
 ShardReport = tuple[str, Report]
 """A shard's report, with the name of its file for messages."""
-
-
-_MOST_SHARDS = 10_000
 
 
 def shard_named(text: str) -> Shard:
@@ -82,6 +80,9 @@ def merged(parts: Sequence[ShardReport], sieves: Sequence[Sieve] = ()) -> Report
         aside += sifted
     lost, chunks = sum(report.lost for report in reports), sum(report.chunks for report in reports)
     ended_by, error = _ending(reports, hopeless=bool(chunks) and lost == chunks)
+    usages = [report.usage for report in reports if report.usage is not None]
+    costs = [report.cost for report in reports if report.cost is not None]
+    asked = [report for report in reports if report.requests]
     whole = reports[0].replace(
         findings=tuple(findings),
         aside=tuple(aside),
@@ -89,8 +90,8 @@ def merged(parts: Sequence[ShardReport], sieves: Sequence[Sieve] = ()) -> Report
         chunks=chunks,
         lost=lost,
         requests=sum(report.requests for report in reports),
-        usage=_usage(reports),
-        cost=_cost(reports),
+        usage=sum(usages, Usage()) if asked and len(usages) >= len(asked) else None,
+        cost=sum(costs) if len(costs) == len(reports) else None,
         error=error,
         shard=None,
         duration=max(report.duration for report in reports),
@@ -125,20 +126,11 @@ def _difference(one: Report, other: Report) -> str | None:
     for name in ("version", "subject", "base", "head", "model", "gate"):
         if getattr(one, name) != getattr(other, name):
             return f"its {name} is another one"
-    if (
-        one.shard is not None
-        and other.shard is not None
-        and one.shard.replace(number=0) != other.shard.replace(number=0)
-    ):
+    divisions = {(each.shard.count, each.shard.plan) for each in (one, other) if each.shard is not None}
+    if len(divisions) > 1:
         return "it is a shard of another division"
-    if list(map(_identity, one.hunks)) != list(map(_identity, other.hunks)):
-        return "its hunks are others"
-    return None
-
-
-def _identity(hunk: HunkCoverage) -> HunkCoverage:
-    """The hunk without what became of it."""
-    return hunk.replace(state="skipped", why="")
+    mine, others = ([each.replace(state="skipped", why="") for each in report.hunks] for report in (one, other))
+    return "its hunks are others" if mine != others else None
 
 
 def _hunks(reports: Sequence[Report]) -> tuple[HunkCoverage, ...]:
@@ -167,15 +159,3 @@ def _ending(reports: Sequence[Report], *, hopeless: bool) -> tuple[int, str | No
         if report.exit == EXIT_LIMIT:
             return EXIT_LIMIT, report.error
     return EXIT_DONE, None
-
-
-def _usage(reports: Sequence[Report]) -> Usage | None:
-    known = [report.usage for report in reports if report.usage is not None]
-    asked = [report for report in reports if report.requests]
-    return sum(known, Usage()) if len(known) >= len(asked) and asked else None
-
-
-def _cost(reports: Sequence[Report]) -> float | None:
-    costs = [report.cost for report in reports]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from codelet.review.findings import Report, Severity
+from codelet.review.findings import Report, Severity, digest
 from codelet.review.formats import telling
-from codelet.review.formats.telling import Notice, digest, notices
+from codelet.review.formats.telling import Notice, notices
 from codelet.system.text import with_codes
 
 _WORDS: dict[Severity, tuple[str, str, str]] = {

@@ -55,14 +55,14 @@ def _cases(report: Report) -> list[Element]:
         cases.append(case)
     least = 5 if report.gate.fail_on is None else weight(report.gate.fail_on)
     for finding in report.findings:
-        where = telling.place_of(finding)
+        where = telling.finding_place(finding)
         facts = f"{finding.severity}, {finding.category}, confidence {finding.confidence:.2f}"
         tag = "failure" if finding.weight >= least else "system-out"
         text = f"{where}\n{facts}\n{telling.body(finding)}"
         cases.append(_case(f"{where} {finding.rule}", finding.path, tag, text, finding.severity, finding.title))
     kept = [each for each in report.aside if each.kind in ("ignored", "known")]
     for aside in (*report.unsettled, *kept):
-        name = f"{telling.place_of(aside)} {aside.rule} ({aside.kind})"
+        name = f"{telling.finding_place(aside)} {aside.rule} ({aside.kind})"
         if aside in kept:
             cases.append(_case(name, aside.path, "skipped", f"{aside.title}\n{aside.why}", aside.kind))
             continue

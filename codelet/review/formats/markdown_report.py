@@ -31,7 +31,7 @@ def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
     if report.findings:
         parts.append("## Findings")
         if listed:
-            shown = ((each, code_span(telling.place_of(each))) for each in listed)
+            shown = ((each, code_span(telling.finding_place(each))) for each in listed)
             parts.append("\n".join(f"- {each.severity}: {markdown_line(each.title)} – {at}" for each, at in shown))
         parts += [_finding(each) for each in report.findings if each not in listed]
     if report.unsettled:
@@ -43,7 +43,7 @@ def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
         parts += ["## Skipped", _places(skipped)]
     if ignored := [each for each in report.aside if each.kind == "ignored"]:
         rows = [
-            f"- {code_span(telling.place_of(each))} – {markdown_line(each.title)} ({code_span(each.rule)}): "
+            f"- {code_span(telling.finding_place(each))} – {markdown_line(each.title)} ({code_span(each.rule)}): "
             f"{markdown_line(each.why)}"
             for each in ignored
         ]
@@ -73,7 +73,7 @@ def finding_facts(finding: Finding) -> str:
 def _finding(finding: Finding) -> str:
     parts = [
         f"### {finding.severity}: {markdown_line(finding.title)}",
-        f"{code_span(telling.place_of(finding))} · {finding_facts(finding)}",
+        f"{code_span(telling.finding_place(finding))} · {finding_facts(finding)}",
         code_block(finding.quote, ""),
     ]
     if finding.removed:
@@ -87,7 +87,7 @@ def _finding(finding: Finding) -> str:
 
 def _unsettled(aside: SetAside, report: Report) -> str:
     state = markdown_line(telling.unsettled_state(aside))
-    facts = [code_span(telling.place_of(aside)), code_span(aside.rule), state]
+    facts = [code_span(telling.finding_place(aside)), code_span(aside.rule), state]
     if telling.file_of(aside, report) is None:
         facts.append("about the change as a whole")
     parts = [f"### {aside.severity}: {markdown_line(aside.title)}", " · ".join(facts)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Literal
 
 from codelet.record import Record
-from codelet.review.findings import AsideKind, Finding, HunkCoverage, Report, SetAside, Severity
+from codelet.review.findings import AsideKind, Finding, HunkCoverage, Report, SetAside, Severity, digest
 from codelet.review.report_text import UNCHANGED, counted, severity_counts, unsettled_counts, unsettled_name
 from codelet.system.text import with_codes
 
@@ -77,11 +76,6 @@ def notices(report: Report) -> list[Notice]:
             Notice(kind="nothing", severity="info", rule=rule, text=NOTHING, title=NOTHING, key=digest(rule, NOTHING))
         )
     return found
-
-
-def digest(*parts: str) -> str:
-    """A short name for texts."""
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def on_one_line(name: str) -> str:
@@ -157,7 +151,7 @@ def place(path: str, line: int | None, end_line: int | None = None) -> str:
     return f"{on_one_line(path)}:{line}" + (f"-{end_line}" if end_line is not None and end_line > line else "")
 
 
-def place_of(each: Finding | SetAside) -> str:
+def finding_place(each: Finding | SetAside) -> str:
     """Where a finding is."""
     return place(each.path, each.line, each.end_line if isinstance(each, Finding) else None)
 

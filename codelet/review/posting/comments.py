@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from codelet.record import Record
-from codelet.review.findings import AsideKind, Finding, Report
+from codelet.review.findings import AsideKind, Finding, Report, digest
 from codelet.review.formats import telling
 from codelet.review.formats.markdown_report import (
     code_block,
@@ -59,7 +59,7 @@ def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
     for finding in findings:
         known_by = finding.fingerprint
         if re.fullmatch("[0-9a-f]{8,64}", known_by) is None:
-            known_by = telling.digest(finding.rule, finding.path, finding.quote)
+            known_by = digest(finding.rule, finding.path, finding.quote)
         key, number = known_by, 1
         while key in found:
             number += 1
@@ -104,7 +104,7 @@ def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: s
         finding_facts(finding),
     ]
     if not on_lines:
-        parts += [code_span(telling.place_of(finding)), code_block(finding.quote, "")]
+        parts += [code_span(telling.finding_place(finding)), code_block(finding.quote, "")]
     if finding.removed:
         parts += ["The change removes:", code_block(finding.removed, "")]
     if finding.explanation:

@@ -9,15 +9,15 @@ same kind next to a known one is new.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.review.conclude import set_aside
-from codelet.review.findings import SEVERITIES, Finding, SetAside, Severity, weight
-from codelet.review.repeats.fingerprint import NewSides, category_of, digest, normalised
+from codelet.review.findings import SEVERITIES, Finding, SetAside, Severity, digest, weight
+from codelet.review.repeats.fingerprint import NewSides, category_of, normalised
 
 _VERSION = 1
 _KNOWN = "it is in the baseline"
@@ -26,6 +26,7 @@ _SURE_NEIGHBOURS = 2
 _LISTS = ("near", "lines")
 _NEWER = {"lines", "category"}
 """Fields that files of older versions lack."""
+_Paths = Mapping[str, str | None]
 
 
 class BaselineEntry(Record, kw_only=True):
@@ -53,9 +54,7 @@ class Baseline:
         self.entries = tuple(entries)
         self._met: dict[int, Finding] = {}
 
-    def new_findings(
-        self, findings: Sequence[Finding], paths: Mapping[str, str | None]
-    ) -> tuple[list[Finding], list[SetAside]]:
+    def new_findings(self, findings: Sequence[Finding], paths: _Paths) -> tuple[list[Finding], list[SetAside]]:
         """The findings that are not known, and those that are.
 
         `paths` are the files of the change, each with its former path where it was renamed or copied.
@@ -63,50 +62,51 @@ class Baseline:
         found = self._matched(findings, paths)
         self._met |= found
         met = {id(finding) for finding in found.values()}
-        known = [finding for finding in findings if id(finding) in met]
-        new = [finding for finding in findings if id(finding) not in met]
-        return new, [set_aside(finding, "known", _KNOWN) for finding in known]
+        known = [set_aside(finding, "known", _KNOWN) for finding in findings if id(finding) in met]
+        return [finding for finding in findings if id(finding) not in met], known
 
     def updated(self, findings: Sequence[Finding], sides: NewSides | None = None) -> Baseline:
         """The baseline after a run: what was met again, `findings` new, and the rest.
 
         Where the `sides` of the change are given, what the change took away is left out.
         """
-        met = [entry_of(finding) for finding in self._met.values()]
         rest = (entry for index, entry in enumerate(self.entries) if index not in self._met)
         kept = [entry for entry in rest if sides is None or not _is_gone(entry, sides)]
-        fresh = [entry_of(finding) for finding in findings]
-        return Baseline(sorted([*met, *kept, *fresh], key=lambda entry: (entry.path, entry.rule, entry.fingerprint)))
+        fresh = [entry_of(finding) for finding in (*self._met.values(), *findings)]
+        return Baseline(sorted([*kept, *fresh], key=lambda entry: (entry.path, entry.rule, entry.fingerprint)))
 
     def text(self) -> str:
         """The file."""
         entries = [{name: getattr(entry, name) for name in BaselineEntry.fields} for entry in self.entries]
         return json.dumps({"version": _VERSION, "tool": "codelet review", "findings": entries}, indent=1) + "\n"
 
-    def _matched(self, findings: Sequence[Finding], paths: Mapping[str, str | None]) -> dict[int, Finding]:
+    def _matched(self, findings: Sequence[Finding], paths: _Paths) -> dict[int, Finding]:
         """Which finding each entry stands for, by the entry's index: the surest pairs first."""
         met: dict[int, Finding] = {}
-        left = list(findings)
+        left = [(finding, entry_of(finding)) for finding in findings]
         for likeness in (_same, _same_place, _moved_file, _same_lines_in_part):
-            pairs = []
-            for index, entry in enumerate(self.entries):
-                if index in met or index in self._met:
-                    continue
-                for order, finding in enumerate(left):
-                    score = likeness(entry, finding, paths)
-                    if score is not None:
-                        pairs.append((-score, order, index, finding))
+            pairs = [
+                (-score, order, index)
+                for index, entry in enumerate(self.entries)
+                if index not in met and index not in self._met
+                for order, (_, own) in enumerate(left)
+                if (score := likeness(entry, own, paths)) is not None
+            ]
             taken: set[int] = set()
-            for _, order, index, finding in sorted(pairs, key=lambda pair: pair[:3]):
+            for _, order, index in sorted(pairs):
                 if order not in taken and index not in met:
                     taken.add(order)
-                    met[index] = finding
-            left = [finding for order, finding in enumerate(left) if order not in taken]
+                    met[index] = left[order][0]
+            left = [each for order, each in enumerate(left) if order not in taken]
         return met
 
 
 def entry_of(finding: Finding) -> BaselineEntry:
     """How a finding stands in a baseline."""
+
+    def digests(lines: Sequence[str]) -> tuple[str, ...]:
+        return tuple(digest(normalised(line)) for line in lines if line.strip())
+
     lines = finding.quote.split("\n")
     return BaselineEntry(
         fingerprint=finding.fingerprint,
@@ -114,10 +114,10 @@ def entry_of(finding: Finding) -> BaselineEntry:
         path=finding.path,
         quote=digest(normalised(finding.quote)),
         first=digest(normalised(lines[0])),
-        near=_near(finding),
+        near=digests((*finding.before, *finding.after)),
         severity=finding.severity,
         title=finding.title,
-        lines=tuple(digest(normalised(line)) for line in lines if line.strip()),
+        lines=digests(lines),
         category=category_of(finding),
     )
 
@@ -166,63 +166,45 @@ def _read_entry(value: Any, place: str) -> BaselineEntry:
     return BaselineEntry(**fields)
 
 
-_Likeness = Callable[[BaselineEntry, Finding, Mapping[str, str | None]], int | None]
+# How alike a known finding and one of this run are, None if they are not: each compares two entries.
 
 
-def _same(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+def _same(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
     del paths
-    return 0 if entry.fingerprint == finding.fingerprint and entry.rule == finding.rule else None
+    return 0 if (known.fingerprint, known.rule) == (own.fingerprint, own.rule) else None
 
 
-def _same_place(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+def _same_place(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
     """The same lines in the same file, be it under another name, with a neighbour that is left: how many are."""
-    if entry.path not in (finding.path, paths.get(finding.path)) or not _same_lines(entry, finding):
+    if known.path not in (own.path, paths.get(own.path)) or (known.rule, known.quote) != (own.rule, own.quote):
         return None
-    near = _near(finding)
-    shared = len(set(near) & set(entry.near))
-    return shared if shared or not (near and entry.near) else None
+    shared = len({*own.near} & {*known.near})
+    return shared if shared or not (own.near and known.near) else None
 
 
-def _moved_file(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+def _moved_file(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
     """The same lines among the same neighbours, where the change no longer has the file that the entry names."""
-    if entry.path in paths or not _same_lines(entry, finding):
+    if known.path in paths or (known.rule, known.quote) != (own.rule, own.quote):
         return None
-    shared = len(set(_near(finding)) & set(entry.near))
-    return shared if shared and shared >= min(_SURE_NEIGHBOURS, len(entry.near)) else None
+    shared = len({*own.near} & {*known.near})
+    return shared if shared and shared >= min(_SURE_NEIGHBOURS, len(known.near)) else None
 
 
-def _same_lines_in_part(entry: BaselineEntry, finding: Finding, paths: Mapping[str, str | None]) -> int | None:
+def _same_lines_in_part(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
     """A bug of the same category on lines of which some are the same, with what is around them, if it is no graver."""
-    if entry.path not in (finding.path, paths.get(finding.path)) or finding.weight > weight(entry.severity):
+    if known.path not in (own.path, paths.get(own.path)) or weight(own.severity) > weight(known.severity):
         return None
-    if entry.category != category_of(finding):
-        return None
-    own = {digest(normalised(line)) for line in finding.quote.split("\n") if line.strip()}
-    shared = len(own & {*entry.lines})
-    around = len({*own, *_near(finding)} & {*entry.lines, *entry.near})
-    return around if shared and (around > shared or not (entry.near or _near(finding))) else None
-
-
-def _same_lines(entry: BaselineEntry, finding: Finding) -> bool:
-    return entry.rule == finding.rule and entry.quote == digest(normalised(finding.quote))
-
-
-def _near(finding: Finding) -> tuple[str, ...]:
-    """Digests of the neighbours that show something."""
-    return tuple(digest(normalised(line)) for line in (*finding.before, *finding.after) if line.strip())
+    shared = len({*own.lines} & {*known.lines})
+    around = len({*own.lines, *own.near} & {*known.lines, *known.near})
+    is_same = known.category == own.category and shared and (around > shared or not (known.near or own.near))
+    return around if is_same else None
 
 
 def _is_gone(entry: BaselineEntry, sides: NewSides) -> bool:
-    """Whether the change shows that the lines of an entry are no longer there."""
+    """Return whether the change shows that the lines of an entry are no longer there."""
     file = sides.files.get(entry.path)
-    if file is None:
+    if file is None or file.state == "removed":
+        return file is not None
+    if any(entry.first == digest(normalised(line)) for line in sides.lines(entry.path).values()):
         return False
-    if file.state == "removed":
-        return True
-    if entry.first in _digests(sides.lines(entry.path)):
-        return False
-    return file.state == "added" or entry.first in {digest(normalised(line)) for line in sides.removed(entry.path)}
-
-
-def _digests(lines: Mapping[int, str]) -> Iterator[str]:
-    return (digest(normalised(line)) for line in lines.values())
+    return file.state == "added" or any(entry.first == digest(normalised(line)) for line in sides.removed(entry.path))

@@ -8,48 +8,37 @@ findings: the parts of a review that run elsewhere make the same ones.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from codelet.review.diff import FileDiff
-from codelet.review.findings import Finding
-from codelet.review.hunk_lines import lines_of
+from codelet.review.findings import Finding, digest
+from codelet.review.hunk_lines import HunkLine, lines_of
 from codelet.review.rule_list import RULES
-
-_DIGITS = 32
 
 
 class NewSides:
     """The new side of each file of a change, as far as the change shows it: lines by number, read when asked for."""
 
     def __init__(self, files: Iterable[FileDiff]) -> None:
-        self._files = {file.path: file for file in files}
+        self.files: Mapping[str, FileDiff] = {file.path: file for file in files}
         self._read: dict[str, dict[int, str]] = {}
-
-    @property
-    def files(self) -> Mapping[str, FileDiff]:
-        """The files by path."""
-        return self._files
 
     def lines(self, path: str) -> Mapping[int, str]:
         """The lines of a file by number, in order; none of a file that the change does not show."""
-        known = self._read.get(path)
-        if known is None:
-            file = self._files.get(path)
-            known = self._read[path] = dict(_numbered(file)) if file is not None else {}
-        return known
+        if path not in self._read:
+            self._read[path] = {line.number: line.text for line in self._rows(path) if line.sign != "-"}
+        return self._read[path]
 
     def added(self, path: str) -> set[int]:
         """The numbers of the lines that the change adds to a file."""
-        file = self._files.get(path)
-        hunks = file.hunks if file is not None else ()
-        return {line.number for hunk in hunks for line in lines_of(hunk) if line.sign == "+"}
+        return {line.number for line in self._rows(path) if line.sign == "+"}
 
     def removed(self, path: str) -> list[str]:
         """The lines that the change takes away from a file."""
-        file = self._files.get(path)
-        hunks = file.hunks if file is not None else ()
-        return [line.text for hunk in hunks for line in lines_of(hunk) if line.sign == "-"]
+        return [line.text for line in self._rows(path) if line.sign == "-"]
+
+    def _rows(self, path: str) -> list[HunkLine]:
+        return [line for hunk in self.files[path].hunks for line in lines_of(hunk)] if path in self.files else []
 
 
 def fingerprinted(findings: Sequence[Finding], sides: NewSides) -> list[Finding]:
@@ -58,41 +47,29 @@ def fingerprinted(findings: Sequence[Finding], sides: NewSides) -> list[Finding]
 
 
 def normalised(text: str) -> str:
-    """Lines with white space that counts for nothing taken out."""
+    """Lines without white space that counts for nothing."""
     return "\n".join(" ".join(line.split()) for line in text.split("\n"))
-
-
-def digest(*parts: str) -> str:
-    """A short name for texts."""
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-
-
-def _numbered(file: FileDiff) -> Iterable[tuple[int, str]]:
-    return ((line.number, line.text) for hunk in file.hunks for line in lines_of(hunk) if line.sign != "-")
-
-
-def _neighbour(lines: Mapping[int, str], start: int, step: int) -> str:
-    """The nearest line that shows something, as far as the change shows the lines in a row; else nothing."""
-    number = start + step
-    while number in lines:
-        if text := normalised(lines[number]).strip():
-            return text
-        number += step
-    return ""
-
-
-def _fingerprint(finding: Finding, sides: NewSides) -> str:
-    lines = sides.lines(finding.path)
-    text = normalised(lines.get(finding.line, ""))
-    before = _neighbour(lines, finding.line, -1)
-    earlier = sum(
-        normalised(line) == text and _neighbour(lines, number, -1) == before
-        for number, line in lines.items()
-        if number < finding.line
-    )
-    return digest("codelet review 2", category_of(finding), finding.path, text, before, str(earlier))
 
 
 def category_of(finding: Finding) -> str:
     """The category of a finding's rule, else the one that the model named."""
     return RULES[finding.rule].category if finding.rule in RULES else finding.category
+
+
+def _fingerprint(finding: Finding, sides: NewSides) -> str:
+    lines = sides.lines(finding.path)
+
+    def before(number: int) -> str:
+        """The nearest line before it that shows something, as far as the change shows the lines in a row."""
+        while (number := number - 1) in lines:
+            if text := normalised(lines[number]).strip():
+                return text
+        return ""
+
+    text, neighbour = normalised(lines.get(finding.line, "")), before(finding.line)
+    earlier = sum(
+        normalised(line) == text and before(number) == neighbour
+        for number, line in lines.items()
+        if number < finding.line
+    )
+    return digest("codelet review 2", category_of(finding), finding.path, text, neighbour, str(earlier))

@@ -48,10 +48,10 @@ def review_page(report: Report, change: ReviewedChange | None) -> str:
         files=files,
         missing=[(telling.hunk_place(hunk), hunk) for hunk in telling.not_reviewed(report)],
         skipped=[(telling.hunk_place(hunk), hunk) for hunk in report.hunks if hunk.state == "skipped"],
-        unsettled=[(telling.place_of(each), telling.unsettled_state(each), each) for each in report.unsettled],
+        unsettled=[(telling.finding_place(each), telling.unsettled_state(each), each) for each in report.unsettled],
         unchanged=UNCHANGED,
-        aside=[(telling.place_of(each), each) for each in report.aside if each.kind not in UNSETTLED],
-        place=telling.place_of,
+        aside=[(telling.finding_place(each), each) for each in report.aside if each.kind not in UNSETTLED],
+        place=telling.finding_place,
         key=id,
     )
 
