@@ -7,8 +7,9 @@ context is bounded, so the work stays proportional to the code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
+from pathlib import PurePath
 from typing import Protocol
 
 from rich.style import Style
@@ -16,6 +17,8 @@ from rich.text import Span, Text
 
 CONTEXT_LINES = 24
 _NEAR_LINES = 8
+_NO_EDGE = ("", " ", "\t", ")", "]", "}")
+"""What begins a line that depends on the lines above it."""
 
 COMMENT = "dim italic"
 STRING = "green"
@@ -53,16 +56,16 @@ class Highlighter:
     def __init__(self, language: str) -> None:
         self._lexer = _lexer(_language_name(language))
         self._context: list[str] = []
-        self.work = 0
-        """Characters given to the lexer so far."""
+        self._inside = False
 
     def lines(self, source: list[str]) -> list[Text]:
         """The next lines of the fence, coloured."""
         if self._lexer is None:
             return [Text(line) for line in source]
+        if not self._inside and source[0][:1] not in _NO_EDGE:
+            self._context = []
         lines = [*self._context, *source]
         code = "\n".join(lines) + "\n"
-        self.work += len(code)
         rows, inside = _coloured(lines, _parts(self._lexer, code))
         skipped = len(self._context)
         self._remember(source, inside)
@@ -74,10 +77,11 @@ class Highlighter:
         Best is a line at the left edge; if none is near, any line will do that begins outside of both.
         """
         lines = [*self._context, *source]
+        self._inside = len(lines) - 1 in inside
         first = max(0, len(lines) - CONTEXT_LINES)
         outside = [number for number in range(first, len(lines)) if number - 1 not in inside]
         near = [number for number in outside if number >= len(lines) - _NEAR_LINES]
-        edges = [number for number in near if lines[number][:1] not in ("", " ", "\t", ")", "]", "}")]
+        edges = [number for number in near if lines[number][:1] not in _NO_EDGE]
         if edges:
             start = edges[-1]
         elif near:
@@ -162,13 +166,39 @@ def _style_of(kind: tuple[str, ...]) -> Style | None:
 
 @lru_cache(maxsize=8)
 def _lexer(name: str) -> _Lexer | None:
-    from codelet.frontends.terminal.show.joined_lexer import lexer_named  # pygments comes with it
+    """The lexer of a language, which keeps tabs and blank lines; None for an unknown one."""
+    from pygments.lexer import RegexLexer
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
 
-    return lexer_named(name) if name else None
+    from codelet.frontends.terminal.show.joined_lexer import JoinedLexer
+
+    try:
+        lexer = get_lexer_by_name(name, stripnl=False, ensurenl=True)
+    except ClassNotFound:
+        return None
+    reads_itself = type(lexer).get_tokens_unprocessed is not RegexLexer.get_tokens_unprocessed
+    return lexer if reads_itself else JoinedLexer(lexer)
 
 
 @lru_cache(maxsize=32)
 def _lexer_of_file(name: str) -> _Lexer | None:
-    from codelet.frontends.terminal.show.joined_lexer import language_of_file
+    """The lexer for a file's name. pygments' own search compiles each of its thousand patterns."""
+    ending = PurePath(name).suffix.lower()
+    languages, files = _languages()
+    return _lexer(
+        files.get(name, "") or (languages.get(ending[1:], "") or files.get(f"*{ending}", "") if ending else "")
+    )
 
-    return _lexer(language_of_file(name))
+
+@cache
+def _languages() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Languages by their names, and by the names and endings of files; the first one that claims it has it."""
+    from pygments.lexers import get_all_lexers
+
+    found: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for _, names, files, _ in get_all_lexers(plugins=False):
+        for kind, claimed in zip(found, (names, files) if names else ((), ()), strict=True):
+            for each in claimed:
+                kind.setdefault(each, names[0])
+    return found

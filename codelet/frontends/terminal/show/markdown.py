@@ -7,18 +7,17 @@ backgrounds. Raw HTML is shown as it stands. A link shows its address, so that w
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import hanging, wrap
-from codelet.frontends.terminal.show.highlight import fence_info
+from codelet.frontends.terminal.show.highlight import Highlighter, fence_info
 from codelet.frontends.terminal.show.links import addresses, link_to
-from codelet.frontends.terminal.show.settled import MARKED, is_closed, is_one_paragraph, settled_length
-from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, QUIET, TEXT_COLUMNS, Signs
-from codelet.frontends.terminal.show.table_rows import table_rows
+from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, MARGIN, QUIET, TAB_COLUMNS, TEXT_COLUMNS, Signs
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,34 +25,32 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.tree import SyntaxTreeNode
 
-Grammar = Literal["paragraph", "blocks", "all"]
-"""How a piece is read. `paragraph`: nothing but running text. `blocks`: no line makes a heading of the one above it,
-and a table begins with a bar. In both, what a paragraph begins with stays as it is when more of it comes."""
-
 _INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike"}
 _HEADINGS = {"h1": f"{HEADING} underline", "h2": f"{HEADING} {ACCENT}", "h3": HEADING, "h4": f"{HEADING} italic"}
 _DELIMITERS = re.compile(r"[ \t|:-]*-[ \t|:-]*$")
 _DUNDER = re.compile(r"(?<!\w)__[a-z]+(?:_[a-z]+)*__(?!\w)")
 _DEEPEST = 100
 """Levels of blocks in one another. The parser leaves out what stands deeper; by itself it stops at 20, or ten lists."""
+_MOST_CODE = 20_000
+"""Characters of code in a list or quote that are coloured at once."""
+_GAP = 2
+_NARROWEST_CELL = 6
 _NARROWEST = 10
 """Columns that text has at least, however deep it stands in lists and quotes."""
 
 
-@lru_cache(maxsize=3)
-def _parser(grammar: Grammar) -> MarkdownIt:
+@lru_cache(maxsize=2)
+def _parser(is_text: bool) -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    # Reference definitions are left as text: the pieces are read one by one, so a definition would only vanish.
+    # Reference definitions are left as text: blocks are read one by one, so a definition would only vanish. So are
+    # underlined headings: in answers a row of equals signs is most often the middle of a conflict.
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST})
-    parser.enable(["strikethrough", "table"]).disable("reference")
+    parser.enable(["strikethrough", "table"]).disable(["reference", "lheading"])
     parser.inline.ruler.before("emphasis", "dunder", _dunder)
-    match grammar:
-        case "paragraph":
-            others = [rule for rule in parser.get_active_rules()["block"] if rule != "paragraph"]
-            parser.disable(others)
-        case "blocks":
-            parser.disable("lheading").block.ruler.at("table", _barred_table, {"alt": ["paragraph"]})
+    parser.block.ruler.at("table", _whole_table, {"alt": ["paragraph"]})
+    if is_text:
+        parser.disable([rule for rule in parser.get_active_rules()["block"] if rule != "paragraph"])
     return parser
 
 
@@ -68,13 +65,10 @@ def _dunder(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _barred_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table whose head begins with a bar, and whose rows have no more cells than the head: those would be lost."""
+def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A table whose rows have no more cells than its head: Markdown would drop those."""
     from markdown_it.rules_block import table
 
-    first = state.bMarks[start] + state.tShift[start]
-    if state.src[first : first + 1] != "|":
-        return False
     lines = [state.src[state.bMarks[n] + state.tShift[n] : state.eMarks[n]] for n in range(start, end)]
     rows = lines[: lines.index("")] if "" in lines else lines
     return max(map(_cells, rows)) == _cells(rows[0]) and table(state, start, end, silent)
@@ -98,39 +92,41 @@ def _widened(source: str) -> str:
     return "\n".join(lines)
 
 
-def markdown_rows(source: str, width: int, signs: Signs, grammar: Grammar = "all") -> list[Text]:
-    """The rows of `source` at `width` columns."""
-    return _RowMaker(signs).children(_tree(_widened(source) if grammar == "all" else source, grammar), width)
-
-
-def _alignments(table: SyntaxTreeNode) -> list[str]:
-    """How each column of a table is set: left, center or right."""
-    head = table.children[0].children[0].children if table.children else []
-    return [str(cell.attrs.get("style", "")).removeprefix("text-align:") or "left" for cell in head]
-
-
-def settled_rows(source: str, width: int, signs: Signs, grammar: Grammar) -> list[Text]:
-    """Those first rows of `source` that are the same whatever follows it, none if that is not known."""
-    tree = _tree(source, grammar)
-    return _RowMaker(signs, settled=True).children(tree, width)[:-1] if is_one_paragraph(tree) else []
-
-
-def _tree(source: str, grammar: Grammar) -> SyntaxTreeNode:
+def markdown_rows(source: str, width: int, signs: Signs, *, is_text: bool = False) -> list[Text]:
+    """The rows of `source` at `width` columns; `is_text` reads it as one paragraph, whatever it begins with."""
     from markdown_it.tree import SyntaxTreeNode
 
-    return SyntaxTreeNode(_parser(grammar).parse(source))
+    tree = SyntaxTreeNode(_parser(is_text).parse(source if is_text else _widened(source)))
+    return _RowMaker(signs).children(tree, width)
+
+
+def code_rows(lines: Iterable[Text], width: int) -> list[Text]:
+    """Lines of code behind the margin; a line that is too long takes several rows."""
+    rows: list[Text] = []
+    for line in lines:
+        if not line.plain.strip():
+            rows.append(Text())
+            continue
+        if "\t" in line.plain:
+            line.expand_tabs(TAB_COLUMNS)
+        for row in hanging(line, max(width - MARGIN, MARGIN)):
+            row.pad_left(MARGIN)
+            rows.append(row)
+    return rows
 
 
 class _RowMaker:
-    def __init__(self, signs: Signs, *, settled: bool = False) -> None:
+    def __init__(self, signs: Signs) -> None:
         self.signs = signs
-        self._settled = settled
 
     def children(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         rows: list[Text] = []
         width = max(width, _NARROWEST)
         for number, child in enumerate(node.children):
-            if number and node.type != "list_item":
+            above = node.children[number - 1] if number and node.type != "list_item" else None
+            if above is not None and not (
+                above.type == "heading" and above.map and child.map and above.map[1] == child.map[0]
+            ):
                 rows.append(Text())
             rows.extend(self.block(child, width))
         return rows
@@ -148,18 +144,19 @@ class _RowMaker:
             case "blockquote":
                 return self.quote(node, width)
             case "table":
-                return table_rows(
-                    [[self.inline(cell) for cell in row.children] for part in node.children for row in part.children],
-                    width,
-                    self.signs,
-                    _alignments(node),
-                )
+                head = node.children[0].children[0].children
+                styles = [str(cell.attrs.get("style", "")).removeprefix("text-align:") for cell in head]
+                cells = [
+                    [self.inline(cell) for cell in row.children] for part in node.children for row in part.children
+                ]
+                return table_rows(cells, width, self.signs, styles)
             case "hr":
                 return [Text(self.signs.rule * min(width, 40), QUIET)]
             case "fence" | "code_block":
-                told = wrap(Text(fence_info(node.info.strip()), QUIET), width) if fence_info(node.info.strip()) else []
+                info = fence_info(node.info.strip())
                 lines = node.content.rstrip("\n").split("\n")
-                return told + [row for line in lines for row in hanging(Text("  " + line, CODE), width)]
+                code = Highlighter(node.info).lines(lines) if len(node.content) <= _MOST_CODE else map(Text, lines)
+                return [*(wrap(Text(info, QUIET), width) if info else []), *code_rows(code, width)]
             case _:
                 return wrap(Text(node.content), width) if node.content else self.children(node, width)
 
@@ -183,8 +180,8 @@ class _RowMaker:
 
     def inline(self, node: SyntaxTreeNode) -> Text:
         """The running text of a block's inline children, with their styles."""
-        text = self._settled_inline(node) if self._settled else Text()
-        for child in [] if self._settled else node.children:
+        text = Text()
+        for child in node.children:
             self._inline(child, text, "")
         written = node.children[0].content if node.children else ""
         for mark, sign in (
@@ -197,27 +194,11 @@ class _RowMaker:
                 return Text.assemble(sign, text[3:])
         return text
 
-    def _settled_inline(self, node: SyntaxTreeNode) -> Text:
-        """As much of the running text as no later character can change."""
-        text, seen = Text(), ""
-        source = node.children[0].content if node.children else ""
-        for child in node.children[0].children if node.children else []:
-            before = len(text)
-            self._inline(child, text, "")
-            if child.type in ("text", "softbreak"):
-                seen += "\n" if child.type == "softbreak" else text.plain[before:]
-            elif child.type in ("code_inline", "dunder") or is_closed(child, source):
-                seen += MARKED * (len(text) - before)
-            else:
-                seen += "`"  # not closed: nothing from here on is final
-                break
-        return text[: settled_length(seen, source)]
-
     def _inline(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
         match node.type:
             case "text" | "text_special" | "dunder":  # inside the label of an image escapes and entities stay apart
                 if "://" in node.content:
-                    text.append_text(self._with_addresses(node.content, style))
+                    text.append_text(_with_addresses(node.content, style))
                 else:
                     text.append(node.content, style or None)
             case "code_inline":
@@ -246,11 +227,68 @@ class _RowMaker:
             label.stylize(link)
         text.append_text(label)
 
-    def _with_addresses(self, content: str, style: str) -> Text:
-        """Running text whose addresses lead where they say. One at the end may still go on while text streams."""
-        text = Text(content, style)
-        for start, address, end in addresses(content):
-            is_open = self._settled and end == len(content)
-            if not is_open and (link := link_to(address)) is not None:
-                text.stylize(link, start, start + len(address))
-        return text
+
+def _with_addresses(content: str, style: str) -> Text:
+    """Running text whose addresses lead where they say."""
+    text = Text(content, style)
+    for start, address, _ in addresses(content):
+        if (link := link_to(address)) is not None:
+            text.stylize(link, start, start + len(address))
+    return text
+
+
+def table_rows(rows: list[list[Text]], width: int, signs: Signs, alignments: Sequence[str] = ()) -> list[Text]:
+    """The rows of a table whose first row is its head, in at most `width` columns where that is possible.
+
+    `alignments` says for each column whether it is set to the left, the center or the right; left without.
+    """
+    columns = max((len(row) for row in rows), default=0)
+    if not columns:
+        return []
+    natural = [max((row[i].cell_len if i < len(row) else 0) for row in rows) for i in range(columns)]
+    widths = _fitted(natural, width - _GAP * (columns - 1))
+    done: list[Text] = []
+    for number, row in enumerate(rows):
+        cells = [wrap(row[i] if i < len(row) else Text(), widths[i]) for i in range(columns)]
+        lines = _joined(cells, widths, alignments)
+        if number == 0:
+            for line in lines:
+                line.stylize_before(HEADING)
+            lines.append(Text((" " * _GAP).join(signs.rule * w for w in widths), QUIET))
+        done.extend(lines)
+    return done
+
+
+def _fitted(natural: list[int], room: int) -> list[int]:
+    """Column widths that fit into `room`: narrow columns keep theirs, the wide ones share what is left."""
+    widths = [max(1, n) for n in natural]
+    if sum(widths) <= room:
+        return widths
+    share = max(_NARROWEST_CELL, room // len(widths))
+    while True:
+        wide = [i for i, n in enumerate(natural) if n > share]
+        taken = sum(n for n in natural if n <= share)
+        if not wide:
+            return widths
+        better = max(_NARROWEST_CELL, (room - taken) // len(wide))
+        if better <= share:
+            return [min(max(1, n), share) for n in natural]
+        share = better
+
+
+def _joined(cells: list[list[Text]], widths: list[int], alignments: Sequence[str]) -> list[Text]:
+    """The cells of one table row side by side, as many rows as the tallest of them."""
+    done = []
+    for level in range(max(len(cell) for cell in cells)):
+        line = Text()
+        for column, cell in enumerate(cells):
+            part = cell[level] if level < len(cell) else Text()
+            free = max(widths[column] - part.cell_len, 0)
+            aligned = alignments[column] if column < len(alignments) else "left"
+            before = free if aligned == "right" else free // 2 if aligned == "center" else 0
+            line.append(" " * before).append_text(part).append(" " * (free - before))
+            if column < len(cells) - 1:
+                line.append(" " * _GAP)
+        line.rstrip()
+        done.append(line)
+    return done

@@ -1,217 +1,218 @@
-"""Turns streamed Markdown into rows: each row is returned once, as soon as nothing can change it.
+"""Turns streamed Markdown into rows, block by block: a finished block is set once, the open one is plain text.
 
-Of the open piece, rows that are full and whose marks are closed count as finished; the rest is the `tail`,
-which the live area shows. The work is bounded by a constant per character, whatever the length of the text.
+A block is what stands between blank lines, one item of a list, or some lines of code. Each character is parsed once,
+so the work grows with the text and no faster.
 """
 
 from __future__ import annotations
 
+import re
+from typing import Literal
+
 from rich.text import Text
 
-from codelet.frontends.terminal.show.console import hanging, wrap
+from codelet.frontends.terminal.show.console import wrap
 from codelet.frontends.terminal.show.highlight import Highlighter, fence_info
-from codelet.frontends.terminal.show.markdown import Grammar, markdown_rows, settled_rows
-from codelet.frontends.terminal.show.splitter import PIECE_LIMIT, MarkdownPiece, PieceKind, Splitter
-from codelet.frontends.terminal.show.style import MARGIN, QUIET, TAB_COLUMNS, Signs
+from codelet.frontends.terminal.show.markdown import code_rows, markdown_rows
+from codelet.frontends.terminal.show.style import MARGIN, QUIET, TEXT_COLUMNS, Signs
+
+BLOCK_LIMIT = 4_000
+"""Characters after which running text is cut, so that an endless paragraph stays cheap."""
+
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`]*)$")
+_ITEM = re.compile(r" {0,3}([-*+]|(\d{1,9})[.)])(?:([ \t]+)\S|[ \t]*$)")
+_NOT_TEXT = ("|", ">", "    ", "\t")
+"""What lines of tables, quotes, and indented code begin with. They are not cut."""
+_FEW_LINES, _MANY_LINES = 12, 24
+"""Lines of code are set together: so many if a line at the left edge follows, or so many at most."""
+
+_Kind = Literal["text", "more", "item", "code"]
+"""`more` is running text that continues after a cut."""
 
 
 class MarkdownStream:
-    """One stretch of the model's text. `width` may be changed; it holds from the next piece on."""
+    """One stretch of the model's text. `width` may be changed; it holds from the next block on."""
 
     def __init__(self, width: int, signs: Signs) -> None:
         self.width = width
         self._signs = signs
-        self._splitter = Splitter(self._takes_one_row)
         self._partial: list[str] = []
         self._partial_size = 0
-        self._uncut = False
-        self._unlooked = 0
-        self._given = 0
-        self._piece_width = width
-        self._patience = width // 2
-        self._last: PieceKind | None = None
-        self._last_marker: bool | None = None
-        self._last_margin = 0
+        self._kind: _Kind = "text"
+        self._lines: list[str] = []
+        self._size = 0
+        self._last: _Kind | None = None
+        self._marker = self._last_marker = ""
+        self._margin = self._indent = self._shift = 0
+        self._blank = self._gap = False
+        self._fence = ""
         self._code: Highlighter | None = None
-        self._waiting: list[str] = []
-        self._waiting_margin = 0
-        self.work = 0
-        """Characters that the parsers have read so far, which is the cost."""
 
     def feed(self, delta: str) -> list[Text]:
-        """Take the next characters; the rows that are finished now."""
+        """Add the next characters and return the rows that are finished now."""
         rows: list[Text] = []
-        *lines, rest = delta.split("\n")
-        for line in lines:
-            rows.extend(self._grow(line))
-            rows.extend(self._end_line())
-        rows.extend(self._grow(rest))
-        rows.extend(self._code_rows())
-        self._unlooked += len(rest)
-        if self._unlooked >= self._patience and not self._splitter.in_fence and not self._uncut:
-            found = self._look()
-            # A paragraph with an open mark gives nothing for a while: look less often.
-            self._patience = self._piece_width // 2 if found else min(2 * self._patience, PIECE_LIMIT // 4)
-            rows.extend(found)
+        first, *others = delta.split("\n")
+        self._grow(first)
+        for line in others:
+            rows += self._take("".join(self._partial).removesuffix("\r"))
+            self._partial, self._partial_size = [], 0
+            self._grow(line)
+        if self._partial_size > BLOCK_LIMIT and self._is_cuttable():
+            rows += self._cut("".join(self._partial))
         return rows
 
     def finish(self) -> list[Text]:
-        """The text is complete: the rows that are left."""
-        rows = self._end_line() if self._partial_size else []
-        return [*rows, *self._set_all(self._splitter.finish()), *self._code_rows()]
+        """Return the rows that are left: the text is complete."""
+        rows = self._take("".join(self._partial).removesuffix("\r")) if self._partial_size else []
+        self._partial, self._partial_size = [], 0
+        return rows + self._set()
 
     def tail(self, rows: int) -> list[Text]:
-        """The last `rows` rows of what is not finished yet."""
-        partial = "".join(self._partial)
-        if self._splitter.in_fence:
-            return [Text(" " * MARGIN + partial[-self.width :])] if partial else []
-        piece = self._splitter.open(partial)
-        included = not partial.strip() or self._splitter.takes(partial)
-        rest = [] if included else wrap(Text(partial[-rows * self.width :]), self.width)
-        if piece is None:
-            apart = self._splitter.after_blank and self._last is not None
-            return ([Text(), *rest] if apart and partial.lstrip()[:1].isalpha() else rest)[-rows:]
-        if piece.kind == "table":
-            open_rows = [Text(line[: self.width]) for line in piece.source.split("\n")[-rows:]]
-        else:
-            open_rows = self._rows(piece)[self._given :]
-        if self._given == 0 and piece.gap and self._last is not None:
-            open_rows = [Text(), *open_rows]
-        return [*open_rows, *rest][-rows:]
+        """The last `rows` rows of the open block, as plain text."""
+        partial = "".join(self._partial[-rows * self.width :])
+        lines = [*self._lines[-rows:], partial] if partial.strip() else self._lines[-rows:]
+        room = self.width if self._kind == "code" else min(self.width, TEXT_COLUMNS)
+        margin = " " * MARGIN if self._kind == "code" else ""
+        found = [
+            Text(margin + row.plain)
+            for line in lines
+            for row in wrap(Text(line[-rows * self.width :].expandtabs(4)), room - len(margin))
+        ][-rows:]
+        apart = self._kind != "code" and self._last is not None and self._needs_gap() and len(found) < rows
+        return [Text(), *found] if found and apart else found
 
-    def _end_line(self) -> list[Text]:
-        line = "".join(self._partial).removesuffix("\r")
-        self._partial, self._partial_size, self._unlooked, self._uncut = [], 0, 0, False
-        return self._set_all(self._splitter.feed(line))
-
-    def _grow(self, part: str) -> list[Text]:
-        """Add to the line that has not ended yet. Where it is cut hangs on its length alone, not on how it came."""
+    def _grow(self, part: str) -> None:
         self._partial.append(part)
         self._partial_size += len(part)
-        if self._partial_size <= PIECE_LIMIT or self._uncut:
+
+    def _take(self, line: str) -> list[Text]:
+        """Add one whole line. Where blocks end depends on lines alone, never on how the text was cut."""
+        if len(line) > BLOCK_LIMIT and self._is_cuttable(line):
+            rows = self._cut(line)
+            return [*rows, *self._take("".join(self._partial))]
+        if self._kind == "code":
+            return self._take_code(line)
+        if self._fence:
+            self._add(line if _indent(line) >= self._indent else " " * self._indent + line.lstrip())
+            if _closes(line, self._fence):
+                self._fence = ""
             return []
+        if not line.strip():
+            self._blank = True
+            if self._kind == "item":
+                self._lines.append("")
+                return []
+            rows = self._set()
+            self._kind = "text"
+            return rows
+        inside = self._kind == "item" and _indent(line) >= self._margin + 2
+        if (fence := _FENCE.match(line)) and not inside:
+            return self._open_code(fence)
+        if self._kind == "more":
+            return self._add(line)
+        if not inside and (item := _ITEM.match(line)) is not None and self._may_begin(item):
+            return self._open_item(line, item)
+        if self._kind == "item" and not inside and self._blank:
+            rows = self._set()
+            self._kind = "text"
+            return rows + self._add(line)
+        if inside:
+            self._shift = self._shift or max(self._indent - _indent(line), 0)
+            line = " " * self._shift + line
+            self._fence = fence[1] if fence else ""
+        return self._add(line)
+
+    def _add(self, line: str) -> list[Text]:
+        self._gap, self._blank = (self._blank if not self._lines else self._gap), False
+        self._lines.append(line)
+        self._size += len(line)
+        if self._size <= BLOCK_LIMIT or self._kind == "item" or "|" in line or self._lines[0].startswith(_NOT_TEXT):
+            return []
+        rows = self._set()
+        self._kind = "more"
+        return rows
+
+    def _is_cuttable(self, line: str = "") -> bool:
+        """Whether the line that has not ended yet is running text."""
+        line = (line or "".join(self._partial))[:BLOCK_LIMIT]
+        is_text = self._kind == "more" or (self._kind == "text" and not _ITEM.match(line))
+        return is_text and not line.startswith(_NOT_TEXT) and not _FENCE.match(line)
+
+    def _cut(self, line: str) -> list[Text]:
+        """Set an overlong line but for its last words, which stay as the line that has not ended yet."""
         rows: list[Text] = []
-        line = "".join(self._partial)
-        while len(line) > PIECE_LIMIT:
-            self._uncut = self._splitter.in_fence or line.lstrip().startswith("|")
-            if self._uncut:
-                break
-            cut = line.rfind(" ", 1, PIECE_LIMIT)
-            cut = cut if cut > 0 else PIECE_LIMIT
-            rows.extend(self._set_all(self._splitter.feed(line[:cut])))
-            rows.extend(self._set_all(self._splitter.cut_line()))
-            line = line[cut:]
+        while len(line) > BLOCK_LIMIT:
+            cut = line.rfind(" ", 1, BLOCK_LIMIT)
+            cut = cut if cut > 0 else BLOCK_LIMIT
+            self._gap, self._blank = (self._blank if not self._lines else self._gap), False
+            self._lines.append(line[:cut])
+            rows += self._set()
+            self._kind, line = "more", line[cut:]
         self._partial, self._partial_size = [line], len(line)
         return rows
 
-    def _look(self) -> list[Text]:
-        """Look at the line that has not ended yet: its first rows may be finished."""
-        self._unlooked = 0
-        partial = "".join(self._partial)
-        self._partial = [partial]
-        rows = self._set_all(self._splitter.begin(partial))
-        piece = self._splitter.open(partial)
-        if piece is None or piece.kind not in ("text", "more", "item", "quote"):
+    def _may_begin(self, item: re.Match[str]) -> bool:
+        """Whether an item begins here. In a paragraph only a bullet or the number 1 begins a list."""
+        return not self._lines or self._kind == "item" or (item[3] is not None and item[2] in (None, "1"))
+
+    def _open_item(self, line: str, item: re.Match[str]) -> list[Text]:
+        rows = self._set()
+        self._kind, self._marker, self._shift = "item", "1" if item[2] else item[1], 0
+        self._margin = item.start(1)
+        self._indent = item.end(1) + (1 if item[3] is None or len(item[3]) > 4 else len(item[3]))
+        fence = _FENCE.match(line, self._indent)
+        self._fence = fence[1] if fence else ""
+        return rows + self._add(line)
+
+    def _open_code(self, fence: re.Match[str]) -> list[Text]:
+        rows = self._set()
+        self._kind, self._fence, self._indent = "code", fence[1], _indent(fence[0])
+        self._code = Highlighter(fence[2])
+        info = fence_info(fence[2].strip())
+        if self._last is not None:
+            rows.append(Text())
+        self._last, self._blank, self._gap = "code", False, False
+        return rows + (wrap(Text(info, QUIET), self.width) if info else [])
+
+    def _take_code(self, line: str) -> list[Text]:
+        if _closes(line, self._fence):
+            rows = self._set()
+            self._kind, self._fence, self._code = "text", "", None
             return rows
-        done = self._rows(piece, settled=True)[self._given :]
-        if done:
-            rows.extend(self._gap(piece) if self._given == 0 else [])
-            self._given += len(done)
-            rows.extend(done)
+        at_edge = line[:1] not in ("", " ", "\t", ")", "]", "}")
+        due = len(self._lines) >= (_FEW_LINES if at_edge else _MANY_LINES)
+        rows = self._set() if due else []
+        self._lines.append(line[min(self._indent, len(line) - len(line.lstrip(" "))) :])
         return rows
 
-    def _set_all(self, pieces: list[MarkdownPiece]) -> list[Text]:
-        """The rows of finished pieces; lines of code wait, so that those that came together are coloured together."""
-        rows: list[Text] = []
-        for piece in pieces:
-            if piece.kind == "code":
-                self._waiting.append(piece.source)
-                self._waiting_margin = piece.margin
-            else:
-                rows.extend(self._code_rows())
-                rows.extend(self._set(piece))
-        return rows
-
-    def _set(self, piece: MarkdownPiece) -> list[Text]:
-        """The rows of a finished piece that were not returned yet."""
-        match piece.kind:
-            case "fence":
-                self._code = Highlighter(piece.source)
-                told = wrap(Text(fence_info(piece.source), QUIET), self.width) if fence_info(piece.source) else []
-                return [*self._gap(piece), *told]
-            case "fence_end":
-                self._code = None
-                return []
-        rows = self._gap(piece) if self._given == 0 else []
-        rows.extend(self._rows(piece)[self._given :])
-        self._given = 0
-        self._piece_width = self.width
-        self._patience = self.width // 2
-        return rows
-
-    def _code_rows(self) -> list[Text]:
-        """The rows of the lines of code that wait."""
-        if not self._waiting:
+    def _set(self) -> list[Text]:
+        """Set the open block."""
+        lines, self._lines, self._size = self._lines, [], 0
+        if not lines:
             return []
-        source, self._waiting = self._waiting, []
-        self._code = self._code or Highlighter("")
-        before = self._code.work
-        rows = self._code.lines(source)
-        self.work += max(self._code.work - before, sum(map(len, source)))
-        indent = self._waiting_margin + MARGIN
-        return [set_row for row in rows for set_row in _code_rows(row, indent, self.width)]
+        if self._code is not None:
+            return code_rows(self._code.lines(lines), self.width)
+        rows = [Text()] if self._last is not None and self._needs_gap() else []
+        self._last, self._last_marker = self._kind, self._marker
+        source = "\n".join(lines).rstrip("\n")
+        margin = self._margin if self._kind == "item" else 0
+        found = markdown_rows(source, self.width - margin, self._signs, is_text=self._kind == "more")
+        return rows + ([Text.assemble(" " * margin, row) for row in found] if margin else found)
 
-    def _rows(self, piece: MarkdownPiece, *, settled: bool = False) -> list[Text]:
-        """The rows of a piece as it stands, or those of them that are final while it goes on."""
-        self.work += len(piece.source)
-        width = self._piece_width - piece.margin
-        rows = (settled_rows if settled else markdown_rows)(piece.source, width, self._signs, _grammar(piece))
-        return [Text.assemble(" " * piece.margin, row) for row in rows] if piece.margin else rows
-
-    def _takes_one_row(self, line: str, margin: int) -> bool:
-        return len(markdown_rows(line, self._piece_width - margin, self._signs, "paragraph")) == 1
-
-    def _gap(self, piece: MarkdownPiece) -> list[Text]:
-        """The blank row between the last piece and this one, or nothing."""
-        if piece.kind == "more":
-            return []
-        last, self._last = self._last, "code" if piece.kind == "fence" else piece.kind
-        marker = piece.source[:1].isdigit() if piece.kind == "item" else None
-        other_list = marker is not self._last_marker and not piece.margin
-        if not piece.margin:
-            self._last_marker = marker
-        if last is None or (last == "heading" and not piece.gap):
-            return []
-        if last == "item" and piece.kind == "item" and not (other_list and piece.gap):
-            return []
-        nested, self._last_margin = self._last_margin > 0, piece.margin
-        inside_list = piece.margin > 0 or (piece.kind == "item" and last == "code" and nested)
-        if inside_list and last in ("item", "code", "text"):
-            return []
-        if {"code", "table", "heading"} & {last, self._last}:
-            return [Text()]
-        return [Text()] if piece.gap else []
+    def _needs_gap(self) -> bool:
+        """Whether a blank row stands above the open block."""
+        if self._kind == "more":
+            return False
+        if self._kind == self._last == "item" and self._marker == self._last_marker:
+            return False
+        return self._gap or self._last == "code"
 
 
-def _code_rows(line: Text, indent: int, width: int) -> list[Text]:
-    """A line of code behind so many blanks; a longer one in several rows."""
-    if not line.plain.strip():
-        return [Text()]
-    if "\t" in line.plain:
-        line.expand_tabs(TAB_COLUMNS)
-    rows = hanging(line, max(width - indent, MARGIN))
-    for row in rows:
-        row.pad_left(indent)
-    return rows
+def _indent(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip(" "))
 
 
-def _grammar(piece: MarkdownPiece) -> Grammar:
-    match piece.kind:
-        case "text" if not piece.source.expandtabs(4).startswith("    "):
-            return "paragraph"
-        case "more":
-            return "paragraph"
-        case "text" | "item" | "quote":
-            return "blocks"
-        case _:
-            return "all"
+def _closes(line: str, fence: str) -> bool:
+    stripped = line.strip()
+    return stripped.startswith(fence) and not stripped.strip(fence[0])

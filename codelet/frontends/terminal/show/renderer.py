@@ -29,7 +29,8 @@ FRAME_SECONDS = 0.05
 SLICE = 2_000
 """Characters that are set in one go, so that a key never waits for more."""
 
-_TAIL_ROWS = 4
+_ABOVE_TAIL = 8
+"""Rows of the screen that the end of the open block leaves to everything else."""
 _TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("end", "note")})
 """Kinds of parts that stand below each other without a blank row."""
 _THOUGHT_CHARACTERS = 800
@@ -390,7 +391,7 @@ class Renderer:
         if not self._live.enabled:
             self._live.frame(rows, ())
             return
-        tail = self._stream.tail(_TAIL_ROWS) if self._stream is not None else []
+        tail = self._stream.tail(max(self.console.height - _ABOVE_TAIL, 4)) if self._stream is not None else []
         if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
         gap = [Text()] if tail or (self._block and not self._is_parted) else []

@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
-from codelet.frontends.terminal.show.splitter import PIECE_LIMIT
+from codelet.frontends.terminal.show.markdown_stream import BLOCK_LIMIT, MarkdownStream
 from codelet.frontends.terminal.show.style import Signs
 from tests.frontends.terminal.show.paragraphs import Answers
 from tests.support.amount import amount
@@ -65,7 +64,7 @@ def test_generated_answers() -> None:
         assert rows == streamed(source, width, []), told
         # The marks around the place where an overlong paragraph was cut are shown as they were written; where that is
         # inside of code, what stands up to the next mark is taken for code too, the names of characters in it as well.
-        added = re.compile(r"&(?:amp|lt);|[\W_]") if max(map(len, source.split("\n\n"))) > PIECE_LIMIT else ADDED
+        added = re.compile(r"&(?:amp|lt);|[\W_]") if max(map(len, source.split("\n\n"))) > BLOCK_LIMIT else ADDED
         text = added.sub("", "".join(rows))
         assert difference(re.sub("[A-Z]", "", text), added.sub("", shown)) == "", told
         assert difference("".join(sorted(re.sub("[^A-Z]", "", text))), cells) == "", told
