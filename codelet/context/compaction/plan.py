@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from codelet.context.compaction.lexicon import common_cap
 from codelet.context.compaction.reading import is_error
 from codelet.context.tokens import Estimate
 from codelet.errors import EXIT_LIMIT, CodeletError
-from codelet.messages import AnyMessage, kind_of, text_of, with_text, without_images
+from codelet.messages import AnyMessage, calls_of, kind_of, text_of, with_text, without_images
 from codelet.prompt import PICTURES_DROPPED
 
-# In percent of what is available: the newest turns whole, else the newest units; the newest prompt at the end of the
-# list and before its calls; the results that the model has not seen.
-_TURNS, _UNITS, _LAST_PROMPT, _PROMPT, _UNSEEN = 40, 18, 80, 45, 80
+# In percent of what is available: the newest turns whole, else the newest units; the newest prompt before its calls;
+# the results, or the prompt, that the model has not seen.
+_TURNS, _UNITS, _PROMPT, _UNSEEN = 40, 18, 45, 80
 _CUT_TO, _FILL = 60, 95
 # An anchor moves the cut if at least so much of the units stays, in percent.
 _AT_ANCHOR = 67
@@ -69,20 +70,14 @@ class _Unit(NamedTuple):
     size: int
     is_prompt: bool
 
-
-@dataclass
-class KeepPlan:
-    """What stays: messages by their place, those that are cut, and how many of the newest turns are whole."""
-
-    kept: dict[int, AnyMessage]
-    cut: list[int]
-    whole_turns: int
-    newest: int
-    warnings: list[str]
+    @property
+    def places(self) -> range:
+        """The places of its messages."""
+        return range(self.start, self.stop)
 
 
 class Planner:
-    """Decides what stays of a normalised list."""
+    """Decides what stays of a normalised list. `anchored` are the places at which something was settled."""
 
     def __init__(
         self,
@@ -91,213 +86,179 @@ class Planner:
         measure: Estimate,
         pinned: Collection[int],
         settings: CompactionSettings,
+        anchored: Collection[int] = (),
     ) -> None:
-        self._messages, self._sizes, self._measure, self._settings = messages, sizes, measure, settings
-        self._units = list(_units(messages, sizes))
-        self.fixed = {at for at, message in enumerate(messages) if kind_of(message) not in _BODY}
+        self.messages, self.measure, self.settings, self.anchored = messages, measure, settings, set(anchored)
+        self.units: list[_Unit] = []
+        for at, kind in enumerate(map(kind_of, messages)):
+            if kind == "tool" and self.units:
+                last = self.units[-1]
+                self.units[-1] = last._replace(stop=at + 1, size=last.size + sizes[at])
+            elif kind in ("prompt", "assistant"):
+                self.units.append(_Unit(at, at + 1, sizes[at], kind == "prompt"))
+        self.fixed = {at for at, message in enumerate(messages) if kind_of(message) not in BODY}
         for at in pinned:
-            unit = next((unit for unit in self._units if unit.start <= at < unit.stop), None)
-            self.fixed.update(range(unit.start, unit.stop) if unit else [at])
-        if self._units and (last := self._units[-1]) and _is_open(messages[last.start : last.stop]):
-            self.fixed.update(range(last.start, last.stop))
-        self._units = [unit for unit in self._units if unit.start not in self.fixed]
+            self.fixed.update(next((unit.places for unit in self.units if at in unit.places), [at]))
+        if self.units and (last := self.units[-1]).stop - last.start <= len(calls_of(messages[last.start])):
+            self.fixed.update(last.places)  # its calls are in flight
+        self.units = [unit for unit in self.units if unit.start not in self.fixed]
         self.floor = sum(sizes[at] for at in self.fixed)
 
-    def plan(self, target: int, anchored: Collection[int], level: int = 0, spare: int = 0) -> KeepPlan:
-        """Return the plan for a target; `spare` tokens of it have no other use than more of the newest units.
-
-        `anchored` are places at which something was settled. At a higher level less stays: 1 no turn for being whole,
-        2 what is unseen cut short, 3 only what must stay.
-        """
-        available = target - self.floor
-        kept = {at: self._messages[at] for at in sorted(self.fixed)}
-        plan = KeepPlan(kept, [], 0, len(self._messages), [])
-        if level == 3 or available <= 0:
-            return plan
-        whole = 0 if level else self._whole_turns(available)
-        plan.whole_turns = whole
-        plan.newest = self._start_of(whole)
-        units = [unit for unit in self._units if unit.start >= plan.newest]
-        left = available - sum(unit.size for unit in units)
-        if not whole:
-            left = self._keep_newest(plan, left, available, level, spare)
-            units = []
-        for unit in units:
-            self._keep(plan, unit)
-        if level == 0:
-            spent = max(0, available - left)
-            self._keep_units(plan, available * _UNITS // 100 - spent, anchored)
-            if spare:
-                self._keep_one_more(plan, spare - self._keep_units(plan, spare, ()))
-        self._say_once(plan)
-        return plan
-
-    def _whole_turns(self, available: int) -> int:
-        settings = self._settings
-        most = settings.whole if settings.whole is not None else available * _TURNS // 100
-        for turns in range(settings.keep_last, 0, -1):
-            start = self._start_of(turns)
-            size = sum(unit.size for unit in self._units if unit.start >= start)
-            if size <= most:
-                return turns
-        return 0
-
-    def _start_of(self, turns: int) -> int:
+    def start_of(self, turns: int) -> int:
         """Where the newest turns begin: what follows a segment without a prompt counts as a turn."""
-        if not turns:
-            return len(self._messages)
-        kinds = [kind_of(message) for message in self._messages]
-        prompts = [at for at, kind in enumerate(kinds) if kind == "prompt"]
+        kinds = list(map(kind_of, self.messages))
         segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
-        behind = [at for at in prompts if at > segment]
+        behind = [at for at, kind in enumerate(kinds) if kind == "prompt" and at > segment]
         return behind[-turns] if len(behind) >= turns else segment + 1
 
-    def _keep_newest(self, plan: KeepPlan, left: int, available: int, level: int, spare: int) -> int:
-        """Keep the newest prompt, and the results that the model has not seen; return what is left."""
-        units = self._units
-        if not units:
-            return left
-        last = units[-1]
-        unseen = last.stop == len(self._messages) and (last.is_prompt or kind_of(self._messages[-1]) == "tool")
-        prompt = next((unit for unit in reversed(units) if unit.is_prompt), None)
-        if prompt is not None and prompt is not last and level < 2 and 100 * prompt.size <= _PROMPT * available:
-            plan.kept[prompt.start] = self._messages[prompt.start]
-            left -= prompt.size
-        if not unseen:
-            return left
-        limit = left * (_LAST_PROMPT if last.is_prompt else _UNSEEN) // 100
-        if self._settings.unseen is not None:
-            limit = min(self._settings.unseen, left)
-        if last.size <= limit and level < 2:
-            self._keep(plan, last)
-            return left - last.size
-        room = left * _CUT_TO // (100 if level < 2 else 200)
-        return left - self._keep_cut(plan, last, room + spare)
 
-    def _keep(self, plan: KeepPlan, unit: _Unit) -> None:
-        plan.kept.update({at: self._messages[at] for at in range(unit.start, unit.stop)})
-        plan.newest = min(plan.newest, unit.start)
+class KeepPlan:
+    """What stays for a target: `kept` messages by their place, `cut` those that are cut, `whole_turns` newest ones.
 
-    def _keep_cut(self, plan: KeepPlan, unit: _Unit, room: int) -> int:
-        """Keep a unit with its largest messages cut, if it then fits; return its size."""
-        messages, measure = list(self._messages[unit.start : unit.stop]), self._measure
-        first = 0 if unit.is_prompt else 1
-        room -= sum(map(measure, messages[:first]))
-        if room <= 0:
+    `spare` tokens have no other use than more of the newest units. At a higher level less stays: 1 no turn for being
+    whole, 2 what is unseen cut short, 3 only what must stay.
+    """
+
+    def __init__(self, planner: Planner, target: int, level: int = 0, spare: int = 0) -> None:
+        self._planner, self._units = planner, planner.units
+        self.kept: dict[int, AnyMessage] = {at: planner.messages[at] for at in sorted(planner.fixed)}
+        self.cut: list[int] = []
+        self.warnings: list[str] = []
+        self.whole_turns, self._newest = 0, len(planner.messages)
+        available = target - planner.floor
+        if level == 3 or available <= 0:
+            return
+        left = available
+        if not level:
+            left -= self._keep_turns(available)
+        if not self.whole_turns:
+            left -= self._keep_unseen(available, spare, short=level == 2)
+        if not level:
+            self._keep_units(available * _UNITS // 100 - (available - left))
+            if spare:
+                spare -= self._keep_units(spare)
+                before = self._before()
+                if before and before[-1].size > spare > 0:
+                    self._keep_cut(before[-1], spare * _FILL // 100)
+        self._say_once()
+
+    def _keep_turns(self, available: int) -> int:
+        """Keep the newest turns whole, as many as there is room for; return their size."""
+        settings = self._planner.settings
+        most = settings.whole if settings.whole is not None else available * _TURNS // 100
+        for turns in range(settings.keep_last, 0, -1):
+            units = [unit for unit in self._units if unit.start >= self._planner.start_of(turns)]
+            if (size := sum(unit.size for unit in units)) <= most:
+                self.whole_turns, self._newest = turns, self._planner.start_of(turns)
+                for unit in units:
+                    self._keep(unit)
+                return size
+        return 0
+
+    def _keep_unseen(self, available: int, spare: int, *, short: bool) -> int:
+        """Keep the newest prompt, and the results that the model has not seen; return their size."""
+        if not self._units:
             return 0
-        sizes = [measure(message) for message in messages[first:]]
-        cap = _cap(sizes, room)
-        places = [place for place, size in enumerate(sizes, first) if size > cap]
-        made: dict[int, AnyMessage] = {}
-        for place in places:
-            hint = self._hint(len(plan.cut) + len(made))
-            shorter = shortened(messages[place], cap, measure, hint)
+        messages, last, size = self._planner.messages, self._units[-1], 0
+        prompt = next((unit for unit in reversed(self._units) if unit.is_prompt), last)
+        if prompt is not last and not short and 100 * prompt.size <= _PROMPT * available:
+            self.kept[prompt.start] = messages[prompt.start]
+            size = prompt.size
+        if last.stop < len(messages) or not (last.is_prompt or kind_of(messages[-1]) == "tool"):
+            return size
+        left = available - size
+        most = self._planner.settings.unseen
+        limit = left * _UNSEEN // 100 if most is None else min(most, left)
+        if last.size <= limit and not short:
+            self._keep(last)
+            return size + last.size
+        return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100) + spare)
+
+    def _keep(self, unit: _Unit) -> None:
+        self.kept.update({at: self._planner.messages[at] for at in unit.places})
+        self._newest = min(self._newest, unit.start)
+
+    def _keep_cut(self, unit: _Unit, room: int) -> int:
+        """Keep a unit with its largest messages cut, if it then fits; return its size."""
+        measure = self._planner.measure
+        first = unit.places[0 if unit.is_prompt else 1 :]
+        messages = {at: self._planner.messages[at] for at in unit.places}
+        room -= sum(measure(messages[at]) for at in unit.places if at not in first)
+        sizes = {at: measure(messages[at]) for at in first}
+        cap = common_cap(list(sizes.values()), max(0, room))
+        places = [at for at, size in sizes.items() if size > cap]
+        for number, at in enumerate(places, len(self.cut)):
+            shorter = shortened(messages[at], cap, measure, self._recall_id(number))
             if shorter is None:
                 return 0
-            made[unit.start + place] = shorter
-        self._keep(plan, unit)
-        plan.kept.update(made)
-        plan.cut += made
-        left_over = self._settings.unseen is None
-        plan.warnings.append(
-            f"{len(made)} of the newest messages {'is' if len(made) == 1 else 'are'} cut: together they take "
-            f"{unit.size:,} tokens, {'there is room for' if left_over else 'the budget has room for'} {room:,}"
+            messages[at] = shorter
+        self._keep(unit)
+        self.kept.update(messages)
+        self.cut += places
+        whose = "there is" if self._planner.settings.unseen is None else "the budget has"
+        self.warnings.append(
+            f"{len(places)} of the newest messages {'is' if len(places) == 1 else 'are'} cut: together they take "
+            f"{unit.size:,} tokens, {whose} room for {room:,}"
         )
-        return sum(measure(plan.kept[at]) for at in range(unit.start, unit.stop))
+        return sum(map(measure, messages.values()))
 
-    def _hint(self, number: int) -> str:
-        first = self._settings.first_id
+    def _recall_id(self, number: int) -> str:
+        first = self._planner.settings.first_id
         return "" if first is None else f"r{first + number}"
 
-    def _keep_units(self, plan: KeepPlan, left: int, anchored: Collection[int]) -> int:
+    def _before(self) -> list[_Unit]:
+        return [unit for unit in self._units if unit.start not in self.kept and unit.start < self._newest]
+
+    def _keep_units(self, left: int) -> int:
         """Keep the newest units before the whole turns and return their size; the cut moves to an anchor if near."""
-        before = [unit for unit in self._units if unit.start not in plan.kept and unit.start < plan.newest]
-        if self._settings.context is not None:
+        anchored = self._planner.anchored
+        if (most := self._planner.settings.context) is not None:
             newest = next((unit.start for unit in reversed(self._units) if unit.is_prompt), 0)
-            spent = sum(unit.size for unit in self._units if unit.start in plan.kept and unit.start < newest)
-            left = min(left, self._settings.context - spent)
-        total = 0
-        chosen: list[_Unit] = []
-        for unit in reversed(before):
-            if chosen and unit.stop != chosen[-1].start and not self._only_kept(plan, unit.stop, chosen[-1].start):
-                break
-            if total + unit.size > left:
+            left = min(left, most - sum(u.size for u in self._units if u.start in self.kept and u.start < newest))
+        total, chosen = 0, list[_Unit]()
+        for unit in reversed(self._before()):
+            gap = range(unit.stop, chosen[-1].start) if chosen else ()
+            if total + unit.size > left or any(at not in self.kept for at in gap):
                 break
             total += unit.size
             chosen.append(unit)
-        spent = total
+        stays = total
         for number in range(len(chosen) - 1, 0, -1):
-            if {chosen[number].start - 1, *range(chosen[number].start, chosen[number].stop)} & set(anchored):
-                chosen = (
-                    chosen[:number] if {*range(chosen[number].start, chosen[number].stop)} & set(anchored) else chosen
-                )
+            if chosen[number].start - 1 in anchored:
                 break
-            spent -= chosen[number].size
-            if 100 * spent < _AT_ANCHOR * total:
+            stays -= chosen[number].size
+            if 100 * stays < _AT_ANCHOR * total:
+                break
+            if anchored.intersection(chosen[number].places):
+                chosen = chosen[:number]
                 break
         for unit in chosen:
-            self._keep(plan, unit)
+            self._keep(unit)
         return sum(unit.size for unit in chosen)
 
-    def _keep_one_more(self, plan: KeepPlan, room: int) -> None:
-        """Keep the newest unit that does not fit, cut to what is left."""
-        before = [unit for unit in self._units if unit.start not in plan.kept and unit.start < plan.newest]
-        if before and before[-1].size > room > 0:
-            self._keep_cut(plan, before[-1], room * _FILL // 100)
-
-    def _only_kept(self, plan: KeepPlan, start: int, stop: int) -> bool:
-        return all(at in plan.kept for at in range(start, stop))
-
-    def _say_once(self, plan: KeepPlan) -> None:
+    def _say_once(self) -> None:
         """Of equal long results among those that stay, leave the newest one whole."""
         seen: set[str] = set()
-        for at in sorted(plan.kept, reverse=True):
-            message = plan.kept[at]
-            if message.get("role") != "tool" or at in self.fixed or len(text := text_of(message)) < _SAME_FROM:
+        for at in sorted(set(self.kept) - self._planner.fixed, reverse=True):
+            message = self.kept[at]
+            if message.get("role") != "tool" or len(text := text_of(message)) < _SAME_FROM:
                 continue
-            if text in seen and at not in plan.cut:
-                key = self._hint(len(plan.cut))
-                plan.kept[at] = with_text(message, SAME.format(hint=f"; recall id={key}" if key else ""))
-                plan.cut.append(at)
+            if text in seen and at not in self.cut:
+                key = self._recall_id(len(self.cut))
+                self.kept[at] = with_text(message, SAME.format(hint=f"; recall id={key}" if key else ""))
+                self.cut.append(at)
             seen.add(text)
 
 
-_BODY = frozenset({"prompt", "segment", "assistant", "tool"})
-
-
-def _units(messages: Sequence[AnyMessage], sizes: Sequence[int]) -> list[_Unit]:
-    found: list[_Unit] = []
-    for at, message in enumerate(messages):
-        kind = kind_of(message)
-        if kind == "tool" and found:
-            last = found[-1]
-            found[-1] = last._replace(stop=at + 1, size=last.size + sizes[at])
-        elif kind in ("prompt", "assistant"):
-            found.append(_Unit(at, at + 1, sizes[at], kind == "prompt"))
-    return found
-
-
-def _is_open(unit: Sequence[AnyMessage]) -> bool:
-    """Return whether a unit has calls without results: calls in flight."""
-    calls = unit[0].get("tool_calls")
-    return isinstance(calls, list) and len(calls) > len(unit) - 1
-
-
-def _cap(sizes: Sequence[int], room: int) -> int:
-    left = room
-    for place, size in enumerate(sorted(sizes)):
-        if size * (len(sizes) - place) > left:
-            return left // (len(sizes) - place)
-        left -= size
-    return max(sizes, default=0)
+BODY = frozenset({"prompt", "segment", "assistant", "tool"})
+"""The kinds of messages that a compaction may take out."""
 
 
 def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: str) -> dict[str, Any] | None:
     """Return the message cut to at most so many tokens; None if that leaves nothing of it."""
-    bare = dict(message) if "images" not in message else without_images(dict(message), PICTURES_DROPPED)
-    shorter = with_text(message, text_of(message)) if "images" not in message else bare
-    text = text_of(shorter)
-    length = len(text)
+    has_images = "images" in message
+    bare = without_images(dict(message), PICTURES_DROPPED) if has_images else with_text(message, text_of(message))
+    shorter, length = bare, len(text_of(bare))
     for _ in range(12):
         size = measure(shorter)
         if size <= tokens:
@@ -305,7 +266,7 @@ def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: st
         length = min(length - 1, length * tokens * 95 // (100 * size))
         if length < 40:
             return None
-        shorter = with_text(message if "images" not in message else bare, cut(text, length, recall_id))
+        shorter = with_text(bare, cut(text_of(bare), length, recall_id))
     return None
 
 
@@ -316,19 +277,20 @@ def cut(text: str, most: int, recall_id: str = "") -> str:
     """
     if len(text) <= most:
         return text
+    total = text.count("\n") + 1
     hint = f"; recall id={recall_id}" if recall_id else ""
-    marker = f"\n[… {text.count(chr(10)) + 1} lines left out of {len(text)} characters{hint} …]\n"
-    room = most - len(marker)
+    marker = f"\n[… {{}} lines left out of {len(text)} characters{hint} …]\n"
+    room = most - len(marker.format(total))
     if room < 40:
         return text[: max(0, most)]
     middle = text[room * 6 // 10 : len(text) - room * 4 // 10]
     if len(middle) > 2 * _SEARCHED:
         middle = f"{middle[:_SEARCHED]}\n{middle[-_SEARCHED:]}"
-    errors: list[str] = []
+    errors: dict[str, None] = {}
     spare = room // 3
     for line in middle.split("\n"):
         if len(line) <= min(_ERROR_LENGTH, spare - 1) and is_error(line) and line not in errors:
-            errors.append(line)
+            errors[line] = None
             spare -= len(line) + 1
             if len(errors) == _ERROR_LINES:
                 break
@@ -336,7 +298,5 @@ def cut(text: str, most: int, recall_id: str = "") -> str:
     head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]
     head = head[: head.rfind("\n")] if "\n" in head[len(head) // 2 :] else head
     tail = tail[tail.find("\n") + 1 :] if "\n" in tail[: len(tail) // 2] else tail
-    shown = head.count("\n") + tail.count("\n") + 2 + len(errors)
-    left_out = max(0, text.count("\n") + 1 - shown)
-    marker = f"\n[… {left_out} lines left out of {len(text)} characters{hint} …]\n"
-    return head + marker + "".join(f"{line}\n" for line in errors) + tail
+    left_out = max(0, total - head.count("\n") - tail.count("\n") - 2 - len(errors))
+    return head + marker.format(left_out) + "".join(f"{line}\n" for line in errors) + tail

@@ -14,8 +14,8 @@ from codelet.context.compaction.reading import SessionPiece
 
 # In percent of the room: all prompts under one cap; while that is below `_SHORT` characters a prompt, more of it.
 _WORDS, _WORDS_MOST, _SHORT = 20, 50, 240
-# Lengths of the shortest prompt at which its first 160 and its first 60 characters are there.
-_HEAD_AND_TAIL, _HEAD, _STUB, _SHORTEST, _FEW_WORDS = 245, 95, 60, 12, 4
+# Characters of a prompt below which it is told by its rarest words, and below which by none.
+_STUB, _SHORTEST, _FEW_WORDS = 60, 12, 4
 # Weights of a sentence: the agent's last in a turn, after a failed call, right before a call; one of the user's;
 # one in the oldest piece.
 _CLOSES, _AFTER_FAILURE, _BEFORE_CALL, _USER, _OLDEST = 1.5, 2.0, 0.4, 1.0, 0.3
@@ -41,11 +41,11 @@ class Line(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The user's words: a line for each message, how much was left of them, and how many messages left nothing."""
+    """The user's words, a line for each message: at most `each` characters (None: whole); `left_out` left nothing."""
 
     lines: list[Line]
-    mode: str
-    left_out: int
+    each: int | None = None
+    left_out: int = 0
 
 
 def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int | None = None) -> Words:
@@ -53,20 +53,17 @@ def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int |
     texts = [(number, piece, piece.text.strip()) for number, piece in said]
     texts = _without_repeats([each for each in texts if each[2]])
     lengths = [len(text) for _, _, text in texts]
-
-    def share(percent: int) -> int:
-        part = room * percent // 100
-        return max(0, part if most is None else min(part, most))
-
-    cap = common_cap(lengths, share(_WORDS))
+    most = room if most is None else max(0, most)
+    cap = common_cap(lengths, min(most, room * _WORDS // 100))
     if cap < _SHORT:
-        cap = min(_SHORT, max(cap, common_cap([min(length, _SHORT) for length in lengths], share(_WORDS_MOST))))
-    whole = all(length <= cap for length in lengths)
-    mode = "verbatim" if whole else "head and tail" if cap >= _HEAD_AND_TAIL else "head" if cap >= _HEAD else "stubs"
-    if not whole and cap < _SHORTEST:
-        return Words([], mode, len(texts))
+        larger = common_cap([min(length, _SHORT) for length in lengths], min(most, room * _WORDS_MOST // 100))
+        cap = min(_SHORT, max(cap, larger))
+    if all(length <= cap for length in lengths):
+        return Words([Line(*each) for each in texts])
+    if cap < _SHORTEST:
+        return Words([], cap, len(texts))
     shorten = _gists([text for _, _, text in texts]) if cap < _STUB else clip
-    return Words([Line(number, piece, shorten(text, cap)) for number, piece, text in texts], mode, 0)
+    return Words([Line(number, piece, shorten(text, cap)) for number, piece, text in texts], cap)
 
 
 def _gists(texts: Sequence[str]) -> Callable[[str, int], str]:

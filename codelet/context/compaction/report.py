@@ -11,13 +11,13 @@ from codelet.context.compaction.observed import TurnAnchor
 from codelet.context.compaction.score import Score
 
 _PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
+_MOST_LOST = 20
 
 
-@dataclass(frozen=True)
-class Loss:
-    """Names that can no longer be found, the most used first, each list cut short; `names_gone` counts all.
+class Loss(NamedTuple):
+    """Names that can no longer be found, the most used first, and the agent's last words of turns that went.
 
-    `sentences` are the agent's last words of turns that went, newest first, cut short; `sentences_gone` counts all.
+    Each list is cut short; `names_gone` and `sentences_gone` count all.
     """
 
     paths: tuple[str, ...] = ()
@@ -27,21 +27,22 @@ class Loss:
     sentences_gone: int = 0
 
 
-def find_loss(used: Mapping[str, float], present: set[str], closing: Iterable[str], after: str, most: int = 20) -> Loss:
+def find_loss(used: Mapping[str, float], present: set[str], closing: Iterable[str], after: str) -> Loss:
     """Compare what went with what stays: `used` weighs names that went, `after` is the text that stays."""
-    gone = [name for name in sorted(used, key=lambda name: (-used[name], name)) if name not in present]
+    gone = sorted(set(used) - present, key=lambda name: (-used[name], name))
     paths = [name for name in gone if _PATH.match(name)]
     others = [name for name in gone if not _PATH.match(name)]
     flat = " ".join(after.split())
     sentences = [text for text in closing if " ".join(text.split()) not in flat]
-    return Loss(tuple(paths[:most]), tuple(others[:most]), len(gone), tuple(sentences[:most]), len(sentences))
+    listed = (tuple(found[:_MOST_LOST]) for found in (paths, others, sentences))
+    shown_paths, shown_names, shown_sentences = listed
+    return Loss(shown_paths, shown_names, len(gone), shown_sentences, len(sentences))
 
 
 Fate = Literal["kept", "reduced", "summarised"]
 
 
-@dataclass(frozen=True)
-class TurnFate:
+class TurnFate(NamedTuple):
     """What became of one turn, and why. Sizes are in tokens by the estimate used; `lines` are those in the segment."""
 
     turn: int
@@ -73,7 +74,8 @@ class CompactionReport:
     `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
     messages that are not in the result as they were; `cut` are those of them that are there cut, in order: the archive
     takes them. `kept_turns` of the newest turns, and `kept_steps` of the agent's messages, stay as they were.
-    `warnings` are sentences for the user; `struck` are the lines of a handoff that were not kept, with the reason.
+    `words_each` are the characters that each of the user's messages has at most; None: they are whole. `warnings` are
+    sentences for the user; `struck` are the lines of a handoff that were not kept, with the reason.
     """
 
     tier: int
@@ -85,8 +87,7 @@ class CompactionReport:
     segments: int = 0
     removed: tuple[int, ...] = ()
     cut: tuple[int, ...] = ()
-    user_messages: int = 0
-    user_mode: str = "verbatim"
+    words_each: int | None = None
     loss: Loss = field(default_factory=Loss)
     warnings: tuple[str, ...] = ()
     struck: tuple[str, ...] = ()
