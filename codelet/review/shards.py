@@ -19,7 +19,6 @@ from codelet.usage import Usage
 
 _WORST: tuple[HunkState, ...] = ("failed", "truncated", "reviewed", "skipped")
 _SIGNALLED = 128
-
 _MOST_SHARDS = 10_000
 ShardReport = tuple[str, Report]
 """A shard's report, with the name of its file for messages."""
@@ -42,13 +41,10 @@ def part_of(plan: ReviewPlan, shard: Shard) -> tuple[Shard, frozenset[int]]:
     for chunk in plan.chunks:
         digest.update(f"chunk {chunk.number}\n".encode())
         for piece in chunk.pieces:
-            digest.update(
-                f"{piece.number} {piece.file.path!r} {piece.hunk.new_start} {len(piece.hunk.body)}\n".encode()
-            )
-            digest.update(piece.hunk.body)
+            facts = f"{piece.number} {piece.file.path!r} {piece.hunk.new_start} {len(piece.hunk.body)}\n"
+            digest.update(facts.encode() + piece.hunk.body)
     share = share_of([chunk.tokens for chunk in plan.chunks], shard)
-    numbers = frozenset(plan.chunks[index].number for index in share)
-    return shard.replace(plan=digest.hexdigest()[:32]), numbers
+    return shard.replace(plan=digest.hexdigest()[:32]), frozenset(plan.chunks[index].number for index in share)
 
 
 def share_of(tokens: Sequence[int], shard: Shard) -> set[int]:
@@ -67,7 +63,7 @@ def share_of(tokens: Sequence[int], shard: Shard) -> set[int]:
 
 
 def merged(parts: Sequence[ShardReport], sieves: Sequence[Sieve] = ()) -> Report:
-    """The report that one run would have made: duplicates joined, `sieves` applied, verdict and exit status anew.
+    """The report that one run would have made: duplicates joined, `sieves` applied, verdict and exit status again.
 
     Raises UsageError where a shard is missing or twice there, or is of another review.
     """
@@ -79,14 +75,18 @@ def merged(parts: Sequence[ShardReport], sieves: Sequence[Sieve] = ()) -> Report
         findings, sifted = sieve(findings)
         aside += sifted
     lost, chunks = sum(report.lost for report in reports), sum(report.chunks for report in reports)
-    ended_by, error = _ending(reports, hopeless=bool(chunks) and lost == chunks)
+    # A shard without a single answer is a part that failed; only if all are so, the provider did.
+    signalled = [(report.exit, report.error) for report in reports if report.exit > _SIGNALLED]
+    hopeless = [(EXIT_PROVIDER, reports[0].error)] if chunks and lost == chunks else []
+    limited = [(EXIT_LIMIT, report.error) for report in reports if report.exit == EXIT_LIMIT]
+    ended_by, error = (*signalled, *hopeless, *limited, (EXIT_DONE, None))[0]
     usages = [report.usage for report in reports if report.usage is not None]
     costs = [report.cost for report in reports if report.cost is not None]
     asked = [report for report in reports if report.requests]
     whole = reports[0].replace(
         findings=tuple(findings),
         aside=tuple(aside),
-        hunks=_hunks(reports),
+        hunks=tuple(_worst(states) for states in zip(*(report.hunks for report in reports), strict=True)),
         chunks=chunks,
         lost=lost,
         requests=sum(report.requests for report in reports),
@@ -102,10 +102,11 @@ def merged(parts: Sequence[ShardReport], sieves: Sequence[Sieve] = ()) -> Report
 def _in_order(parts: Sequence[ShardReport]) -> list[ShardReport]:
     """The parts by number, once it is sure that they are all there and of one review."""
     by_number: dict[int, ShardReport] = {}
+    count = 0
     for name, report in parts:
         if report.shard is None:
             raise UsageError(f"{name}: is the report of a whole review; only those of --shard I/N are merged")
-        number = report.shard.number
+        number, count = report.shard.number, report.shard.count
         if number in by_number:
             raise UsageError(f"shard {number} is there twice: {by_number[number][0]} and {name}")
         by_number[number] = name, report
@@ -115,7 +116,6 @@ def _in_order(parts: Sequence[ShardReport]) -> list[ShardReport]:
     for name, report in found[1:]:
         if (difference := _difference(found[0][1], report)) is not None:
             raise UsageError(f"{name}: is of another review than {found[0][0]}: {difference}")
-    count = found[0][1].shard.count if found[0][1].shard is not None else 0
     if missing := [str(number) for number in range(1, count + 1) if number not in by_number]:
         raise UsageError(f"of {count} shards {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     return found
@@ -133,29 +133,9 @@ def _difference(one: Report, other: Report) -> str | None:
     return "its hunks are others" if mine != others else None
 
 
-def _hunks(reports: Sequence[Report]) -> tuple[HunkCoverage, ...]:
-    """What became of each hunk: a hunk may lie in several shards, and the worst of them counts."""
-    together = []
-    for states in zip(*(report.hunks for report in reports), strict=True):
-        own = [hunk for hunk in states if not (hunk.state == "skipped" and hunk.why == OTHER_SHARD)]
-        if own:
-            together.append(min(own, key=lambda hunk: _WORST.index(hunk.state)))
-        else:
-            together.append(states[0].replace(state="failed", why="no shard reviewed it"))
-    return tuple(together)
-
-
-def _ending(reports: Sequence[Report], *, hopeless: bool) -> tuple[int, str | None]:
-    """What ended the review before its end, if something did, and its words.
-
-    A shard without a single answer is a part that failed; only if all are so, the provider did.
-    """
-    for report in reports:
-        if report.exit > _SIGNALLED:
-            return report.exit, report.error
-    if hopeless:
-        return EXIT_PROVIDER, reports[0].error
-    for report in reports:
-        if report.exit == EXIT_LIMIT:
-            return EXIT_LIMIT, report.error
-    return EXIT_DONE, None
+def _worst(states: Sequence[HunkCoverage]) -> HunkCoverage:
+    """What became of a hunk: it may lie in several shards, and the worst of them counts."""
+    own = [hunk for hunk in states if not (hunk.state == "skipped" and hunk.why == OTHER_SHARD)]
+    if not own:
+        return states[0].replace(state="failed", why="no shard reviewed it")
+    return min(own, key=lambda hunk: _WORST.index(hunk.state))
