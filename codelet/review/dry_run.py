@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 from codelet.context.tokens import estimate_text
 from codelet.providers.facts import model_facts
@@ -26,17 +26,9 @@ def dry_run_text(
 
     `local` says that the model answers on this machine, where nothing is paid.
     """
-    lines = _lines(change, plan, system, tools, lambda tokens: _cost(plan, tokens, model, local=local))
-    return "\n".join(lines) + "\n"
-
-
-def _lines(
-    change: ReviewedChange, plan: ReviewPlan, system: str, tools: Sequence[Tool], cost: Callable[[int], str]
-) -> Iterator[str]:
-    yield f"Would review {one_line(change.subject, 200)}"
+    lines = [f"Would review {one_line(change.subject, 200)}"]
     if not plan.hunks:
-        yield "nothing to review"
-        return
+        return f"{lines[0]}\nnothing to review\n"
     chunks: dict[int, list[int]] = {}
     for chunk in plan.chunks:
         for piece in chunk.pieces:
@@ -45,14 +37,17 @@ def _lines(
     for number, hunk in enumerate(plan.hunks):
         if hunk.path != path:
             path = hunk.path
-            yield _name(hunk)
-        yield f"  {_hunk(hunk)}: {_fate(hunk, chunks.get(number, []))}"
-    for chunk in plan.chunks:
-        yield f"chunk {chunk.number}: {counted(len(chunk.pieces), 'hunk')}, about {chunk.tokens:,} tokens"
+            was = "" if hunk.old_path is None else f" (was {visible(hunk.old_path)})"
+            lines.append(f"{visible(path)}{was}".replace("\n", "\\n"))
+        lines.append(f"  {_hunk(hunk)}: {_fate(hunk, chunks.get(number, []))}")
+    lines += [
+        f"chunk {chunk.number}: {counted(len(chunk.pieces), 'hunk')}, about {chunk.tokens:,} tokens"
+        for chunk in plan.chunks
+    ]
     beside = estimate_text(system) + sum(estimate_text(str(tool.schema())) for tool in tools) + estimate_text(ASK)
     tokens = plan.tokens + beside * len(plan.chunks)
-    yield f"{counted(len(plan.chunks), 'request')}, about {tokens:,} tokens in, {beside:,} of each beside the diff"
-    yield cost(tokens)
+    sums = f"{counted(len(plan.chunks), 'request')}, about {tokens:,} tokens in, {beside:,} of each beside the diff"
+    return "\n".join([*lines, sums, _cost(plan, tokens, model, local=local)]) + "\n"
 
 
 def _cost(plan: ReviewPlan, tokens: int, model: str | None, *, local: bool) -> str:
@@ -67,11 +62,6 @@ def _cost(plan: ReviewPlan, tokens: int, model: str | None, *, local: bool) -> s
         "unknown: its prices are not known" if cost is None else f"about ${cost:.4f} without confirmations and caching"
     )
     return f"cost with {one_line(model, 80)}: {known}"
-
-
-def _name(hunk: HunkCoverage) -> str:
-    name = visible(hunk.path).replace("\n", "\\n")
-    return name if hunk.old_path is None else f"{name} (was {visible(hunk.old_path)})".replace("\n", "\\n")
 
 
 def _hunk(hunk: HunkCoverage) -> str:

@@ -32,6 +32,7 @@ _EVERYWHERE = frozenset(
 """Names that are in many folders and say nothing of what a file is about."""
 _COMBINED = "the combined diff of a merge: review its commits, or the diff against one parent"
 _NEW_NAME = "it is large, and would be left out for a name that is new in this change: --generated reviews it"
+_COUNTS = ("old_start", "old_lines", "new_start", "new_lines", "added", "removed")
 _UNASKED = "it was not asked about"
 _LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters, of which only the beginning was sent"
 
@@ -97,29 +98,29 @@ def delimited(name: str, text: str) -> str:
 
 def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
     """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
-    shown = [file for file in files if why_left_out(file, generated=generated) is None]
-    if most == CHUNK_TOKENS and sum(_size(hunk) for file in shown for hunk in file.hunks) <= WHOLE_TOKENS:
+    reasons = [why_left_out(file, generated=generated) for file in files]
+    sizes = [sum(map(_size, file.hunks)) for file in files]
+    if most == CHUNK_TOKENS and sum(n for n, why in zip(sizes, reasons, strict=True) if why is None) <= WHOLE_TOKENS:
         most = WHOLE_TOKENS
     hunks: list[HunkCoverage] = []
     pieces: list[Piece] = []
     waiting: set[int] = set()
-    for file in files:
-        why = why_left_out(file, generated=generated)
-        state: HunkState = "skipped"
-        if file.combined:
-            why, state = _COMBINED, "failed"
-        if why is None and not generated and is_new_name(file) and sum(map(_size, file.hunks)) > most:
+    for file, reason, size in zip(files, reasons, sizes, strict=True):
+        why = _COMBINED if file.combined else reason
+        state: HunkState = "failed" if file.combined else "skipped"
+        if why is None and not generated and is_new_name(file) and size > most:
             why, state = _NEW_NAME, "failed"
         if why is not None and not file.hunks:
             hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=state, why=why))
         for hunk in file.hunks:
-            if why is None and hunk.body:
-                waiting.add(len(hunks))
-                pieces += _pieces(len(hunks), file, hunk, most)
+            fate: tuple[HunkState, str] = (state, why or "")
             if why is None:
-                hunks.append(_entry(file, hunk, "failed" if hunk.body else "truncated", hunk.flaw or _UNASKED))
-            else:
-                hunks.append(_entry(file, hunk, state, why))
+                fate = ("failed" if hunk.body else "truncated", hunk.flaw or _UNASKED)
+                if hunk.body:
+                    waiting.add(len(hunks))
+                    pieces += _pieces(len(hunks), file, hunk, most)
+            counts = {name: getattr(hunk, name) for name in _COUNTS}
+            hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=fate[0], why=fate[1], **counts))
     return ReviewPlan(hunks=tuple(hunks), waiting=frozenset(waiting), chunks=tuple(_packed(pieces, most)))
 
 
@@ -128,24 +129,11 @@ def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
     flaw = next((piece.hunk.flaw for piece in pieces if piece.hunk.flaw), "")
     if flaw:
         return entry.replace(state="truncated", why=flaw)
-    if any(_may_be_cut(piece.hunk) and has_cut_line(piece.lines) for piece in pieces):
+    # Whether a line may be too long is asked without decoding it.
+    longest = (max(map(len, piece.hunk.body.split(b"\n"))) for piece in pieces)
+    if any(n > LONGEST_LINE and has_cut_line(piece.lines) for n, piece in zip(longest, pieces, strict=True)):
         return entry.replace(state="truncated", why=_LONG_LINES)
     return entry.replace(state="reviewed", why="")
-
-
-def _entry(file: FileDiff, hunk: Hunk, state: HunkState, why: str) -> HunkCoverage:
-    return HunkCoverage(
-        path=file.path,
-        old_path=file.old_path,
-        old_start=hunk.old_start,
-        old_lines=hunk.old_lines,
-        new_start=hunk.new_start,
-        new_lines=hunk.new_lines,
-        added=hunk.added,
-        removed=hunk.removed,
-        state=state,
-        why=why,
-    )
 
 
 def _pieces(number: int, file: FileDiff, hunk: Hunk, most: int) -> Iterator[Piece]:
@@ -185,11 +173,6 @@ def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
         )
         old, new = old + removed + context, new + added + context
         first, size = place, _HEADING + length
-
-
-def _may_be_cut(hunk: Hunk) -> bool:
-    """Whether a line may be too long, without decoding it."""
-    return len(hunk.body) > LONGEST_LINE and any(len(line) > LONGEST_LINE for line in hunk.body.split(b"\n"))
 
 
 def _tokens(length: int) -> int:

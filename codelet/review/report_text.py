@@ -73,19 +73,14 @@ def _lines(report: Report) -> Iterator[str]:
     aside = [f"{number} {kind}" for kind, number in report.set_aside.items() if number and kind not in UNSETTLED]
     if aside:
         yield f"set aside: {', '.join(aside)}"
-    yield from (_by_change(each) for each in report.aside if each.by_change)
+    for each in report.aside:
+        if each.by_change:  # the change itself may have kept it out: whoever reads only the sums is to see it
+            words = f"{one_line(each.title, _WIDTH)}: {one_line(each.why, 2 * _WIDTH)}"
+            yield f"  {each.kind}: {each.severity}  {_aside_place(each)}  {words}"
     yield from _coverage(report)
     yield _sums(report)
     if report.error is not None:
         yield one_line(report.error, 1_000)
-
-
-def _by_change(aside: SetAside) -> str:
-    """A finding that the change itself may have kept out: whoever reads only the sums is to see it."""
-    place = f"{_name(aside.path)}:{aside.line}" if aside.line else _name(aside.path)
-    return (
-        f"  {aside.kind}: {aside.severity}  {place}  {one_line(aside.title, _WIDTH)}: {one_line(aside.why, 2 * _WIDTH)}"
-    )
 
 
 def _finding(finding: Finding) -> Iterator[str]:
@@ -103,8 +98,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 
 def _unsettled(aside: SetAside) -> Iterator[str]:
-    place = f"{_name(aside.path)}:{aside.line}" if aside.line else _name(aside.path)
-    yield f"{aside.severity}  {place}  {aside.title}"
+    yield f"{aside.severity}  {_aside_place(aside)}  {aside.title}"
     yield f"{_INDENT}{aside.rule} ({unsettled_name(aside)}: {one_line(aside.why, _WIDTH)})"
     yield from (f"{_INDENT}{line}".rstrip() for line in clean(aside.explanation).split("\n") if aside.explanation)
     yield from (f"{_INDENT}| {visible(line)}" for line in aside.quote.split("\n") if aside.quote)
@@ -126,9 +120,8 @@ def _coverage(report: Report) -> Iterator[str]:
 
 
 def _sums(report: Report) -> str:
-    tokens = "tokens unknown"
-    if report.usage is not None:
-        tokens = f"{report.usage.total_input:,} tokens in, {report.usage.output:,} out"
+    usage = report.usage
+    tokens = "tokens unknown" if usage is None else f"{usage.total_input:,} tokens in, {usage.output:,} out"
     cost = "cost unknown" if report.cost is None else f"${report.cost:.4f}"
     model = "no model" if report.model is None else one_line(" and ".join((report.model, *report.fallbacks)), 160)
     return f"{counted(report.requests, 'request')} to {model}, {tokens}, {cost}, {report.duration:.1f} s"
@@ -138,6 +131,10 @@ def _place(hunk: HunkCoverage) -> str:
     last = hunk.new_start + max(hunk.new_lines, 1) - 1
     lines = f":{hunk.new_start}" + (f"-{last}" if last > hunk.new_start else "") if hunk.new_start else ""
     return _name(hunk.path) + lines
+
+
+def _aside_place(aside: SetAside) -> str:
+    return f"{_name(aside.path)}:{aside.line}" if aside.line else _name(aside.path)
 
 
 def _name(path: str) -> str:

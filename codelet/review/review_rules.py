@@ -31,13 +31,15 @@ async def system_prompt(folder: Path, commit: str | None, rules_file: Path | Non
     `commit` is the id at which the project's own rules are read, None for none. Raises UsageError for a file that
     cannot be read.
     """
-    names = () if commit is None else RULE_FILES
-    texts = [] if commit is None else await asyncio.gather(*(_blob(folder, commit, n) for n in names))
-    found = dict(zip(names, texts, strict=True))
+    texts = [] if commit is None else await asyncio.gather(*(_blob(folder, commit, name) for name in RULE_FILES))
+    found = dict(zip(RULE_FILES, texts, strict=False))
     instructions = next((name for name in INSTRUCTION_FILES if found.get(name)), None)
     given = [(f"{name} as it was before the change", found.get(name)) for name in (instructions, REVIEW_FILE) if name]
     if rules_file is not None:
-        given.append(("the user", _file(rules_file)))
+        try:
+            given.append(("the user", rules_file.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--rules {rules_file}: {error}") from None
     return "\n\n".join([review_prompt.SYSTEM, *(_told(source, text) for source, text in given if text)])
 
 
@@ -64,13 +66,6 @@ def _told(source: str, text: str) -> str:
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n{review_prompt.RULES_CUT}"
     return review_prompt.RULES.format(source=source, text=text)
-
-
-def _file(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--rules {path}: {error}") from None
 
 
 async def _blob(folder: Path, commit: str, name: str) -> str | None:

@@ -30,20 +30,12 @@ from codelet.review.model_answers import (
 from codelet.review.outline import outline_of
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended
 from codelet.review.placing import placed, without_place
-from codelet.review.review_prompt import (
-    ASK,
-    CLOSE,
-    COMMITS,
-    CONFIRM,
-    DESCRIPTION,
-    KNOWN,
-    NOWHERE,
-    OUTLINE,
-    TASK,
-)
+from codelet.review.review_prompt import ASK, CLOSE, COMMITS, CONFIRM, DESCRIPTION, KNOWN, NOWHERE, OUTLINE, TASK
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.review.reviewer import Reviewer, Spending, Unanswered
 from codelet.review.rule_list import CATEGORIES, RULES
+from codelet.safety.secrets import mask
+from codelet.system.text import clean, one_line, valid_unicode, with_codes
 from codelet.usage import Usage
 
 Sieve = Callable[[Sequence[Finding]], tuple[list[Finding], list[SetAside]]]
@@ -150,16 +142,12 @@ class ReviewRun:
         if stopped is not None:
             status, why = stopped
         elif error is not None:
-            status, why = error.exit_status, _told(error)
+            status, why = error.exit_status, _in_words(error)
         elif self._failed and not self._answered:
             status, why = EXIT_PROVIDER, next(iter(self._failed.values()))
-        unsettled = [
-            set_aside(finding, "unconfirmed", _NOT_CONFIRMED)
-            for findings in self._open_findings.values()
-            for finding in findings
-        ]
-        usage = self._spending.usage
-        asked = self._spending.requests > 0
+        open_ones = [finding for findings in self._open_findings.values() for finding in findings]
+        unsettled = [set_aside(finding, "unconfirmed", _NOT_CONFIRMED) for finding in open_ones]
+        usage, asked = self._spending.usage, self._spending.requests > 0
         report = Report(
             subject=self._change.subject,
             base=self._change.base,
@@ -207,7 +195,7 @@ class ReviewRun:
         begun, done = time.monotonic(), 0
         total = len(self._chunks)
         if total:
-            self._tell("review", 0, total, None)
+            self._report_progress("review", 0, total, None)
 
         async def work(place: int) -> None:
             nonlocal done
@@ -215,7 +203,7 @@ class ReviewRun:
             for chunk in waiting:
                 await self._review(reviewer, chunk)
                 done += 1
-                self._tell("review", done, total, (time.monotonic() - begun) / done * (total - done))
+                self._report_progress("review", done, total, (time.monotonic() - begun) / done * (total - done))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -231,7 +219,7 @@ class ReviewRun:
             self._reviewers[place].deadline = deadline
         return self._reviewers[place]
 
-    def _tell(self, phase: str, done: int, total: int, left: float | None) -> None:
+    def _report_progress(self, phase: str, done: int, total: int, left: float | None) -> None:
         findings = len(self._settled) + sum(map(len, self._open_findings.values()))
         usage = self._spending.usage
         self._steps.put_nowait(
@@ -248,7 +236,7 @@ class ReviewRun:
         try:
             claims = await reviewer.ask(shown + _TASK, claims_in, FINDINGS)
         except Unanswered as error:
-            self._failed[chunk.number] = _told(error)
+            self._failed[chunk.number] = _in_words(error)
             if error.fatal and not self._answered:
                 raise _HopelessError from None
             return
@@ -279,22 +267,16 @@ class ReviewRun:
         below = why_below(aside, claim.confidence, self._options.gate)
         return aside if below is None else aside.replace(kind="below", why=below)
 
-    async def _placed_again(
-        self, reviewer: Reviewer, claims: Sequence[Claim], nowhere: Sequence[Claim]
-    ) -> list[Finding]:
+    async def _placed_again(self, reviewer: Reviewer, claims: Sequence[Claim], nowhere: list[Claim]) -> list[Finding]:
         """Ask once more where findings are whose quotes are nowhere. What has no place then is set aside."""
-        files = self._change.files
-        listed = [
-            {"title": claim.title, "path": claim.path, "line": claim.line, "quote": claim.quote} for claim in nowhere
-        ]
-        question = NOWHERE.format(findings=delimited("findings", _json(listed)))
+        question = NOWHERE.format(findings=_listed(nowhere, "title", "path", "line", "quote"))
         open_ones = [self._without_place(claim) for claim in nowhere]
         self._aside += open_ones
         try:
             again = await reviewer.go_on(question, claims_in, FINDINGS)
         except Unanswered:
             return []
-        found = [placed(claim, files) for claim in again.read if claim not in claims]
+        found = [placed(claim, self._change.files) for claim in again.read if claim not in claims]
         findings = [finding for finding in found if finding is not None]
         # One that has a place now stands for the one with its title; if all have one, for the next that is left.
         for finding in sorted(findings, key=lambda each: each.title not in {one.title for one in open_ones}):
@@ -332,40 +314,33 @@ class ReviewRun:
 
     async def _confirm(self, reviewer: Reviewer, findings: Sequence[Finding], shown: str) -> int:
         """Look at findings again; how many of them hold."""
-        listed = [{"n": number, **_as_data(finding)} for number, finding in enumerate(findings, 1)]
-        question = shown + CONFIRM.format(findings=delimited("findings", _json(listed)))
+        names = ("title", "explanation", "severity", "path", "line", "quote", "removed")
+        question = shown + CONFIRM.format(findings=_listed(findings, "n", *names))
         verdicts: dict[int, SecondLook] = {}
         why = "the second look gave no verdict on it"
         try:
             verdicts = await reviewer.ask(question, lambda answer: verdicts_in(answer, len(findings)), VERDICTS)
         except Unanswered as error:
-            why = _told(error)
+            why = _in_words(error)
         before = len(self._settled)
+        holding = {number: findings[number - 1] for number, verdict in verdicts.items() if verdict.holds}
         for number, finding in enumerate(findings, 1):
-            self._judge(number, finding, findings, verdicts, why)
+            verdict = verdicts.get(number)
+            if verdict is None:
+                self._aside.append(set_aside(finding, "unconfirmed", why))
+            elif not verdict.holds:
+                reason = one_line(verdict.why, _LONGEST_WHY) or "the second look gave no reason"
+                self._aside.append(set_aside(finding, "refuted", reason))
+            else:
+                earlier = verdict.same_as is not None and verdict.same_as < number
+                self._settle(finding, verdict, holding.get(verdict.same_as or 0) if earlier else None)
         return len(self._settled) - before
 
-    def _judge(
-        self, number: int, finding: Finding, findings: Sequence[Finding], verdicts: dict[int, SecondLook], why: str
-    ) -> None:
-        """Settle one finding by the verdict on it."""
-        from codelet.system.text import one_line
-
-        verdict = verdicts.get(number)
-        if verdict is None:
-            self._aside.append(set_aside(finding, "unconfirmed", why))
+    def _settle(self, finding: Finding, verdict: SecondLook, twin: Finding | None) -> None:
+        """A finding that holds: the same as a graver one, below the thresholds, or to be reported."""
+        if twin is not None and finding.weight <= twin.weight:
+            self._aside.append(_duplicate(finding, twin))
             return
-        if not verdict.holds:
-            reason = one_line(verdict.why, _LONGEST_WHY) or "the second look gave no reason"
-            self._aside.append(set_aside(finding, "refuted", reason))
-            return
-        same = verdict.same_as
-        if same is not None and same < number and same in verdicts and verdicts[same].holds:
-            twin = findings[same - 1]
-            if finding.weight <= twin.weight:
-                words = f"the same as {twin.title!r} in {twin.path}, line {twin.line}"
-                self._aside.append(set_aside(finding, "duplicate", words))
-                return
         severity = verdict.severity or finding.severity
         settled = finding.replace(verified=True, severity=min(severity, finding.severity, key=weight))
         if (below := why_below(settled, settled.confidence, self._options.gate)) is not None:
@@ -374,16 +349,11 @@ class ReviewRun:
             self._settled.append(settled)
 
     async def _close(self, reviewer: Reviewer) -> None:
-        """One last, cheap request about all findings: what is the same is joined, and a paragraph sums them up."""
-        from codelet.system.text import clean
-
+        """One last, cheap request about all findings: duplicates are joined, the rest ranked and summed up."""
         findings = sorted(self._settled, key=order)
-        named = ("title", "severity", "category", "path", "line")
-        listed = [
-            {"n": number, **{name: getattr(each, name) for name in named}} for number, each in enumerate(findings, 1)
-        ]
-        self._tell("summary", 0, 1, None)
-        question = self._head + TASK + CLOSE.format(findings=delimited("findings", _json(listed)))
+        self._report_progress("summary", 0, 1, None)
+        listed = _listed(findings, "n", "title", "severity", "category", "path", "line")
+        question = self._head + TASK + CLOSE.format(findings=listed)
         try:
             closing = await reviewer.ask(question, lambda answer: closing_in(answer, len(findings)), CLOSING)
         except (Unanswered, LimitReached):
@@ -394,9 +364,7 @@ class ReviewRun:
             first, *others = sorted(group)  # the gravest
             for number in set(others) - gone if first not in gone else ():
                 gone.add(number)
-                twin = findings[first - 1]
-                words = f"the same as {twin.title!r} in {twin.path}, line {twin.line}"
-                self._aside.append(set_aside(findings[number - 1], "duplicate", words))
+                self._aside.append(_duplicate(findings[number - 1], findings[first - 1]))
         ranks = {number: rank for rank, number in enumerate(closing.ranking, 1)}
         self._settled = [
             each.replace(rank=ranks.get(number, len(ranks)))
@@ -428,28 +396,21 @@ class _HopelessError(Exception):
     """No question of this review will be answered."""
 
 
-def _told(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     """What went wrong, in one clean line without secrets: servers write a part of it."""
     from codelet.safety.secrets import mask
-    from codelet.system.text import one_line
 
     return one_line(mask(str(error)), _LONGEST_WHY)
 
 
 def _as_said(form: str, name: str, said: str, most: int) -> str:
     """What is said of the change, as data of at most so many characters; nothing if nothing is said."""
-    from codelet.safety.secrets import mask
-    from codelet.system.text import with_codes
-
     text = with_codes(mask(said)).strip()
     return form.format(**{name: delimited(name, text[:most] + "…" * (len(text) > most))}) if text else ""
 
 
 def _unreadable(text: str) -> SetAside:
     """What is reported of a finding that cannot be read: its severity if that is there, else as if it were high."""
-    from codelet.safety.secrets import mask
-    from codelet.system.text import clean, one_line, valid_unicode
-
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):
@@ -467,10 +428,14 @@ def _unreadable(text: str) -> SetAside:
     )
 
 
-def _as_data(finding: Finding) -> dict[str, object]:
-    fields = ("title", "explanation", "severity", "path", "line", "quote", "removed")
-    return {name: getattr(finding, name) for name in fields if getattr(finding, name) != ""}
+def _duplicate(finding: Finding, twin: Finding) -> SetAside:
+    return set_aside(finding, "duplicate", f"the same as {twin.title!r} in {twin.path}, line {twin.line}")
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=0)
+def _listed(findings: Sequence[Finding | Claim], *names: str) -> str:
+    """Findings as data for the model: these of their fields, and `n`, their number."""
+    rows = [
+        {name: number if name == "n" else getattr(each, name) for name in names if getattr(each, name, number) != ""}
+        for number, each in enumerate(findings, 1)
+    ]
+    return delimited("findings", json.dumps(rows, ensure_ascii=False, indent=0))

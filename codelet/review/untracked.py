@@ -36,28 +36,25 @@ async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...
 def _added(root: bytes, name: bytes) -> FileDiff:
     from codelet.safety.paths import why_unread
 
-    path = name_of_bytes(name)
-    if why_unread(path):
-        return FileDiff(path=path, state="added", unread="its name says that it holds secrets")
+    file = FileDiff(path=name_of_bytes(name), state="added")
+    if why_unread(file.path):
+        return file.replace(unread="its name says that it holds secrets")
     try:
         data = _content(os.path.join(root, name))
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            return FileDiff(path=path, state="added", unread="it is no regular file")
-        return unread_file(FileDiff(path=path, state="added"), f"it cannot be read: {error.strerror or error}")
+            return file.replace(unread="it is no regular file")
+        return unread_file(file, f"it cannot be read: {error.strerror or error}")
     if data is None:
-        return unread_file(FileDiff(path=path, state="added"), f"it is larger than {_LARGEST >> 20} MiB")
+        return unread_file(file, f"it is larger than {_LARGEST >> 20} MiB")
     if not data:
-        return FileDiff(path=path, state="added")
+        return file
     lines = data.removesuffix(b"\n").split(b"\n")
     body = b"\n".join(b"+" + line for line in lines)
     if not data.endswith(b"\n"):
         body += b"\n\\ No newline at end of file"
-    count = len(lines)
-    hunk = Hunk(
-        old_start=0, old_lines=0, new_start=1, new_lines=count, section=b"", body=body, added=count, removed=0
-    )  # fmt: skip
-    return FileDiff(path=path, state="added", hunks=(hunk,))
+    hunk = Hunk(new_start=1, new_lines=len(lines), body=body, added=len(lines))
+    return file.replace(hunks=(hunk,))
 
 
 def _content(place: bytes) -> bytes | None:
