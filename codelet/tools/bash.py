@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from codelet.call_record import CommandEnd
 from codelet.errors import ToolError
@@ -43,6 +42,8 @@ _NOT_THERE = re.compile("No such file|Permission denied|not found", re.IGNORECAS
 _SHOWN = 30_000
 _KEPT = 4 << 20
 _LONGEST = 600.0
+_BEFORE = 400
+"""Bytes of earlier output that are looked at with each piece."""
 _IN_BACKGROUND = " (in the background)"
 
 
@@ -136,7 +137,7 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
 
     began = time.time_ns()
     argv, own, shell = _prepared(context, command)
-    with PipelineReport(is_bash(shell) and has_pipe(command)) as report, _ScreenWatch(progress) as watch:
+    with PipelineReport(is_bash(shell) and has_pipe(command)) as report:
         try:
             done = await run_child(
                 argv,
@@ -144,15 +145,15 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
                 environment={**own, **start_variables(context.resources, shell, report)},
                 timeout=seconds,
                 output_limit=_KEPT,
-                on_output=lambda piece: watch.see(piece.replace(PREFIX, "")),
+                on_output=lambda piece: progress(piece.replace(PREFIX, "")),
+                stop_when=_screen_watch(),
                 keep=report.descriptors,
             )
-        except asyncio.CancelledError:
-            if not watch.ends_it():
-                raise
-            return ToolOutput(f"{printed(watch.seen)}\n{_FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         except StartError as error:
             raise ToolError(str(error)) from error
+        if done.stopped:
+            shown = printed(done.output.replace(PREFIX, ""))
+            return ToolOutput(f"{shown}\n{_FULL_SCREEN}".lstrip("\n"), failed=True, most=_SHOWN)
         ended = CommandEnd(code=None if done.timed_out else done.exit_code, pipeline=report.codes())
     failed = ended.code != 0
     caveat, *line = _pipeline(() if failed else ended.pipeline)
@@ -196,39 +197,20 @@ def exit_line(code: int) -> str:
     return _ENDED_BY_SIGNAL.format(number=-code) if code < 0 else _EXIT_CODE.format(code=code)
 
 
-class _ScreenWatch:
-    """Sees what a command prints, and cancels the task that runs it where it draws on a whole screen: it never ends."""
+def _screen_watch() -> Callable[[bytes], bool]:
+    """Return what is given a command's output, and is true once that draws on a whole screen: it would never end."""
+    before = b""
 
-    def __init__(self, progress: Progress) -> None:
-        self.seen = ""
-        self._progress = progress
-        self._task: asyncio.Task[object] | None = None
-        self._cancelled = False
-
-    def __enter__(self) -> Self:
-        self._task = asyncio.current_task()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._task = None
-
-    def see(self, piece: str) -> None:
-        """Take in what came, and hand it on."""
-        self._progress(piece)
-        if self._task is None or self._cancelled or not ("\x1b" in piece or "Vim: " in piece):
-            self.seen = (self.seen + piece)[-_SHOWN:]
-            return
+    def draws(data: bytes) -> bool:
+        nonlocal before
+        seen, before = before + data, (before + data)[-_BEFORE:]
+        if b"\x1b" not in data and b"Vim: " not in data:
+            return False
         from codelet.system.text.printout import draws_on_screen
 
-        before, self.seen = self.seen[-400:], (self.seen + piece)[-_SHOWN:]
-        # What is read at the end is read by the task itself: it is over anyway.
-        if draws_on_screen(before + piece) and asyncio.current_task() is not self._task:
-            self._cancelled = True
-            self._task.cancel()
+        return draws_on_screen(seen.decode("utf-8", "replace"))
 
-    def ends_it(self) -> bool:
-        """Whether the cancellation is this watch's own and nobody else's; then it is taken back."""
-        return self._cancelled and self._task is not None and self._task.uncancel() == 0
+    return draws
 
 
 def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, ...]:

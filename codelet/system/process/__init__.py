@@ -69,7 +69,8 @@ class Finished(Record):
     `output` is what it printed on both streams, in order, at most the limit asked for: of more, head and tail
     with a line between them that counts what was left out; `dropped_bytes` is that count. `exit_code` is
     negative for a signal. `background` says that it left processes running, which were ended. `lost` says that its
-    guard (see `supervisor`) was killed, or the supervisor before it; another takes that one's place.
+    guard (see `supervisor`) was killed, or the supervisor before it; another takes that one's place. `stopped` says
+    that it was ended because of what it printed.
     """
 
     exit_code: int
@@ -79,6 +80,7 @@ class Finished(Record):
     seconds: float
     background: bool
     lost: bool = False
+    stopped: bool = False
 
 
 class Captured(Record):
@@ -113,14 +115,16 @@ async def run_child(
     timeout: float,
     output_limit: int,
     on_output: Callable[[str], None] | None = None,
+    stop_when: Callable[[bytes], bool] | None = None,
     keep: Sequence[int] = (),
     terminal: int | None = None,
 ) -> Finished:
     """Run a command, as text for the shell or as its words, to its end.
 
     `timeout` is in seconds, `output_limit` in bytes. `on_output` gets the output while it comes, in pieces of a few
-    KiB, some left out if there is too much. `environment` is `child_environment()` by default. The command has the
-    descriptors `keep` as FIRST_KEPT and so on. A `terminal` takes the place of its streams. Raises StartError.
+    KiB, some left out if there is too much; `stop_when` gets all of it and ends the command by returning true.
+    `environment` is `child_environment()` by default. The command has the descriptors `keep` as FIRST_KEPT and so on.
+    A `terminal` takes the place of its streams. Raises StartError.
     """
     import asyncio
 
@@ -134,16 +138,17 @@ async def run_child(
     def take(data: bytes) -> bool:
         if stream:
             stream.feed(data)
-        return kept.feed(data)
+        kept.feed(data)
+        return stop_when is not None and stop_when(data)
 
     argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
     started = time.monotonic()
     program = Guarded(argv, cwd, environment, terminal=terminal, keep=keep)
     child = _Child(program, [take], timeout)
     try:
-        timed_out = await child.settled == "timeout"
+        settled = await child.settled
         program.refuse_failed_start()
-        if timed_out:
+        if settled != "exit":
             await program.end()
         child.drain()
     except asyncio.CancelledError:
@@ -154,7 +159,8 @@ async def run_child(
         if stream:
             stream.close()
     seconds = time.monotonic() - started
-    return Finished(child.exit_code, *kept.text(), timed_out, seconds, program.left, program.lost)
+    timed_out, stopped = settled == "timeout", settled == "full"
+    return Finished(child.exit_code, *kept.text(), timed_out, seconds, program.left, program.lost, stopped)
 
 
 async def capture(
