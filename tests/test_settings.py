@@ -47,7 +47,7 @@ def write_project(places: tuple[Path, Path, dict[str, str]], text: str) -> None:
 
 def chosen(settings: Settings) -> Settings:
     """The settings without the folders that they were looked for in."""
-    return settings.replace(home=None, own_folder=None, trusted=False)
+    return settings.replace(own_folder=None, trusted=False)
 
 
 def test_without_anything_there_are_the_defaults(places):

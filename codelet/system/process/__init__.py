@@ -132,8 +132,7 @@ async def run_child(
     from codelet.system.process.output import HeadAndTail, Stream
 
     environment = child_environment() if environment is None else environment
-    kept = HeadAndTail(output_limit)
-    stream = Stream(on_output) if on_output else None
+    kept, stream = HeadAndTail(output_limit), Stream(on_output) if on_output else None
 
     def take(data: bytes) -> bool:
         if stream:
@@ -141,15 +140,13 @@ async def run_child(
         kept.feed(data)
         return stop_when is not None and stop_when(data)
 
-    argv = shell_argv(command, environment, cwd) if isinstance(command, str) else command
-    started = time.monotonic()
+    argv, started = shell_argv(command, environment, cwd) if isinstance(command, str) else command, time.monotonic()
     program = Guarded(argv, cwd, environment, terminal=terminal, keep=keep)
     child = _Child(program, [take], timeout)
     try:
-        settled = await child.settled
-        program.refuse_failed_start()
-        if settled != "exit":
+        if (settled := await child.settled) != "exit":
             await program.end()
+        program.refuse_failed_start()
         child.drain()
     except asyncio.CancelledError:
         await program.end()
@@ -158,9 +155,8 @@ async def run_child(
         child.close()
         if stream:
             stream.close()
-    seconds = time.monotonic() - started
-    timed_out, stopped = settled == "timeout", settled == "full"
-    return Finished(child.exit_code, *kept.text(), timed_out, seconds, program.left, program.lost, stopped)
+    ended = settled == "timeout", time.monotonic() - started, program.left, program.lost, settled == "full"
+    return Finished(child.exit_code, *kept.text(), *ended)
 
 
 async def capture(
