@@ -155,8 +155,8 @@ async def run_child(
         child.close()
         if stream:
             stream.close()
-    ended = settled == "timeout", time.monotonic() - started, program.left, program.lost, settled == "full"
-    return Finished(child.exit_code, *kept.text(), *ended)
+    took, late = time.monotonic() - started, settled == "timeout"
+    return Finished(child.exit_code, *kept.text(), late, took, program.left, program.lost, settled == "full")
 
 
 async def capture(
