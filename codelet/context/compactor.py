@@ -137,13 +137,14 @@ class Compactor:
                 self._fruitless = _FRUITLESS
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
             return
+        await asyncio.to_thread(give_back_memory)  # what was made to read the list takes several times as much
+        # No await from here to `done`: who cancels has either the old list or the receipt.
         if (note := self._commit(snapshot, said, made)) is not None:
             self._fruitless += reason in ("hard", "cost")
             if self._fruitless >= _FRUITLESS:
                 note = f"{note}; {self._what_stays()}"
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=note)
             return
-        await asyncio.to_thread(give_back_memory)  # what was made to read the list takes several times as much
         after = self._window.size(self._conversation)
         self.sizes = before, after
         yield _done(reason, before, after, made.report, warm=warm)

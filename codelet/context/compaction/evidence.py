@@ -105,7 +105,6 @@ class Evidence:
         use = (_OLDEST + (1 - _OLDEST) * number / self._total) * (_BY_AGENT if by_agent else 1)
         plain = use * _PLAIN
         if not self._shows:
-            self._gone -= stripped(text) if self._gone else set()
             return
         prepared, weight, of_file = self._prepared, self._weight, self._of_file[path] if path else None
         for raw in text.split("\n"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import fnmatch
 from typing import NamedTuple
 
 from codelet.call_record import CallRecord
@@ -20,12 +21,16 @@ _APPROVAL = 40
 """Characters of the longest answer that counts as one, if it is no question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP = 80, 120, 100
-# `cd x && CI=1 make 2>&1 | tail -5` is `make`.
-_AROUND = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+|\s*2>&1|\s*\|\s*(?:tail|head)\b[^|]*$|^(?:\w+=\S+\s+)+")
+_SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
+_BOTH = re.compile(r"\s*2>&1")
 _QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
-_REMOVES = re.compile(r"(?:rm|del|unlink|Remove-Item|git rm)(?:\s+-\w+)*((?:\s+[\w./\\-]+)+)\s*\Z")
+# With `-f` it also ends well if there was nothing to remove.
+_REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
 _MAY_REMOVE = re.compile(
     r"\b(?:rm|del|rmdir|unlink|mv|move|Remove-Item|Move-Item|sed\s+-i|perl\s+-\w*i|git\s+(?:rm|mv|checkout|restore|clean|stash|reset))\b"
+)
+_TAKES_ALL_BACK = re.compile(
+    r"\bgit\s+(?:stash(?!\s+(?:list|show|pop|apply))|reset\s.*--hard|clean|(?:checkout|restore|switch)\s(?:.*\s)?(?:\.|-f|--force)(?:\s|\Z))"
 )
 # Counts as programs print them.
 _COUNTS = re.compile(
@@ -34,10 +39,11 @@ _COUNTS = re.compile(
 )
 _FAILURES = re.compile(r"(?i)\b[1-9]\d* (?:\w+ )?(?:fail|error)|\b(?:fail(?:ed|ures)?|errors?): ?[1-9]")
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,100} ([0-9a-f]{7,40})\] (.{1,200})$", re.MULTILINE)
-_DONE = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s*)?\[[xXv✓✔]\]\s*(.+)$", re.MULTILINE)
+_BOX = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s*)?\[(.)\]\s*(.+)$", re.MULTILINE)
+_TICKS = "xXv✓✔"
 _FINISHED = frozenset({"completed", "complete", "done"})
 _PATCHED = re.compile(r"^(?:\*\*\* (Add|Update|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
-_ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*)`(: .*)?|committed (.*)|step done: (.*))\Z")
+_ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*?)`(: .*)?|committed (.*)|step done: (.*))\Z")
 _FILE_ROW = re.compile(r"(written|deleted): (.*)\Z")
 _FILE = re.compile(r"(.+?) t(\d{1,7})(?:, |\Z)")
 
@@ -46,7 +52,7 @@ class Observation(NamedTuple):
     """One event: `kind` is wrote, deleted, ran, committed, or done; `number` is its piece, -1 for an earlier text.
 
     `said` is how a command ended, in words to quote; `failed` whether that was a failure, `passed` whether it is known
-    that it was none.
+    that it was none; `changes` whether a command is known to do more than read, or was told of before.
     """
 
     turn: int
@@ -56,9 +62,7 @@ class Observation(NamedTuple):
     failed: bool = False
     number: int = -1
     passed: bool = False
-
-
-_Runs = list[Observation]
+    changes: bool = False
 
 
 class TurnAnchor(NamedTuple):
@@ -86,28 +90,21 @@ def counts_in(text: str) -> list[str]:
 
 
 def command_key(command: str) -> str:
-    """Return a command without what stands around it and what its output is piped into, for comparing two of them."""
+    """Return a command without what its output is piped into, for comparing two of them."""
     if " | " in command and not _QUOTED_PIPE.search(command):
         command = command.partition(" | ")[0]
-    before = ""
-    while before != command:
-        before, command = command, _AROUND.sub("", command.strip())
-    return " ".join(command.split())
+    return " ".join(_BOTH.sub("", command).split())
 
 
 def observations_of(session: ReadSession) -> list[Observation]:
     """Return the facts of a session in order, those of earlier compactions first."""
     found = observations_in(session.state)
-    done: set[str] = {fact.what for fact in found if fact.kind == "done"}
     failed: set[str] = set()
     for number, piece in enumerate(session.pieces):
-        if piece.kind == "call" and piece.call is not None:
-            steps = list(_completed(piece.call))
-            found += [Observation(piece.turn, "done", step, number=number) for step in steps if step not in done]
-            done.update(steps)
-        elif piece.kind == "result" and piece.call is not None:
-            record = session.records.get(piece.call.id)
-            found += _of_result(number, piece, piece.call, record)
+        if piece.kind == "result" and piece.call is not None:
+            if not piece.failed:
+                _take_steps(found, number, piece.turn, list(_steps(piece.call)))
+            found += _of_result(number, piece, piece.call, session.records.get(piece.call.id), found)
             if not piece.call.command and (piece.failed or piece.label in failed):
                 failed.add(piece.label)
                 said = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
@@ -115,23 +112,38 @@ def observations_of(session: ReadSession) -> list[Observation]:
     return found
 
 
+def _take_steps(found: list[Observation], number: int, turn: int, steps: Sequence[tuple[str, bool]]) -> None:
+    """Add the steps that a plan calls done, and take out those that it calls open again."""
+    done = {fact.what for fact in found if fact.kind == "done"} if steps else set()
+    for step, is_done in steps:
+        if is_done and step not in done:
+            found.append(Observation(turn, "done", step, number=number))
+            done.add(step)
+        elif not is_done and any(other.startswith(step) for other in done):
+            found[:] = [fact for fact in found if fact.kind != "done" or not fact.what.startswith(step)]
+
+
 def _first_line(text: str) -> str:
     return clip(next((line.strip() for line in text[:2_000].split("\n") if line.strip()), ""), _SAID)
 
 
-def _of_result(number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> Iterator[Observation]:
+def _of_result(
+    number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None, before: Sequence[Observation]
+) -> Iterator[Observation]:
     if record is not None and record.status in ("refused", "not_started"):
         return
     if call.command:
         said = _ending(piece, call, record)
-        yield Observation(
-            piece.turn, "ran", call.command, said, piece.failed, number, not piece.failed and _passed(said)
-        )
-        removed = _REMOVES.match(command_key(call.command))
+        passed = not piece.failed and _passed(said)
+        changes = record is not None and record.changes
+        yield Observation(piece.turn, "ran", call.command, said, piece.failed, number, passed, changes)
+        removed = _REMOVES.match(call.command)
         if removed and piece.code == 0:
-            for path in removed[1].split():
-                yield Observation(piece.turn, "deleted", path, number=number)
-        if (commit := _COMMITTED.search(piece.text[:20_000])) is not None and "commit" in call.command:
+            there = {fact.what for fact in before if fact.kind == "wrote"} if re.search(r"-\w*f", removed[1]) else None
+            for path in removed[2].split():
+                if there is None or path in there:
+                    yield Observation(piece.turn, "deleted", path, number=number)
+        for commit in _COMMITTED.finditer(piece.text[:20_000] if "commit" in call.command else ""):
             yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
     if record is not None:
         for touched in record.files:
@@ -153,10 +165,8 @@ def patched_files(call: DecodedCall) -> list[tuple[str, bool]]:
 
 def _is_refused(piece: SessionPiece) -> bool:
     """Return whether the result of a write from elsewhere may say that it failed."""
-    head = piece.text[:200]
-    return (
-        piece.failed or re.search(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b", head) is not None
-    )
+    why = re.search(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b", _first_line(piece.text))
+    return piece.failed or why is not None
 
 
 def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> str:
@@ -167,7 +177,8 @@ def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -
         codes = parts if any(parts) else (record.ended.code,)
         told += [f"exit {'|'.join(map(str, codes))}"] if codes != (None,) else ["stopped at its time limit"]
     elif record is not None:
-        told += ["interrupted"] if record.status == "interrupted" else []
+        if record.status != "failed":  # what stands there is not all that it printed, or that it was started
+            return "interrupted" if record.status == "interrupted" else "its end is not known"
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
         told.append(f"exit {piece.code}")
     lines = piece.text[-20_000:].strip().split("\n")
@@ -184,24 +195,21 @@ def _passed(said: str) -> bool:
     return bool(said) and bool(_COUNTS.search(said)) and not _FAILURES.search(said)
 
 
-def _completed(call: DecodedCall) -> Iterator[str]:
-    """Yield the steps of a plan that a call marks as completed."""
+def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
+    """Yield the steps of a plan in a call, and whether it marks them as completed."""
     stack: list[object] = [call.values]
     while stack:
         each = stack.pop()
         if isinstance(each, list):
             stack.extend(reversed(each))
         elif isinstance(each, dict):
-            if str(each.get("status")).lower() in _FINISHED:
+            if isinstance(status := each.get("status"), str):
                 texts = [text for key, text in each.items() if isinstance(text, str) and key not in ("status", "id")]
-                yield clip(" ".join(max(texts, key=len, default="").split()), _STEP)
-            stack.extend(inner for inner in each.values() if isinstance(inner, dict | list))
+                yield clip(" ".join(max(texts, key=len, default="").split()), _STEP), status.lower() in _FINISHED
+            stack.extend(reversed(each.values()))
         elif isinstance(each, str) and not call.path and not call.command:
-            yield from (clip(" ".join(step.split()), _STEP) for step in _DONE.findall(each[:20_000]))
-    if not call.path and not call.command:
-        for text in call.values.values():
-            if isinstance(text, str):
-                yield from (clip(" ".join(step.split()), _STEP) for step in _DONE.findall(text[:20_000]))
+            for mark, step in _BOX.findall(each[:20_000]):
+                yield clip(" ".join(step.split()), _STEP), mark in _TICKS
 
 
 def observations_in(lines: Iterable[str]) -> list[Observation]:
@@ -217,7 +225,7 @@ def observations_in(lines: Iterable[str]) -> list[Observation]:
             kind, what = (
                 ("ran", command) if command is not None else ("committed", commit) if commit else ("done", step)
             )
-            found.append(Observation(int(turn), kind, what, said, failed, passed=_passed(ended)))
+            found.append(Observation(int(turn), kind, what, said, failed, passed=_passed(ended), changes=True))
         elif (row := _FILE_ROW.match(line)) is not None:
             kind = "wrote" if row[1] == "written" else "deleted"
             found += [Observation(int(turn), kind, path) for path, turn in reversed(_FILE.findall(row[2]))]
@@ -237,10 +245,12 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
         here = fact.number < 0 or fact.number in old
         if fact.kind == "ran":
             runs.setdefault(command_key(fact.what), []).append(fact)
-            for path in _unsure(fact, files):
-                del files[path]
+            for path in _may_be_gone(fact.what, files):
+                if files[path].number != fact.number:
+                    del files[path]
         elif fact.kind in ("wrote", "deleted"):
-            files.pop(fact.what, None)
+            for path in [path for path in files if fact.what in (path, *_folders(path))]:
+                del files[path]
             files.update({fact.what: fact} if here else {})
         elif here:
             others.append(fact)
@@ -248,7 +258,7 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
     failures = [each[-1].number for each in ended if each[-1].failed and each[-1].number >= 0]
     rows: list[tuple[int, int, str]] = []
-    candidates = [(each[-1], _run_row(key, each)) for key, each in _worth_telling(ended, runs)]
+    candidates = [(each[-1], _run_row(each)) for _, each in _worth_telling(ended, runs)]
     candidates += [(fact, _row(fact)) for fact in reversed(others)]
     left = room
     for fact, row in candidates:
@@ -266,39 +276,61 @@ def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, 
             continue
         if fact.kind == "deleted":
             found.setdefault(fact.number, []).append(fact.what)
-        elif _MAY_REMOVE.search(fact.what):
-            found.setdefault(fact.number, []).extend(path for path in paths if _name(path) in fact.what)
+        else:
+            found.setdefault(fact.number, []).extend(_may_be_gone(fact.what, paths))
     return found
 
 
-def _name(path: str) -> str:
-    return re.split(r"[/\\]", path)[-1]
+def _folders(path: str) -> list[str]:
+    parts = re.split(r"[/\\]", path)
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _unsure(run: Observation, files: dict[str, Observation]) -> list[str]:
-    if not _MAY_REMOVE.search(run.what):
+def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
+    """Return the files that a command may have removed, moved, or put back: it names them, a folder, or a pattern."""
+    if not _MAY_REMOVE.search(command):
         return []
-    return [path for path in files if _name(path) in run.what and files[path].number != run.number]
+    if _TAKES_ALL_BACK.search(command):
+        return list(paths)
+    named = re.findall(r"\b(?:rm|mv|rmdir|move|checkout|restore|clean)\s([^;&|\n]*)", command)
+    words = {word.strip("'\"").removeprefix("./").rstrip("/") for each in named for word in each.split()}
+    patterns = [word for word in words if "*" in word]
+    return [
+        path
+        for path in paths
+        if (name := re.split(r"[/\\]", path)[-1]) in command
+        or not words.isdisjoint(_folders(path))
+        or any(fnmatch(path, each) or fnmatch(name, each) for each in patterns)
+    ]
 
 
 def _worth_telling(
     ended: Sequence[list[Observation]], runs: dict[str, list[Observation]]
 ) -> list[tuple[str, list[Observation]]]:
-    """Return the commands worth a line: those that failed, printed counts, or ran more than once."""
+    """Return the commands worth a line: those that failed, printed counts, ran more than once, or changed something."""
     keyed = [(command_key(each[-1].what), each) for each in ended]
     told = [one for one in keyed if one[1][-1].failed]
     told += [one for one in keyed if one not in told and any(fact.failed for fact in one[1])]
     told += [one for one in keyed if one not in told and _COUNTS.search(one[1][-1].said)]
-    return told + [one for one in keyed if one not in told and len(runs[one[0]]) > 1 and one[1][-1].said]
+    told += [one for one in keyed if one not in told and len(runs[one[0]]) > 1 and one[1][-1].said]
+    return told + [one for one in keyed if one not in told and one[1][-1].changes and one[1][-1].said]
 
 
-def _run_row(key: str, ran: Sequence[Observation]) -> str:
+def _run_row(ran: Sequence[Observation]) -> str:
     last = ran[-1]
     failure = next((fact for fact in reversed(ran[:-1]) if fact.failed), None)
-    before = f" (before, at t{failure.turn}: {failure.said})" if failure is not None and not last.failed else ""
+    command, before = _shown(last), ""
+    if failure is not None and not last.failed:
+        other = "" if _shown(failure) == command else f" as `{_shown(failure)}`"
+        before = f" (before, at t{failure.turn}{other}: {failure.said})"
     if not last.said and not before:
         return ""
-    return f"t{last.turn} ran `{clip(key, _COMMAND)}`: {last.said or 'its exit status is not known'}{before}"
+    return f"t{last.turn} ran `{command}`: {last.said or 'its exit status is not known'}{before}"
+
+
+def _shown(run: Observation) -> str:
+    """Return a command in one line, without the bound on what is shown of its output."""
+    return clip(" ".join(_SHOWN.sub("", run.what).split()), _COMMAND)
 
 
 def _row(fact: Observation) -> str:

@@ -148,7 +148,7 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
     ),
     "the status is another program's": (
         ran("a", "make test | tee log", "FAIL: t_7\n4 tests, 1 failed\n[exit code 0]"),
-        ("ran `make test`: 4 tests, 1 failed",),
+        ("ran `make test | tee log`: 4 tests, 1 failed",),
         ("exit 0",),
     ),
     "fails, then an ending that nobody knows": (
@@ -264,6 +264,43 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
         ],
         ("ran `cargo test`: exit 101",),
         ("exit 0",),
+    ),
+    "removed in another folder": (
+        did("w", "put", {"path": "a.py", "content": "a = 1"}, "ok") + ran("a", "cd sub && rm a.py", "[exit code 0]"),
+        (),
+        ("deleted: a.py",),
+    ),
+    "removed by force, if it was there": (ran("a", "rm -f never.txt", "[exit code 0]"), (), ("deleted: never.txt",)),
+    "a folder that was removed": (
+        did("w", "put", {"path": "pkg/in/a.py", "content": "a = 1"}, "ok") + ran("a", "rm -r pkg", "[exit code 0]"),
+        ("deleted: pkg",),
+        ("written: pkg/in/a.py",),
+    ),
+    "files removed by a pattern": (
+        did("w", "put", {"path": "pkg/b.py", "content": "b = 1"}, "ok") + ran("a", "rm pkg/*.py", "[exit code 0]"),
+        (),
+        ("written: pkg/b.py",),
+    ),
+    "all taken back": (
+        did("w", "put", {"path": "lib/c.py", "content": "c = 1"}, "ok") + ran("a", "git reset --hard", "[exit code 0]"),
+        (),
+        ("written: lib/c.py",),
+    ),
+    "a step that is open again": (
+        did("a", "todo", {"items": [{"text": "Move it", "status": "completed"}]}, "ok")
+        + did("b", "todo", {"items": [{"text": "Move it", "status": "in_progress"}]}, "ok"),
+        (),
+        ("step done: Move it",),
+    ),
+    "one program in two folders": (
+        ran("a", "cd one && make", "error: no rule\n[exit code 2]") + ran("b", "cd two && make", "[exit code 0]"),
+        ("ran `cd one && make`: exit 2",),
+        ("before, at",),
+    ),
+    "a diff with a comment in an answer": (
+        did("a", "change", {"path": ".env", "old_text": "A=1", "new_text": "# ERROR: no"}, "saved\n+# ERROR: no"),
+        ("written: .env",),
+        ("failed:",),
     ),
 }
 

@@ -1,0 +1,120 @@
+"""A compaction that is cancelled at any of its awaits leaves the list as it was, whatever the model's handoff does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codelet import events
+from codelet.context.narrative import INSTRUCTION
+from codelet.extensions.narrator import Narrator
+from codelet.loop.session import Session
+from codelet.messages import assistant, tool_call, tool_result, unpaired, user
+from tests.support.script import HttpError, Reply, Step, Stop
+from tests.support.server import ModelServer, Recorded
+from tests.support.sessions import MakeSession, make_session, turn
+
+__all__ = ["make_session"]
+
+GOOD = "Task now: change src/part3.py\nNext step: run src/part7.py"
+HANDOFFS: dict[str, Step] = {
+    "answers": Reply(GOOD),
+    "hangs before its headers": Reply(GOOD, fault=Stop("stall", after=None)),
+    "hangs in its text": Reply(GOOD, fault=Stop("stall", after=1)),
+    "answers late": Reply(GOOD, fault=Stop("stall", after=1, seconds=0.1)),
+    "fails": HttpError(400, "no"),
+    "is cut off": Reply(GOOD, fault=Stop("reset", after=1)),
+    "makes something up": Reply("Task now: see never/there.py"),
+}
+
+
+class CancelledAt:
+    """Awaits a coroutine, and cancels the task at the await of that number; `count` is how many there were."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], number: int) -> None:
+        self.count = 0
+        self._work, self._number = work, number
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._work.__await__()
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            waits_for = next(steps)
+            while True:
+                self.count += 1
+                if self.count == self._number:
+                    task.cancel()
+                try:
+                    sent = yield waits_for
+                except BaseException as error:
+                    waits_for = steps.throw(error)
+                else:
+                    waits_for = steps.send(sent)
+        except StopIteration as end:
+            return end.value
+
+
+def conversation() -> list[Any]:
+    code = "\n".join(f"value_{n} = compute_{n % 17}(src/mod_{n % 9}.py, key_{n})" for n in range(60))
+    return [
+        message
+        for n in range(12)
+        for message in (
+            user(f"prompt {n}: change src/part{n}.py, never touch port {9000 + n}"),
+            assistant("Looking.", [tool_call(f"c{n}", "read", f'{{"path": "src/part{n}.py"}}')]),
+            tool_result(f"c{n}", f"{code}\npart = {n}"),
+            assistant(f"Part {n} is changed."),
+        )
+    ]
+
+
+async def compact(session: Session, seen: list[str]) -> None:
+    async with aclosing(session.compact()) as stream:
+        async for event in stream:
+            if isinstance(event, events.Compaction):
+                seen.append(event.phase)
+
+
+@pytest.mark.parametrize("how", HANDOFFS)
+async def test_cancelled_at_any_await_the_list_is_as_it_was(
+    how: str, make_session: MakeSession, model_server: ModelServer, repo: Path
+):
+    def script(request: Recorded) -> Step:
+        return HANDOFFS[how] if INSTRUCTION[:60] in request.body.decode() else Reply("ok")
+
+    model_server.script = script
+    session = make_session(window=128_000, bare=True, extensions=[Narrator()])
+    Narrator(limit=0.3, failures=2).attach(session)
+    session.adopt(conversation())
+    before = list(session.conversation.body)
+    asked = 0
+    for number in range(1, 200):
+        assert session.compactor.narrator is not None
+        seen: list[str] = []
+        work = CancelledAt(compact(session, seen), number)
+
+        async def run(work: CancelledAt = work) -> None:
+            await work
+
+        [ended] = await asyncio.gather(asyncio.create_task(run()), return_exceptions=True)
+        asked = max(asked, sum(INSTRUCTION[:60] in each.body.decode() for each in model_server.requests))
+        if "done" in seen:
+            break
+        assert isinstance(ended, asyncio.CancelledError)
+        assert not session.compactor.archived and session.compactor.report is None
+        assert len(session.conversation.body) == len(before)
+        assert all(one is other for one, other in zip(session.conversation.body, before, strict=True)), number
+        assert session.compactor.undo() is None and unpaired(session.messages) == []
+        Narrator(limit=0.3, failures=2).attach(session)
+    assert number > 4 and asked, "every await before the change was cancelled once, and a model was asked"
+    assert "done" in seen and list(session.conversation.body) != before
+    undone = session.compactor.undo()
+    assert undone is not None and list(session.conversation.body) == before
+    await turn(session, "go on")
+    assert unpaired(session.messages) == []
