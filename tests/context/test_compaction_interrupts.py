@@ -33,31 +33,27 @@ HANDOFFS: dict[str, Step] = {
 }
 
 
-class CancelledAt:
-    """Awaits a coroutine, and cancels the task at the await of that number; `count` is how many there were."""
+class CancelledAt(Generator[Any, Any, Any]):
+    """Awaits a coroutine, and cancels the task at the await of that number."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], number: int) -> None:
-        self.count = 0
-        self._work, self._number = work, number
+        self._steps, self._left = work.__await__(), number
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        steps = self._work.__await__()
+        return self
+
+    def send(self, value: Any) -> Any:
+        return self._suspended(self._steps.send(value))
+
+    def throw(self, *error: Any) -> Any:
+        return self._suspended(self._steps.throw(*error))
+
+    def _suspended(self, waits_for: Any) -> Any:
+        self._left -= 1
         task = asyncio.current_task()
-        assert task is not None
-        try:
-            waits_for = next(steps)
-            while True:
-                self.count += 1
-                if self.count == self._number:
-                    task.cancel()
-                try:
-                    sent = yield waits_for
-                except BaseException as error:
-                    waits_for = steps.throw(error)
-                else:
-                    waits_for = steps.send(sent)
-        except StopIteration as end:
-            return end.value
+        if not self._left and task is not None:
+            task.cancel()
+        return waits_for
 
 
 def conversation() -> list[Any]:

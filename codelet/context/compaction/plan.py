@@ -138,7 +138,7 @@ class KeepPlan:
             if spare:
                 spare -= self._keep_units(spare)
                 before = self._before()
-                if before and before[-1].size > spare > 0:
+                if before and not before[-1].is_prompt and before[-1].size > spare > 0:
                     self._keep_cut(before[-1], spare * _FILL // 100)
         self._say_once()
 
