@@ -15,7 +15,6 @@ from codelet.record import Record
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
-    from codelet.context.tokens.counter import ExactCounter
     from codelet.conversation import Parts
 
 CACHE_LIFETIME = 300.0
@@ -31,7 +30,7 @@ class Measurement(Record):
     budget: Budget
     last: Usage | None
     reported_at: float
-    counted: tuple[int, int, int, int]
+    counted: tuple[int, int]
 
 
 class ContextWindow:
@@ -41,17 +40,12 @@ class ContextWindow:
     is counted once, when it is settled: a measurement costs what the new messages cost, whatever the list's length.
     A report under a third of the estimate is not believed: some gateways leave the cached part out, and a list that
     seems small for ever would never be compacted.
-    Near a limit, where the estimate's error could decide, what is new is counted exactly, if the tokeniser of `model`
-    is on this machine and loaded. `at` is the per cent of the budget at which the user compacts, if that was set.
+    `at` is the per cent of the budget at which the user compacts, if that was set.
     """
 
-    def __init__(
-        self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic, *, model: str = ""
-    ) -> None:
+    def __init__(self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.budget = budget
         self.at: int | None = None
-        self._model = model
-        self._exact: ExactCounter | None = None
         self.fixed = fixed
         self._clock = clock
         self._estimator = Estimator()
@@ -60,21 +54,6 @@ class ContextWindow:
         self._settled = 0
         self._since = 0
         self._whole = 0
-        self._counted_to = 0
-        self._counted = 0
-
-    @property
-    def exact(self) -> ExactCounter:
-        """What counts exactly, as the model's tokeniser does; made near a limit, where it is first asked for."""
-        if self._exact is None:
-            from codelet.context.tokens.counter import ExactCounter
-
-            self._exact = ExactCounter(self._model)
-        return self._exact
-
-    def _forget_counts(self) -> None:
-        if self._exact is not None:
-            self._exact.forget()
 
     @property
     def cold(self) -> bool:
@@ -108,11 +87,7 @@ class ContextWindow:
         # The last tail is part of what was reported.
         beside = 0 if self._last is not None else self.fixed + _plain(parts.tail)
         known = self._last.total if self._last is not None else 0
-        estimated = known + self._estimator.scaled(beside + new)
-        if not self._near_limit(estimated) or not self.exact.able:
-            return estimated
-        counted = self._count(parts.messages)
-        return estimated if counted is None else known + self._estimator.scaled(beside) + counted
+        return known + self._estimator.scaled(beside + new)
 
     def rewritten(self, parts: Parts) -> int:
         """P of the next request if the list were `parts`: estimated, as no report counts then."""
@@ -120,33 +95,14 @@ class ContextWindow:
 
     def measurement(self) -> Measurement:
         """What is known of the list now, to be put back by `restore` if the very same list stands again."""
-        counted = (self._settled, self._since, self._counted_to, self._counted)
-        return Measurement(self.budget, self._last, self._reported_at, counted)
+        return Measurement(self.budget, self._last, self._reported_at, (self._settled, self._since))
 
     def restore(self, known: Measurement) -> None:
         """Restore what was known, as that very list stands again; another model's measurement counts for nothing."""
         self.forget()
         if known.budget is self.budget:
             self._last, self._reported_at = known.last, known.reported_at
-            self._settled, self._since, self._counted_to, self._counted = known.counted
-
-    def _near_limit(self, size: int) -> bool:
-        """Whether a size is within a tenth of one at which a compaction is due, or beyond it but not by far."""
-        budget = self.budget
-        wanted = [budget.hard_trigger, budget.cost_trigger + 9 * self.cached // 10]
-        wanted += [self.at * budget.limit // 100] if self.at is not None else []
-        return 9 * min(wanted) <= 10 * size <= 12 * budget.hard_trigger
-
-    def _count(self, messages: Sequence[Message]) -> int | None:
-        """What came since the last report, counted exactly; None while that is not known."""
-        settled = self.exact.total(messages[self._counted_to : self._settled])
-        new = self.exact.total(messages[self._settled :])
-        if settled is None or new is None:
-            return None
-        if self._counted_to < self._settled:
-            self._counted_to, self._counted = self._settled, self._counted + settled
-            self._forget_counts()
-        return self._counted + new
+            self._settled, self._since = known.counted
 
     @property
     def cached(self) -> int:
@@ -182,8 +138,6 @@ class ContextWindow:
         self._estimator.calibrate(plain, usage.total - known)
         self._last, self._reported_at = usage, self._clock()
         self._since = 0
-        self._counted_to, self._counted = answered, 0
-        self._forget_counts()
         return None
 
     def list_changed(self, why: str, *, body: bool) -> None:
@@ -193,18 +147,15 @@ class ContextWindow:
     def forget(self) -> None:
         """Void what was measured."""
         self._last, self._settled, self._since, self._whole = None, 0, 0, 0
-        self._counted_to, self._counted = 0, 0
-        self._forget_counts()
 
     def replaced(self, place: int) -> None:
         """Another message stands at `place` now: if the old one was measured, that is void."""
         if place < self._settled:
             self.forget()
 
-    def switch(self, budget: Budget, model: str = "") -> None:
+    def switch(self, budget: Budget) -> None:
         """Another model reads the list: another budget, and another tokeniser."""
         self.budget = budget
-        self._model, self._exact = model, None
         self._estimator = Estimator()
         self.forget()
 

@@ -214,7 +214,7 @@ class Models:
         self._keep_dropping(provider)
         self.current = provider
         self._meter.facts = facts_of(provider.model, local=provider.local)
-        self._window.switch(self.limits.within(self.facts), provider.model)
+        self._window.switch(self.limits.within(self.facts))
         self._cache.switched()
 
     def _keep_dropping(self, provider: Provider) -> None:

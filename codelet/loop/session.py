@@ -95,7 +95,7 @@ class Session:
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
-        self.window = ContextWindow(sizes.of(facts), 0, clock, model=provider.model)
+        self.window = ContextWindow(sizes.of(facts), 0, clock)
         self.conversation = Conversation(self.window, self.cache, context)
         self.meter = Meter(self.conversation, self.window, self.cache, facts, limits or Limits())
         self.models = Models(provider, fallbacks, sizes, self.meter, self.window, self.cache, clock, self.notices)

@@ -13,7 +13,7 @@ from codelet import events, prompt
 from codelet.context.attachments import LARGEST_TEXT, Person, dropped_picture
 from codelet.context.compaction import compact
 from codelet.context.tokens import estimate_message
-from codelet.context.tokens.counter import exact_size
+from codelet.context.tokens.exact import exact_size
 from codelet.errors import UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import Document

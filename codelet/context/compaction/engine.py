@@ -181,10 +181,11 @@ class _Compaction:
             cut = {number: shown.get(number, "") for number, piece in said if shown.get(number) != piece.text.strip()}
             cut = {number: text for number, text in cut.items() if not text.startswith(AS_BEFORE)}
         total, share = max(1, len(session.pieces)), max(0, left) * _PROSE // 100
-        prose = agents_prose(old, total, share, lexicon, self._lift, self._wanted, cut)
+        recent = [each for each in old if each[0] >= session.recent]
+        prose = agents_prose(recent, total, share, lexicon, self._lift, self._wanted, cut)
         left -= sum(len(line.text) + 1 for line in prose) + ENTRY * len({line.number for line in prose})
         evidence = Evidence(lexicon, total, {line.text for line in prose})
-        evidence.collect(session.pieces, plan.kept, self._removals)
+        evidence.collect(session, plan.kept, self._removals)
         texts = [line.text for line in (*words.lines, *prose)] + state
         texts += [_whole(message) for message in plan.kept.values() if kind_of(message) in BODY]
         have = set().union(*map(lexicon.of_text, texts))
@@ -268,7 +269,7 @@ class _Compaction:
         wanted = min(self._settings.keep_last, sum(kind_of(message) == "prompt" for message in self._messages))
         same = {normal.origin[at] for at in plan.kept if at not in plan.cut}
         whole = "\n".join(map(_whole, made.messages))
-        old = [piece for piece in self._session.pieces if piece.at not in plan.kept]
+        old = [piece for piece in self._session.pieces[self._session.recent :] if piece.at not in plan.kept]
         used = dict(text.used)
         for name in {name for piece in old if piece.kind == "user" for name in lexicon.of_text(piece.text)}:
             used[name] = max(1.0, used.get(name, 0))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from codelet.context.compaction.changes import as_changed, stripped
 from codelet.context.compaction.lexicon import Lexicon, is_noise, pieces
 from codelet.context.compaction.prose import Line
-from codelet.context.compaction.reading import DecodedCall, SessionPiece, is_error, strings
+from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, is_error, strings
 
 # A use by the agent next to one in a result; the oldest use next to the newest.
 _BY_AGENT, _OLDEST = 15, 0.1
@@ -43,17 +43,17 @@ class Evidence:
         self._known: dict[str, dict[str, bool]] = {}
         self._prepared: dict[str, list[tuple[str, dict[str, bool]]]] = {}
 
-    def collect(
-        self, session: Sequence[SessionPiece], kept: Collection[int], removals: Mapping[int, Collection[str]]
-    ) -> None:
-        """Take in the lines of these pieces, in order; of those whose message is `kept` only what they remove.
+    def collect(self, session: ReadSession, kept: Collection[int], removals: Mapping[int, Collection[str]]) -> None:
+        """Take in the lines of the recent pieces, in order; of those whose message is `kept` only what they remove.
 
         `removals` are by the number of a piece the files that may not be there as they were any more.
         """
         failed = {
-            piece.call.id for piece in session if piece.kind == "result" and piece.failed and piece.call is not None
+            piece.call.id
+            for piece in session.pieces
+            if piece.kind == "result" and piece.failed and piece.call is not None
         }
-        for number, piece in enumerate(session):
+        for number, piece in enumerate(session.pieces[session.recent :], session.recent):
             self._shows = piece.at not in kept
             if piece.kind == "call" and piece.call is not None:
                 if not (piece.call.writes and piece.call.id in failed):

@@ -147,9 +147,10 @@ class KeepPlan:
         settings = self._planner.settings
         most = settings.whole if settings.whole is not None else available * _TURNS // 100
         for turns in range(settings.keep_last, 0, -1):
-            units = [unit for unit in self._units if unit.start >= self._planner.start_of(turns)]
+            start = self._planner.start_of(turns)
+            units = [unit for unit in self._units if unit.start >= start]
             if (size := sum(unit.size for unit in units)) <= most:
-                self.whole_turns, self._newest = turns, self._planner.start_of(turns)
+                self.whole_turns, self._newest = turns, start
                 for unit in units:
                     self._keep(unit)
                 return size

@@ -28,6 +28,7 @@ _CODE_KEY = re.compile(r"(?:exit|return)_?(?:code|status)\Z", re.IGNORECASE)
 _LONGEST_PATH = 300
 _SEARCHED = 20_000
 _LONGEST_JSON = 2_000_000
+_MOST_READ = 4_000_000
 # How agents and shells report an exit status, alone on a line.
 _EXIT = re.compile(r"(?i)^\W{0,3}(?:\w+ )?exit(?:ed)?(?: with)?[ _](?:code|status)[: ]+(-?\d+)\W*$")
 # What programs print at the start of a line. A file called NotFoundError.ts in a listing is no error.
@@ -86,7 +87,8 @@ class ReadSession:
     """The pieces of a normalised list; `turns` has the turn of each message.
 
     `handoff` and `state` are those of earlier segments, `first_turns` their first turns by place. `records` are by the
-    id of the call.
+    id of the call. Of pieces before number `recent` only the user's words and the facts are read: what is older than
+    the newest four million characters costs no more time.
     """
 
     def __init__(self, messages: Sequence[AnyMessage], records: Mapping[str, CallRecord] | None = None) -> None:
@@ -117,6 +119,10 @@ class ReadSession:
                 open_calls = {call.id: call for call in calls}
             elif kind == "tool":
                 self.pieces.append(self._result(at, turn, message, open_calls.get(str(message.get("tool_call_id")))))
+        self.recent, left = len(self.pieces), _MOST_READ
+        while self.recent and left > 0:
+            self.recent -= 1
+            left -= len(self.pieces[self.recent].text)
 
     def _unfold(self, at: int, segment: ParsedSegment) -> None:
         """Take an earlier compaction's text apart again."""

@@ -50,8 +50,8 @@ def scores(
     """Score every turn. `votes` are what pins and drops say; an instruction counts as part of the newest prompt."""
     texts: dict[int, list[str]] = {}
     files: dict[int, set[str]] = {}
-    for piece in session.pieces:
-        texts.setdefault(piece.turn, []).append(piece.text)
+    for number, piece in enumerate(session.pieces):
+        texts.setdefault(piece.turn, []).append(piece.text if number >= session.recent else "")
         if piece.call is not None and piece.call.path:
             files.setdefault(piece.turn, set()).add(piece.call.path)
     order = sorted(texts)

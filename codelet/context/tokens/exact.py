@@ -6,13 +6,18 @@ run of a million blanks would make the tokeniser's engine panic.
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from codelet.context.tokens import picture_tokens
+from codelet.messages import AnyMessage, text_of
 from codelet.system.process.start import lent
 
 PIECE = 200_000
+_PER_MESSAGE = 4
 CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 # Encodings by the file they are read from and its SHA-256. tiktoken names a cached file by the SHA-1 of its address.
 _FILES = {
@@ -41,6 +46,24 @@ def encoding_name(model: str) -> str:
         if name.startswith(("gpt-4o", "gpt-4.1", "gpt-5", "o1", "o3", "o4", "chatgpt-4o"))
         else "cl100k_base"
     )
+
+
+def has_own_encoding(model: str) -> bool:
+    """Whether the model's own tokeniser is one of those that tiktoken has: for another its counts are not exact."""
+    return model.rpartition("/")[2].lower().startswith(("gpt-3.5", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4"))
+
+
+def exact_size(messages: Sequence[AnyMessage], beside: Sequence[str], model: str) -> int:
+    """Tokens of a request by the encoding that comes nearest to the model's; `beside` are its system prompt and tools.
+
+    Waits for the encoding: for a thread. Raises ExactUnavailable.
+    """
+    total, encoding = 0, encoding_name(model)
+    for message in messages:
+        calls = json.dumps(message["tool_calls"], ensure_ascii=False, default=str) if message.get("tool_calls") else ""
+        sent = f"{text_of(message)}{calls}{message.get('tool_call_id') or ''}"
+        total += count_tokens(sent, encoding) + _PER_MESSAGE + picture_tokens(message)
+    return total + sum(count_tokens(part, encoding) for part in beside)
 
 
 def load(name: str = "cl100k_base") -> Any:

@@ -24,6 +24,10 @@ def text_of(messages: list[dict]) -> str:
     return "\n".join(str(m.get("content")) for m in messages)
 
 
+def ran(call_id: str, command: str, output: str) -> list[dict]:
+    return [calling((call_id, "bash", {"command": command})), result(call_id, output)]
+
+
 def test_a_list_that_fits_is_returned_as_it_is():
     messages = coding_session(2)
     made = compact(messages, 100_000)
@@ -289,3 +293,14 @@ def test_the_fate_of_a_turn_of_which_a_part_stays_says_so():
     fates = {fate.turn: fate for fate in compact(messages, 3_000, pinned=[place]).report.turns}
     assert fates[turn].fate == "reduced" and fates[turn].why.endswith("; the rest summarised")
     assert fates[turn + 1].fate == "summarised" and fates[turn - 1].fate == "summarised"
+
+
+def test_of_what_is_older_than_four_million_characters_words_and_facts_stay():
+    log = "\n".join(f"row {n} of_table_{n % 999} reads value_{n}" for n in range(30_000))
+    messages = [user("Never touch the port of ledger_main.")]
+    messages += [*ran("c0", "git commit -m x", "[main 1a2b3c4] Add port_map"), says("Committed.")]
+    for n in range(1, 7):
+        messages += [user(f"Read part {n}."), *ran(f"c{n}", f"cat part{n}.log", log), says(f"It names only_in_{n}.")]
+    text = text_of(compact(messages, 3_000).messages)
+    assert "ledger_main" in text and "1a2b3c4" in text
+    assert "only_in_4" in text and "only_in_1" not in text

@@ -89,3 +89,13 @@ def test_a_picture_counts_by_its_size_up_to_what_vendors_make_of_a_large_one():
 
     assert [tokens((75, 10)), tokens((75, 11)), tokens((75, 10), (150, 10))] == [1, 2, 3]
     assert tokens((1_200, 1_000)) == tokens((90_000, 90_000)) == 1_600
+
+
+def test_a_request_is_counted_with_its_calls_and_what_stands_beside_it():
+    from codelet.messages import assistant, tool_call, user
+
+    alone = exact.exact_size([user("hello world")], [], "anthropic/x")
+    assert exact.exact_size([user("hello world")], ["hello world", "", "hello"], "anthropic/x") == alone + 3
+    calling = [assistant("hello", [tool_call("c1", "read", '{"path": "a.py"}')])]
+    assert exact.exact_size(calling, [], "openai/gpt-4o") > exact.exact_size([assistant("hello")], [], "openai/gpt-4o")
+    assert exact.has_own_encoding("openai/gpt-4o") and not exact.has_own_encoding("openai/gpt-oss:20b")

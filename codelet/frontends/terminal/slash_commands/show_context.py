@@ -214,8 +214,7 @@ def indented(screen: Screen, line: Text) -> list[Text]:
 
 async def _exact(screen: Screen, session: Session) -> Text | None:
     """What a real tokeniser counts, where one is on this machine; the provider's own may differ."""
-    from codelet.context.tokens.counter import exact_size, has_own_encoding
-    from codelet.context.tokens.exact import ExactUnavailable, encoding_name
+    from codelet.context.tokens.exact import ExactUnavailable, encoding_name, exact_size, has_own_encoding
 
     model = session.provider.model
     beside = [
