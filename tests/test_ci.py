@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.support import repo
+from tests.support.forges import GitHub
 from tests.support.program import ROOT, environment, run
 from tests.support.reviewing import Fault, reviewer
 from tests.support.server import ModelServer
@@ -76,7 +77,7 @@ def test_who_may_write_has_no_key_and_no_checkout() -> None:
     assert list(workflow[True]) == ["pull_request", "merge_group"]  # `on` is true to YAML 1.1
     assert "concurrency" in workflow
     review = workflow["jobs"].pop("review")
-    assert review["permissions"] == {"contents": "read"}
+    assert set(review["permissions"].values()) == {"read"}
     assert "head.repo.full_name == github.repository" in review["if"]
     checkout = next(step for step in steps_of(review) if "checkout" in step.get("uses", ""))
     assert checkout["with"]["persist-credentials"] is False
@@ -246,6 +247,35 @@ def test_the_installed_program_takes_nothing_from_the_repository_under_review(wo
     done = shell(script, "install", cwd=work, env=env)
     assert done.returncode == 0 and done.stdout.startswith("codelet "), done.stderr
     assert "caught" not in shell(str(program), "--version", cwd=work, env=env).stdout
+
+
+def test_a_later_push_is_reviewed_since_the_last_review_that_passed(
+    work: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    base = repo.git(work, "rev-parse", "HEAD")
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 7}}))
+    with GitHub({"shop.py": range(1, 9)}) as forge:
+        place = {"GITHUB_API_URL": forge.base, "GITHUB_TOKEN": forge.token, "GITHUB_REPOSITORY": "o/r"}
+        env = variables | place | {"GITHUB_EVENT_PATH": str(event), "REVIEW_SINCE": "github", "REVIEW_DIR": "out"}
+
+        def reviewed(text: str) -> tuple[int, str | None]:
+            if text:
+                repo.commit(work, {"shop.py": text, "out/.gitignore": "*"})
+            forge.head = repo.git(work, "rev-parse", "HEAD")
+            done = shell(str(CI / "review.sh"), "--base", base, cwd=work, env=env)
+            since = json.loads((work / "out" / "review.json").read_text())["since"]
+            posted = shell(env["CODELET"], "review", "post", "--github", "out/review.json", cwd=work, env=env)
+            assert posted.returncode == 0, posted.stderr
+            return done.returncode, since
+
+        assert reviewed(f"{SHOP}\nA = 1\n") == (0, None)
+        first = repo.git(work, "rev-parse", "HEAD")
+        assert reviewed("") == (0, None), "the same commit again is no empty change"
+        assert reviewed(f"{FAULTY}\nA = 1\n") == (1, first)
+        assert reviewed(f"{FAULTY}\nA = 1\nB = 2\n") == (1, first), "what failed is not passed over"
+        forge.comments.clear()
+        assert reviewed(f"{SHOP}\nA = 1\nB = 3\n") == (0, None)
 
 
 @pytest.mark.parametrize("base", ["", " ", None])

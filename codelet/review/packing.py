@@ -20,7 +20,7 @@ from codelet.review.left_out import is_new_name, why_left_out
 CHUNK_TOKENS = 24_000
 """What the hunks of a chunk come to at most, unless the user says otherwise or the window is small."""
 
-WHOLE_TOKENS = 32_000
+WHOLE_TOKENS = 40_000
 """A change of at most so many is one chunk unless the user says otherwise: its halves would each see less."""
 _GUTTER = 8
 _HEADING = 80

@@ -56,16 +56,17 @@ class Wanted(Record, kw_only=True):
 class ReviewedChange(Record, kw_only=True):
     """A change with where it stands. `subject` says in words what it is.
 
-    `base` and `head` are ids of commits, None where that side is none. Rules are read at `rules_at`. `reads_at` is the
-    commit whose files the model may read; `holds_change` says whether they are those after the change (True), before
-    it (False), or neither for sure (None). `messages` are the commits' own words, `description` the author's.
-    `nested_rules` are folders with their own rules.
+    `base` and `head` are ids of commits, None where that side is none. `since` is `base` if an earlier review covered
+    what came before it. Rules are read at `rules_at`. `reads_at` is the commit whose files the model may read;
+    `holds_change` says whether they are those after the change (True), before it (False), or neither for sure (None).
+    `messages` are the commits' own words, `description` the author's. `nested_rules` are folders with their own rules.
     """
 
     subject: str
     files: tuple[FileDiff, ...]
     base: str | None = None
     head: str | None = None
+    since: str | None = None
     rules_at: str | None = None
     reads_at: str | None = None
     holds_change: bool | None = True
@@ -150,6 +151,7 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         files=await _with_known_folders(folder, files, rules_at),
         base=start,
         head=pair.head,
+        since=start if start != pair.base else None,
         rules_at=rules_at,
         reads_at=pair.head,
         messages=await _messages(folder, pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"),

@@ -4,6 +4,7 @@
 # Use: review.sh [WORD…]    the words go to `codelet review`, such as --base origin/main, or A..B
 # REVIEW_DIR  the folder of the reports, ./codelet-review unless told
 # REVIEW_EMPTY  ok: a change without any file ends with 0, not with 5
+# REVIEW_SINCE  github or gitlab: of a request whose last review passed, only what is new since then (GITHUB_TOKEN, GITLAB_TOKEN)
 # CODELET     the program, `codelet` unless told
 # The model and its key are in the environment, as codelet wants them: CODELET_MODEL, ANTHROPIC_API_KEY, …
 #
@@ -24,6 +25,15 @@ mkdir -p -- "$dir" || exit 2
 # A report of an earlier run must not be taken for one of this run.
 rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.html" "$dir/review.xml" \
   "$dir/gl-code-quality-report.json" "$dir/review.rdjson" || exit 2
+
+# The commit that our own comment on the request names. The same commit again is reviewed as a whole.
+since=
+case ${REVIEW_SINCE:-} in
+  github | gitlab) since=$("${CODELET:-codelet}" review post "--$REVIEW_SINCE" --last-reviewed </dev/null) || since= ;;
+esac
+if [ -n "$since" ] && [ "$since" != "$(git rev-parse HEAD)" ]; then
+  set -- "$@" --since "$since"
+fi
 
 "${CODELET:-codelet}" review \
   --output "json=$dir/review.json" \

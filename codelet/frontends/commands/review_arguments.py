@@ -55,7 +55,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     service.add_argument("--github", action="store_true", help="on GitHub (GITHUB_TOKEN, GITHUB_REPOSITORY)")
     service.add_argument("--gitlab", action="store_true", help="on GitLab (GITLAB_TOKEN, CI_PROJECT_ID)")
     post.add_argument("--request", type=positive, metavar="N", help="its number (default: the one the job runs for)")
-    post.add_argument("--last-reviewed", action="store_true", help="only print the commit of the last whole review")
+    post.add_argument("--last-reviewed", action="store_true", help="only print the last commit whose review passed")
     out = review.add_argument_group("output")
     out.add_argument("--output", action="append", default=[], metavar="FORMAT[=FILE]",
                      help="write the report in a format; may be given several times (text on stdout)")  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from codelet.errors import EXIT_DONE
 from codelet.record import Record
 from codelet.review.findings import AsideKind, Finding, Report, digest
 from codelet.review.formats import telling
@@ -71,14 +72,14 @@ def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
 def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Changes:
     """What is to be done so that the threads say what the report says.
 
-    A thread is resolved only if the review of the newest commit (`newest`) was whole, and its finding is not among
-    those that were set aside without being refuted.
+    A thread is resolved only if the review of the newest commit (`newest`) was whole and of the whole change, and its
+    finding is not among those that were set aside without being refuted.
     """
     wanted = findings_by_key(report.findings)
     known = {thread.key for thread in threads}
     doubtful = {(aside.path, aside.rule) for aside in report.aside if aside.kind in _STILL_THERE}
     vague = any(aside.kind in _STILL_THERE and telling.file_of(aside, report) is None for aside in report.aside)
-    may_resolve = newest and not vague and telling.is_whole(report)
+    may_resolve = newest and not vague and telling.is_whole(report) and report.since is None
     return Changes(
         new={key: finding for key, finding in wanted.items() if key not in known},
         gone=[
@@ -120,10 +121,11 @@ def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: s
 def summary_comment(report: Report, unplaced: Collection[str], before: str, *, newest: bool) -> str:
     """The comment on the whole review. `unplaced` are the keys of findings that could not be commented on.
 
-    Its first line names the last head commit whose review was whole, so that a later review can begin there: that of
-    this report, or the one that the comment named `before`.
+    Its first line names the last head commit whose review was whole and passed, so that a later review can begin
+    there: that of this report, or the one that the comment named `before`. What failed must not be passed over.
     """
-    head = report.head if telling.is_whole(report) and report.coverage is not None else None
+    passed = telling.is_whole(report) and report.coverage is not None and report.exit == EXIT_DONE
+    head = report.head if passed else None
     head = head or reviewed_head(before) or "-"
     told = [f"<!-- codelet:review {head} -->"]
     if report.head is not None and not newest:

@@ -76,7 +76,7 @@ def test_findings_are_commented_on_once_and_resolved_when_gone(forge: Forge, pos
     ] * 3
     assert [each.get("line", each.get("new_line")) for each in forge.threads] == [1, 2, 3]
     (summary,) = forge.comments
-    assert HEAD in summary["body"] and all(f"Title {at}" in summary["body"] for at in (1, 2, 3))
+    assert HEAD[:12] in summary["body"] and all(f"Title {at}" in summary["body"] for at in (1, 2, 3))
 
     forge.writes.clear()
     second = post(reported(flaw(1), flaw(2), flaw(3)))
@@ -122,6 +122,7 @@ def test_other_peoples_comments_with_our_marks_count_for_nothing(forge: Forge, p
         {"lost": 1, "exit": 5},
         {"hunks": (HunkCoverage(path="app.py", state="failed", why="no answer"),)},
         {"head": "d" * 40},
+        {"since": "c" * 40, "exit": 0},
         {"aside": (SetAside(kind="unconfirmed", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
         {"aside": (SetAside(kind="surplus", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
         {"aside": (SetAside(kind="misplaced", why="x", rule="other", title="t", severity="low", path="no/file"),)},
@@ -139,19 +140,21 @@ def test_nothing_is_resolved_by_a_review_that_does_not_show_it_gone(
         assert [each["resolved"] for each in forge.threads] == [True]
 
 
-def test_the_last_commit_with_a_whole_review_is_known(forge: Forge, post: Callable[..., Finished]) -> None:
+def test_the_last_commit_whose_review_passed_is_known(forge: Forge, post: Callable[..., Finished]) -> None:
     def last() -> str:
         return post(None, "--last-reviewed").out.strip()
 
     assert last() == ""
-    post(reported(partial=True))
-    assert last() == ""
-    post(reported(flaw(1)))
+    for failed in (reported(partial=True), reported(flaw(1))):
+        post(failed)
+        assert last() == "", "what failed is reviewed again"
+    post(reported(exit=0))
     assert last() == HEAD
     forge.head = "d" * 40
-    post(reported(head="d" * 40, error="no answer"))
-    assert last() == HEAD
-    post(reported(head="d" * 40))
+    for failed in (reported(head="d" * 40, error="no answer", exit=3), reported(flaw(1), head="d" * 40)):
+        post(failed)
+        assert last() == HEAD
+    post(reported(head="d" * 40, exit=0))
     assert last() == "d" * 40
 
 
