@@ -333,7 +333,7 @@ async def test_steps_of_unusable_calls_are_bounded(
     session = make_session(tools=TOOLS)
     seen, error = await turn_until_error(session)
     assert isinstance(error, LimitReached)
-    assert "unusable tool calls in 5 steps in a row" in str(error)
+    assert "5 steps" in str(error)
     assert len(model_server.requests) == 5
     assert seen[-1].reason == "limit"
 
@@ -356,7 +356,7 @@ async def test_arguments_cut_by_the_output_limit_are_said_to_be_cut(
     cut = Reply(calls=[Call("x", "change", '{"name": "a long te')], finish="length")
     model_server.script = [cut, Reply("done")]
     seen = await turn(make_session(tools=TOOLS))
-    assert "reached its output limit inside this call" in of_type(seen, events.ToolResult)[0].text
+    assert "output limit" in of_type(seen, events.ToolResult)[0].text
 
 
 async def test_ids_used_twice_over_steps_are_told_apart(make_session: MakeSession, model_server: ModelServer):
@@ -382,7 +382,6 @@ async def test_without_a_person_a_call_that_needs_one_is_refused_and_listed(
     session = make_session(policy=Policy(repo))
     seen = await turn(session)
     assert [event.status for event in of_type(seen, events.ToolResult)] == ["refused", "refused"]
-    assert "no one can be asked" in of_type(seen, events.ToolResult)[0].text
     assert session.toolbox.approvals.refused == ["write new.txt", "bash touch made"]
     assert not (repo / "new.txt").exists()
     assert not (repo / "made").exists()

@@ -155,7 +155,7 @@ class Machine(RuleBasedStateMachine):
         self.open = []
         assert asked == expected
         assert ids(self.conversation.sent()) == ids(sent)
-        assert self.told.take() == [("the conversation went back", True)]
+        assert [cheap for _, cheap in self.told.take()] == [True]
 
     @rule()
     def adopt_what_was_saved(self) -> None:
@@ -385,7 +385,7 @@ def test_one_goes_back_prompt_by_prompt():
     assert conversation.latest is not None
     assert conversation.latest.prompt == "prompt 53"
     assert conversation.back() == "prompt 53"
-    assert told.take() == [("the conversation went back", True)]
+    assert [cheap for _, cheap in told.take()] == [True]
     assert len(conversation.body) == 2 * 52
     while conversation.back():
         pass
@@ -393,7 +393,7 @@ def test_one_goes_back_prompt_by_prompt():
     conversation.checkpoint("more")
     told.take()
     conversation.clear()
-    assert told.take() == [("the conversation was cleared", True)]
+    assert [cheap for _, cheap in told.take()] == [True]
     assert (list(conversation.sent()), conversation.latest) == ([], None)
 
 
@@ -471,7 +471,7 @@ def test_an_answer_that_was_cut_off_is_taken_out():
     assert told.take() == []
     assert conversation.drop_partial()
     assert [message["role"] for message in conversation.body] == ["user", "assistant", "user"]
-    assert told.take() == [("the answer that was cut off is written anew", True)]
+    assert [cheap for _, cheap in told.take()] == [True]
 
 
 def test_the_ids_of_a_list_that_is_taken_over_are_known():

@@ -25,9 +25,9 @@ def test_a_limit_is_passed_where_it_is_reached() -> None:
     limits = Limits(max_tokens=10, max_cost=0.5)
     assert limits.passed(used(9), 0.49) is None
     assert limits.passed(used(9), None) is None, "what nobody knows passes no limit"
-    assert limits.passed(used(10), 0.0) == "the limit of 10 output tokens is reached (--max-tokens)"
-    assert limits.passed(used(11), None) == "the limit of 10 output tokens is reached (--max-tokens)"
-    assert limits.passed(used(0), 0.5) == "the limit of 0.5 dollars is reached (--max-cost)"
+    assert "--max-tokens" in (limits.passed(used(10), 0.0) or "")
+    assert "--max-tokens" in (limits.passed(used(11), None) or "")
+    assert "--max-cost" in (limits.passed(used(0), 0.5) or "")
     assert Limits().passed(used(10**9), 10.0**9) is None
     assert Limits(max_tokens=0).passed(used(0), 0.0) is not None
 
@@ -57,7 +57,7 @@ def test_steps_and_time_are_bounded_by_name(tmp_path: Path) -> None:
             meter.check(steps)
     with pytest.raises(LimitReached, match=r"the limit of 1 turn is reached"):
         meter_of(tmp_path, max_turns=1).check(1)
-    assert meter.out_of_time == "the time limit of 2.5 s is reached (--timeout)"
+    assert "2.5 s" in meter.out_of_time and "--timeout" in meter.out_of_time
     free = meter_of(tmp_path)
     free.check(10**6)
     assert free.out_of_time == ""

@@ -375,8 +375,8 @@ async def test_the_limit_of_cost_where_prices_are_known(
         session = Session(provider, workspace=repo, limits=Limits(max_cost=0.4), bare=True)
         _, error = await turn_until_error(session)
         await provider.close()
-    assert "would be about $0.45" in str(error), "the third request is not sent"
-    assert "limit of 0.4 dollars" in str(error)
+    assert "$0.45" in str(error), "the third request is not sent"
+    assert "0.4 dollars" in str(error)
     assert len(model_server.requests) == 2
     assert session.meter.cost == pytest.approx(0.3)
 

@@ -168,12 +168,12 @@ async def test_an_empty_answer_is_asked_for_once_more_in_each_step(tmp_path: Pat
     provider = played([STOP], [CALL, STOP], [TextChunk(" "), STOP], [TextChunk("done"), STOP])
     seen = await turn(session_of(provider, tmp_path))
     retries = [event for event in seen if isinstance(event, events.Retry)]
-    assert retries == [events.Retry(attempt=2, attempts=2, wait=0.0, reason="the model's answer is empty")] * 2
+    assert [(retry.attempt, retry.attempts, retry.wait) for retry in retries] == [(2, 2, 0.0)] * 2
     assert isinstance(seen[-1], events.TurnEnd)
     assert (seen[-1].reason, seen[-1].steps) == ("done", 2)
     session = session_of(played([FinishChunk("refused")], [FinishChunk("refused")]), tmp_path)
     _, error = await turn_until_error(session, "go")
-    assert str(error) == "the model or the provider's content filter refused to answer, also when asked again"
+    assert "refused" in str(error) and "again" in str(error)
 
 
 async def test_an_answer_that_does_not_meet_its_schema_is_asked_for_anew_once_in_each_turn(tmp_path: Path):
@@ -184,7 +184,7 @@ async def test_an_answer_that_does_not_meet_its_schema_is_asked_for_anew_once_in
         seen = await turn(session)
         (again,) = [event for event in seen if isinstance(event, events.Retry)]
         assert isinstance(seen[-1], events.TurnEnd) and (seen[-1].reason, seen[-1].steps) == ("done", 2)
-        assert again.reason == "the answer does not meet the schema: $: 'old' is not of type 'integer'"
+        assert "schema" in again.reason and "'old'" in again.reason
     _, error = await turn_until_error(session, "go")
     assert isinstance(error, NoAnswer)
 
@@ -211,7 +211,7 @@ async def test_an_overflow_without_compaction_says_so(tmp_path: Path):
     session = session_of(played([failed]), tmp_path, compaction=CompactionOptions(automatic=False))
     _, error = await turn_until_error(session, "go")
     assert isinstance(error, ProviderError)
-    assert (str(error), error.status) == ("it is too long; compaction is off (--compact auto)", 400)
+    assert "--compact auto" in str(error) and error.status == 400
 
 
 async def test_a_step_after_an_overflow_may_overflow_again(tmp_path: Path):
