@@ -81,10 +81,10 @@ class _Pending:
     def may_run_beside(self) -> bool:
         """Whether other calls may run at the same time. Its arguments were not checked yet.
 
-        What writes a file changes what the next call finds; what goes on in the background others wait for.
+        What writes a file changes what the next call finds, as does what its tool wants to run alone.
         """
-        touches = self.call.touches
-        if touches is None or self.call.arguments.get("background"):
+        touches, tool = self.call.touches, self.call.tool
+        if touches is None or tool is None or (tool.alone is not None and tool.alone(copied(self.call.arguments))):
             return False
         return all(touch.kind != "write" for touch in touches)
 

@@ -120,7 +120,13 @@ async def bash(
     return await _run_to_its_end(context, progress, command, seconds)
 
 
-TOOLS = (tool(bash, touches=touches, title=title, preview=preview),)
+def alone(arguments: Arguments) -> bool:
+    """Whether other calls of the step have to wait: for a server to start, for `kill %1` to end one."""
+    command = str(arguments.get("command") or "")
+    return bool(arguments.get("background")) or bool(command.strip() and is_control(command))
+
+
+TOOLS = (tool(bash, touches=touches, title=title, preview=preview).replace(alone=alone),)
 """In the order in which the model sees them."""
 
 

@@ -182,6 +182,7 @@ class Tool(Record):
     ToolError where the call cannot be done. Without it a person sees the commands, or the title.
     `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
     Schema.
+    `alone` says that no other call of the step may run at the same time, though this one writes no file.
     Each of these is given a copy of the arguments: to change that in place changes nothing of what runs.
     """
 
@@ -193,6 +194,7 @@ class Tool(Record):
     title: Callable[[Arguments], str] = all_arguments
     preview: Callable[[ToolContext, Arguments], Preview] | None = None
     check: Callable[[Arguments], Arguments] | None = None
+    alone: Callable[[Arguments], bool] | None = None
 
     def checked(self, arguments: object) -> Arguments:
         """The arguments as `run` can take them; raises ToolError that tells the model what is wrong."""

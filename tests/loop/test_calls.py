@@ -77,13 +77,13 @@ async def linger(context: ToolContext, progress: Progress, *, name: str, backgro
     return await look(context, progress, name=name)
 
 
-async def test_what_goes_on_in_the_background_has_begun_before_the_next_call(
+async def test_a_call_that_its_tool_wants_alone_is_over_before_the_next_one(
     make_session: MakeSession, model_server: ModelServer
 ):
     calls = [Call(f"c{name}", "linger", {"name": name, "background": True}) for name in "ab"]
     beside = [Call(f"d{name}", "linger", {"name": name, "background": False}) for name in "cd"]
     model_server.script = [Reply(calls=[*calls, *beside]), Reply("done")]
-    await turn(make_session(tools=[tool(linger)]))
+    await turn(make_session(tools=[tool(linger).replace(alone=lambda arguments: arguments["background"])]))
     assert LOG[:6] == ["begin a", "end a", "begin b", "end b", "begin c", "begin d"]
 
 
