@@ -71,7 +71,7 @@ def test_near_names_the_tests_of_this_checkout() -> None:
     assert done.stdout.splitlines()[0].endswith("test_record.py")
     done = subprocess.run([*SCRIPT, "scripts.near", "codelet/nothing.py"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "near: no Python files: codelet/nothing.py\n"
+    assert "codelet/nothing.py" in done.stderr
 
 
 def test_each_mutant_is_another_program(tmp_path: Path) -> None:

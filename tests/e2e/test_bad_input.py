@@ -364,7 +364,7 @@ def test_what_the_pipe_took_of_the_time_limit_is_not_told_as_the_limit(codelet: 
     codelet.server.script = [Reply("x", fault=Stop("stall", 0))]
     line = "(sleep 0.4; echo slow) | " + '"$@"'
     done = codelet("-p", "go", "--timeout", "1.5", command=("bash", "-c", line, "bash", *CODELET))
-    assert (done.exit, done.complaints[-1]) == (4, "codelet: the time limit of 1.5 s is reached (--timeout)")
+    assert done.exit == 4 and "1.5 s" in done.complaints[-1] and "--timeout" in done.complaints[-1]
 
 
 @pytest.mark.parametrize("after", [None, 0, 4])

@@ -48,7 +48,7 @@ def test_another_word_is_said_once_beside_a_result_that_stays_as_it_is(codelet: 
     base = ["--api-base", codelet.server.openai, "--model", "openai/o3", "-p", "go"]
     plain, nearest = codelet(*base), codelet(*base, "--effort", "minimal")
     assert nearest.out == plain.out
-    assert nearest.err.count("o3 has no effort 'minimal': its nearest, 'low', is taken") == 1
+    assert nearest.err.count("'minimal'") == 1 and "'low'" in nearest.err
     as_json = [
         json.loads(codelet(*base, "--output-format", "json", *more).out) for more in ([], ["--effort", "minimal"])
     ]
@@ -74,7 +74,7 @@ def test_a_profile_s_effort_holds_unless_a_flag_names_one(codelet: Codelet):
     codelet("--profile", "deep", "--effort", "low", "-p", "go")
     codelet("--profile", "deep", "-p", "go", env={"CODELET_EFFORT": "low"})
     codelet("--profile", "none", "-p", "go")
-    assert "its effort is high: /effort high asks for it" in codelet("-p", "/profile deep").out
+    assert "/effort high" in codelet("-p", "/profile deep").out
     assert efforts(codelet) == [HIGH, {"reasoning_effort": "low"}, HIGH, {}]
 
 

@@ -145,7 +145,7 @@ def test_a_session_with_a_recording_plays_it_again_only_if_the_user_names_it(cod
     recording.unlink()
     fourth = go_on(*named)
     assert (fourth.returncode, fourth.stdout) == (2, "")
-    assert "recording.json: no such recording" in fourth.stderr
+    assert "recording.json" in fourth.stderr
 
 
 def _environment(codelet: Codelet) -> dict[str, str]:
@@ -240,7 +240,7 @@ def test_a_full_disk_costs_neither_the_answer_nor_the_old_file(codelet: Codelet,
         assert "not saved" in str(result["error"])
     else:
         assert done.out.strip() == ("long " * 4_000).strip()
-        assert "work.json: not saved: File too large" in done.complaints[-1]
+        assert "work.json: not saved" in done.complaints[-1]
     # What was saved last is the state right before the answer.
     assert [text for _, text in conversation(path)] == ["one", "short", "two"]
     assert left_over(codelet.cwd) == []

@@ -64,7 +64,7 @@ def test_a_session_is_handed_over_in_mid_work(codelet: Codelet, redis: RedisServ
     try:
         held = codelet("-p", "continue", *keep(url))
         assert (held.exit, held.out, len(held.complaints)) == (2, "", 1), held.err
-        assert f"in use by process {child.pid} on " in held.err
+        assert str(child.pid) in held.err
         assert "sesame" not in held.err
     finally:
         _, err = stop(child, number)

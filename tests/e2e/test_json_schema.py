@@ -14,7 +14,7 @@ def test_the_answer_is_just_the_json(codelet: Codelet):
     codelet.server.script = [*anew, Reply('{"b": 1}'), Reply('{"b": 2}'), Reply('{"a": null}')]
     text = codelet("-p", "go", "--json-schema", "s.json")
     assert (text.exit, text.out) == (0, '{"a": [1]}\n')
-    assert "the answer does not meet the schema: $: 'a' is a required property; trying again" in text.err
+    assert "$: 'a'" in text.err
     failed = codelet("-p", "go", "--json-schema", "s.json", "--output-format", "json")
     told = json.loads(failed.out)
     assert (failed.exit, told["exit"], told["structured_output"], told["partial"]) == (5, 5, None, True)

@@ -176,13 +176,13 @@ def test_a_key_that_is_refused_names_the_variable_it_came_from(
     own: dict[str, str | None] = {"CODELET_API_KEY": "from-our-own-variable"}
     done = run(*flags, cwd=tmp_path, home=tmp_path, env=KEYS | own)
     assert done.exit == 3
-    assert "rejected the key (401); check CODELET_API_KEY: invalid key" in done.err
+    assert "401" in done.err and "check CODELET_API_KEY" in done.err
     theirs = "ANTHROPIC_API_KEY" if "claude" in model else "OPENAI_API_KEY"
     done = run(*flags, cwd=tmp_path, home=tmp_path, env={theirs: "from-theirs-0123"})
-    assert f"rejected the key (401); check {theirs}: invalid key" in done.err
+    assert "401" in done.err and f"check {theirs}" in done.err
     if transport == "native":
         done = run(*flags, cwd=tmp_path, home=tmp_path)
-        assert f"wants a key (401); set CODELET_API_KEY or {theirs}: invalid key" in done.err
+        assert "401" in done.err and f"CODELET_API_KEY or {theirs}" in done.err
     assert len(model_server.requests) == (3 if transport == "native" else 2)
 
 
@@ -195,5 +195,5 @@ def test_a_server_that_wants_a_key_for_its_list_of_models_says_so(tmp_path: Path
     with RawServer(handle) as server:
         done = run("--api-base", server.base, "-p", "hi", cwd=tmp_path, home=tmp_path)
     assert (done.exit, done.out) == (3, "")
-    assert "wants a key (401); set CODELET_API_KEY or OPENAI_API_KEY: Invalid API Key" in done.err
+    assert "401" in done.err and "CODELET_API_KEY or OPENAI_API_KEY" in done.err
     assert len(done.complaints) == 1, done.err

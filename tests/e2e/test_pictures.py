@@ -35,14 +35,12 @@ def test_what_cannot_be_attached_is_said_in_one_line(codelet: Codelet):
     codelet.server.script = lambda _: Reply("done")
     (codelet.cwd / "shot.png").write_bytes(png())
     blind = codelet("-p", "what is @shot.png?", "--model", "openai/gpt-4")
-    assert (blind.exit, blind.complaints) == (
-        2,
-        ["codelet: openai/gpt-4 takes no pictures: shot.png cannot be sent; --model names another model"],
-    )
+    assert (blind.exit, len(blind.complaints)) == (2, 1)
+    assert all(word in blind.complaints[0] for word in ("openai/gpt-4", "shot.png", "--model"))
     (codelet.cwd.parent / "out.txt").write_text("elsewhere")
     outside = codelet("-p", "see @../out.txt")
     assert outside.exit == 6
-    assert "@../out.txt is not attached: " in outside.err
+    assert "@../out.txt" in outside.err
     assert b"elsewhere" not in codelet.server.requests[0].body
     allowed = codelet("-p", "see @../out.txt", "--yes")
     assert (allowed.exit, b"elsewhere" in codelet.server.requests[1].body) == (0, True)

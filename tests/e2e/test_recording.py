@@ -21,7 +21,7 @@ def test_a_run_is_recorded_and_played_strictly(codelet_on_each_wire: Codelet):
     assert (again.exit, again.out) == (0, live.out), again.err
     other = codelet("-p", "what is that?", *play)
     assert other.exit == 3
-    assert "recorded 'what is it?', now 'what is that?'" in other.err
+    assert "'what is it?'" in other.err and "'what is that?'" in other.err
     assert len(codelet.server.requests) == 2
     for arguments, words in (
         (["--record", "tape.json"], "there is such a file already; --force replaces it"),

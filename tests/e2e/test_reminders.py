@@ -73,7 +73,7 @@ def test_prepended_reminders_stand_in_the_seeds_order(way: str, codelet: Codelet
 def test_a_project_cannot_choose_where_reminders_stand(codelet: Codelet):
     repositories.write(codelet.cwd, {".codelet/config.toml": 'reminders = "prepend"\n'})
     done = codelet("-p", "go", "--trust")
-    assert done.exit == 2 and "'reminders' may not be set in this file" in done.err
+    assert done.exit == 2 and "'reminders'" in done.err
 
 
 def test_row_and_listing_measure_against_the_budget_that_compaction_uses(codelet: Codelet):
