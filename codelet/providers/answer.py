@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any, Self
 
-from codelet.errors import ProviderError
+from codelet.errors import CodeletError, ProviderError
 from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import Chunk, FinishChunk, TextChunk, ToolCallChunk
@@ -35,19 +36,16 @@ MOST_TOKENS = 10**9
 """More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
 
 
-class Events:
-    """The objects of a stream of server-sent events, each with whether it is the last of those that have been read.
+class Events(ABC):
+    """The events of an answer, each with whether it is the last of those that have been read.
 
-    `data: [DONE]` becomes `DONE` and ends it. Once `finished` is set, silence does too: some servers neither say it nor
-    close the connection. Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
+    `DONE` ends it. Once `finished` is set, silence does too: some servers neither say it nor close the connection.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self) -> None:
         self.finished = False
-        self._pieces = pieces
-        self._fields = _DataFields()
         self._read: deque[dict[str, Any]] = deque()
-        self._failure: ProviderError | None = None
+        self._failure: CodeletError | None = None
         self._ended = False
 
     def __aiter__(self) -> Self:
@@ -71,8 +69,23 @@ class Events:
             self._ended, self._failure = True, None
         return event, not self._read
 
+    @abstractmethod
     async def _read_on(self) -> None:
-        """Take in the next piece. What is wrong with it is raised behind the events before that."""
+        """Take in what comes next. An error becomes `_failure`, which is raised after the events before it."""
+
+
+class ServerSentEvents(Events):
+    """The objects of a stream of server-sent events, `data: [DONE]` as `DONE`.
+
+    Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
+    """
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        super().__init__()
+        self._pieces = pieces
+        self._fields = _DataFields()
+
+    async def _read_on(self) -> None:
         try:
             piece = await anext(self._pieces, None)
             self._ended = piece is None

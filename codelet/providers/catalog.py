@@ -44,6 +44,7 @@ class Vendor(Record, kw_only=True):
     signs: bool = False
     silent_tools: bool = False
     charges: bool = False
+    litellm: str = ""
     quirks: Quirks = Quirks()
 
 

@@ -26,7 +26,7 @@ from codelet.providers.protocol import (
     UsageChunk,
     with_retries,
 )
-from codelet.providers.quirks import SEPARATOR, EffortField, joint_of, prompt_last, stand_in
+from codelet.providers.quirks import SEPARATOR, EffortField, Quirks, joint_of, prompt_last, stand_in
 from codelet.system.text import valid_unicode
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class NativeProvider(ABC):
     decoder: ClassVar[str]
     answer_form: ClassVar[AnswerField]
     checks_prefix: ClassVar[bool] = True
+    over_http: ClassVar[bool] = True
     api: ClassVar[str]
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
@@ -72,8 +73,9 @@ class NativeProvider(ABC):
         self.effort = options.effort
         self._endpoint = endpoint
         self._options = options
-        self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
-        self.quirks = quirks_of(model, endpoint.base, options.vendors)
+        if self.over_http:
+            self._http = HttpClient(endpoint.base, options.deadlines, endpoint.check, shows=options.debug_requests)
+        self.quirks = self._first_quirks()
         self.notes: list[str] = []
         self.learnt: set[str] = set()
         self.asked: AskedEffort | None = None
@@ -97,6 +99,10 @@ class NativeProvider(ABC):
 
         attempt, retries = lambda: self._attempt(body, digest), self._options.retries
         return with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
+
+    def _first_quirks(self) -> Quirks:
+        """What is known of the model before anything is sent."""
+        return quirks_of(self.model, self._endpoint.base, self._options.vendors)
 
     @property
     def prefix_bound(self) -> bool:
@@ -139,7 +145,7 @@ class NativeProvider(ABC):
         """Close the connection."""
         await self._http.close()
 
-    async def ask(self) -> ServerFacts:
+    async def ask(self) -> ServerFacts | None:
         """What the server itself says of the model; nothing where it says nothing in time."""
         from codelet.providers.asking import ask
 
@@ -206,7 +212,7 @@ class NativeProvider(ABC):
 
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
         async with self._http.post(self._path(), self._headers(), body, self._load_decoder) as response:
-            from codelet.providers.answer import Events
+            from codelet.providers.answer import ServerSentEvents
             from codelet.providers.failure import http_failure, without_key
 
             if response.status != 200:
@@ -224,18 +230,22 @@ class NativeProvider(ABC):
                 way = f", through the proxy {response.proxy}," if response.proxy else ""
                 raise ProviderError(f"{self._http.place}{way} answered with a web page; check --api-base")
             try:
-                async with aclosing(self._chunks(Events(response.body()))) as chunks:
+                async with aclosing(self._chunks(ServerSentEvents(response.body()))) as chunks:
                     async for chunk in chunks:
                         if isinstance(chunk, OpenedChunk):
                             response.opened()
                             continue
                         if not isinstance(chunk, UsageChunk):
                             response.heard()
-                        bound = isinstance(chunk, FinishChunk) and self.prefix_bound and self.checks_prefix
-                        yield chunk.replace(bound_to=digest()) if bound else chunk
+                        yield self._with_digest(chunk, digest)
             except ProviderError as error:
                 error.args = (without_key(str(error), self._endpoint.key),)
                 raise
+
+    def _with_digest(self, chunk: Chunk, digest: Callable[[], str]) -> Chunk:
+        """The chunk; the finish marker with what the answer's reasoning is bound to, if the server checks that."""
+        bound = isinstance(chunk, FinishChunk) and self.prefix_bound and self.checks_prefix
+        return chunk.replace(bound_to=digest()) if bound else chunk
 
 
 _OPEN, _CLOSING = ("user", "tool"), b'"}'

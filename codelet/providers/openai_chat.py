@@ -15,7 +15,7 @@ from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, compact_json, has_pictures
 from codelet.providers.prefix import cache_places
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
-from codelet.providers.quirks import SUMMARIES, returned
+from codelet.providers.quirks import SUMMARIES
 
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
@@ -36,8 +36,8 @@ class OpenAIChatProvider(OpenAIWire):
     api = "chat"
     _lead = b","  # behind the system prompt
 
-    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
-        super().__init__(model, endpoint, options, origin=f"openai:{endpoint.origin(model)}")
+    def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str = "") -> None:
+        super().__init__(model, endpoint, options, origin=origin or f"openai:{endpoint.origin(model)}")
         self._noted = False
         self._last_mark = -1
         self._spread: ResultPictures | None = None
@@ -113,10 +113,21 @@ class OpenAIChatProvider(OpenAIWire):
         if "tool_call_id" in message:
             wire["tool_call_id"] = self.quirks.call_id(message["tool_call_id"])
         if own:
-            wire.update(returned(message))
+            wire.update(self._returned_fields(message))
             if "inline_reasoning" in message and not self.quirks.signatures:  # else the signature stands for it
                 wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
         return self.quirks.completed(wire)
+
+    def _returned_fields(self, message: Message) -> dict[str, Any]:
+        """What came beside an assistant's text, as the server that sent it takes it back."""
+        fields: dict[str, Any] = dict(message.get("extra", {}))
+        if "reasoning_details" in message:
+            fields["reasoning_details"] = message["reasoning_details"]
+        elif "reasoning" in message:
+            fields["reasoning"] = message["reasoning"]
+        elif "reasoning_content" in message:
+            fields["reasoning_content"] = message["reasoning_content"]
+        return fields
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         extra = call.get("extra", {}) if own else {}

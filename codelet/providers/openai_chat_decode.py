@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal
 
 from codelet.errors import ProviderError
@@ -50,10 +50,16 @@ _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", 
 _UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
 
 
-async def decoded_chunks(events: Events, *, charged: bool = False) -> AsyncGenerator[Chunk, None]:
+Decode = Callable[[dict[str, Any]], list[Chunk]]
+
+
+async def decoded_chunks(
+    events: Events, *, charged: bool = False, decode: Decode | None = None
+) -> AsyncGenerator[Chunk, None]:
     """The chunks of an answer; raises ProviderError where its finish marker is missing.
 
-    An end before anything came is an empty answer. `charged`: the usage says what the request cost.
+    An end before anything came is an empty answer. `charged`: the usage says what the request cost. `decode` reads an
+    event in place of `chunks_of`.
     """
     finish: FinishReason | None = None
     empty = True
@@ -62,7 +68,7 @@ async def decoded_chunks(events: Events, *, charged: bool = False) -> AsyncGener
     async for event, last in events:
         if event is DONE:
             finish = finish or "stop"
-        for chunk in text.take(_decode, event, last):
+        for chunk in text.take(decode or chunks_of, event, last):
             if isinstance(chunk, FinishChunk):
                 finish = chunk.reason
             else:
@@ -79,7 +85,7 @@ async def decoded_chunks(events: Events, *, charged: bool = False) -> AsyncGener
     yield FinishChunk(finish)
 
 
-def _decode(event: dict[str, Any]) -> list[Chunk]:
+def chunks_of(event: dict[str, Any]) -> list[Chunk]:
     """The chunks of one event, its finish reason among them. Raises ProviderError for one that tells of a failure."""
     if event.get("error"):
         raise stream_failure(event["error"])
@@ -172,12 +178,15 @@ def usage_of(reported: Any) -> Usage:
     reported = as_counts(reported)
     read = as_counts(reported.get("prompt_tokens_details"))
     written = as_counts(reported.get("completion_tokens_details"))
+    cache_write = as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens"))
+    kept = as_counts(read.get("cache_creation_token_details"))
     usage = Usage(
         total_input=as_count(reported.get("prompt_tokens")),
         cache_read=as_count(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
-        cache_write=as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens")),
+        cache_write=cache_write,
         output=as_count(reported.get("completion_tokens")),
         reasoning=as_count(written.get("reasoning_tokens")),
+        cache_write_hour=min(as_count(kept.get("ephemeral_1h_input_tokens")), cache_write),
     )
     missing = as_count(reported.get("total_tokens")) - usage.total_input - usage.output
     cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice

@@ -134,18 +134,6 @@ class Quirks(Record):
         return f"{unsent}{silent}; over {way} it may"
 
 
-def returned(message: Message) -> dict[str, Any]:
-    """What came beside an assistant's text, as the server that sent it takes it back."""
-    fields: dict[str, Any] = dict(message.get("extra", {}))
-    if "reasoning_details" in message:
-        fields["reasoning_details"] = message["reasoning_details"]
-    elif "reasoning" in message:
-        fields["reasoning"] = message["reasoning"]
-    elif "reasoning_content" in message:
-        fields["reasoning_content"] = message["reasoning_content"]
-    return fields
-
-
 def joint_of(message: Message, before: str) -> Joint:
     """How `message` follows one of the role `before` ("" where there is none), where roles have to alternate.
 
@@ -182,20 +170,3 @@ def stand_in(joint: Joint) -> Message | None:
     if joint == "after_user":
         return user(prompt.NO_PROMPT)
     return assistant(prompt.NO_ANSWER) if joint == "after_assistant" else None
-
-
-def alternating(messages: Sequence[Message]) -> list[Message]:
-    """The messages with roles that alternate; new ones where texts are joined."""
-    sent: list[Message] = []
-    for message in messages:
-        joint = joint_of(message, sent[-1]["role"] if sent else "")
-        if joint == "joined":
-            joined: Message = {**sent[-1], "content": f"{sent[-1]['content']}{SEPARATOR}{message['content']}"}
-            if shown := [*sent[-1].get("images", ()), *message.get("images", ())]:
-                joined["images"] = shown
-            sent[-1] = joined
-            continue
-        if (missing := stand_in(joint)) is not None:
-            sent.append(missing)
-        sent.append(message)
-    return sent

@@ -6,7 +6,8 @@
     python -m scripts.compare verdicts --root CHECKOUT --out before.json [CASES.jsonl …]
     python -m scripts.compare diff before.json after.json
 
-CHECKOUT is a clone with its own `.venv`; without it, this one. `diff` exits with 1 where anything differs.
+CHECKOUT is a clone with its own `.venv`; without it, this one. Sessions run in the folder that CODELET_COMPARE names,
+which two recordings must not share. `diff` exits with 1 where anything differs.
 """
 
 from __future__ import annotations

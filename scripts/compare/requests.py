@@ -25,7 +25,7 @@ from tests.support.script import Call, Reply, Step, Stop, Tokens
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
 
-PLACE = Path("/tmp/codelet-compare")
+PLACE = Path(os.environ.get("CODELET_COMPARE", "/tmp/codelet-compare"))
 _SESSION_KEY = re.compile(r',"prompt_cache_key":"[0-9a-f]{32}"')  # of chance
 _FILES = {
     "README.md": "# Example\n\nA small project.\n",

@@ -13,10 +13,9 @@ from codelet import UsageError, run
 from codelet.loop.required_answer import RequiredAnswer, required_answer
 from codelet.messages import user
 from codelet.providers import open_provider
-from codelet.providers.by_litellm.request import Requests
+from codelet.providers.by_litellm.provider import LiteLLMProvider
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import ProviderOptions, Request
-from codelet.providers.quirks import Quirks
 from tests.api.conftest import options as options
 from tests.support.official import complaints
 from tests.support.script import Call, HttpError, Reply
@@ -197,10 +196,10 @@ def test_each_vendor_is_told_it_in_its_own_field():
     assert beside == {"effort": "high", "format": told}
     assert "response_format" not in body_of("groq/openai/gpt-oss-120b", tools=True), "it refuses the two together"
     assert "response_format" in body_of("groq/openai/gpt-oss-120b", tools=False)
-    through = Requests("gemini/gemini-3.8-flash", "o", Quirks())
+    through = LiteLLMProvider("gemini/gemini-3.8-flash", ProviderOptions())
     alone = Request("s", [user("hi")], schema=SCHEMA)
-    assert through.arguments(alone, marks=False)["response_format"]["json_schema"] == strict
-    assert "response_format" not in through.arguments(alone.replace(tools=[TOOL]), marks=False)
+    assert json.loads(through.body(alone))["response_format"]["json_schema"] == strict
+    assert "response_format" not in json.loads(through.body(alone.replace(tools=[TOOL])))
 
 
 def test_strict_mode_is_asked_for_only_where_it_takes_the_schema():

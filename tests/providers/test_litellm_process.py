@@ -200,6 +200,7 @@ def test_litellm_does_nothing_more_once_the_answer_is_there(
             said.append(json.loads(child.stdout.readline()))
         child.stdin.close()
         told = child.stderr.read()
-    texts = [each["chunk"][1]["text"] for each in said if each.get("chunk", [""])[0] == "TextChunk"]
+    deltas = [choice["delta"] for each in said for choice in each.get("event", {}).get("choices", ())]
+    texts = [delta["content"] for delta in deltas if "content" in delta]
     assert "".join(texts) == "hello"
     assert "counted, priced and logged" not in told

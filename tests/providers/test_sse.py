@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, Events
+from codelet.providers.answer import DONE, ServerSentEvents
 from codelet.providers.openai_chat_decode import decoded_chunks
 from codelet.providers.protocol import Chunk, FinishChunk, TextChunk
 
@@ -33,7 +33,7 @@ async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:
 
 
 async def events_of(data: bytes, size: int = 1 << 20) -> list[dict[str, Any]]:
-    return [event async for event, _ in Events(pieces_of(data, size))]
+    return [event async for event, _ in ServerSentEvents(pieces_of(data, size))]
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
@@ -47,7 +47,7 @@ async def test_the_same_events_wherever_the_bytes_are_cut(line_end: str):
             yield data[:place]
             yield data[place:]
 
-        assert [event async for event, _ in Events(two())] == EVENTS, cut
+        assert [event async for event, _ in ServerSentEvents(two())] == EVENTS, cut
 
 
 async def test_the_end_marker_is_told_from_an_empty_object():
@@ -110,7 +110,7 @@ async def endless(start: bytes, more: bytes) -> AsyncIterator[bytes]:
 async def test_an_event_without_end_is_bounded(start: bytes, more: bytes):
     began = time.process_time()
     with pytest.raises(ProviderError, match="16 MiB"):
-        async for _ in Events(endless(start, more)):
+        async for _ in ServerSentEvents(endless(start, more)):
             pass
     assert time.process_time() - began < 3
 
@@ -137,7 +137,7 @@ async def test_text_that_came_together_is_one_piece_and_is_given_out_before_what
 
     found: list[Chunk] = []
     with pytest.raises(ProviderError):
-        async for chunk in decoded_chunks(Events(pieces())):
+        async for chunk in decoded_chunks(ServerSentEvents(pieces())):
             found.append(chunk)
     assert found == [TextChunk("one two "), TextChunk("three "), TextChunk("four five ")]
 
@@ -153,7 +153,7 @@ async def test_no_text_waits_for_the_server():
         seen.append(list(found))
         yield b"data: [DONE]\n\n"
 
-    async for chunk in decoded_chunks(Events(pieces())):
+    async for chunk in decoded_chunks(ServerSentEvents(pieces())):
         found.append(chunk)
     assert seen == [[TextChunk("one two ")], [TextChunk("one two "), TextChunk("three")]]
     assert found[2:] == [FinishChunk("stop")]

@@ -1,8 +1,8 @@
-"""What runs in litellm's own process: requests in, chunks out, as lines of JSON.
+"""What runs in litellm's own process: requests in, events of Chat Completions out, as lines of JSON.
 
 It reads `{"id": N, "resolve": {…}}`, `{"id": N, "call": {…}}` and `{"id": N, "cancel": true}`, and before a
 request `{"environment": {…}}` if codelet's own has changed. It writes first that litellm is imported, or why not, then
-`resolved`, `chunk`, `failed` and `ended` with the number of the request. `alive` says that something came that is no
+`resolved`, `event`, `failed` and `ended` with the number of the request. `alive` says that something came that is no
 piece of the answer. What litellm prints, logs or warns of goes to standard error.
 """
 
@@ -16,14 +16,10 @@ import tempfile
 import threading
 from contextlib import suppress
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codelet.errors import CodeletError, ProviderError
 from codelet.providers.by_litellm import MALICIOUS
-from codelet.record import Record
-
-if TYPE_CHECKING:
-    from codelet.providers.protocol import Chunk
 
 _LATER = (
     "litellm.litellm_core_utils.default_encoding",
@@ -133,28 +129,26 @@ class _Server:
     async def _call(
         self, number: int, arguments: dict[str, Any], about: dict[str, Any], limits: list[float], *, counts: bool
     ) -> None:
-        """One request: its chunks as they come. `limits` are those for reading and connecting, in seconds."""
+        """One request: its events as they come. `limits` are those for reading and connecting, in seconds."""
         import httpx
 
-        from codelet.providers.by_litellm.stream_decoder import Decoder, InterceptedStream, StreamEnd
+        from codelet.providers.by_litellm.stream import InterceptedStream, StreamEnd, StreamReader
 
-        decoder = Decoder(counts_reasoning=counts)
+        reader: StreamReader | None = None
         try:
             timeout = httpx.Timeout(limits[0], connect=limits[1])
             stream = await self._litellm.acompletion(**arguments, timeout=timeout)
             InterceptedStream.into(stream)
+            reader = StreamReader(stream, counts_reasoning=counts)
             async for chunk in stream:
-                pieces = list(decoder.chunks(chunk, stream))
-                for piece in pieces:
-                    self._send(number, chunk=as_json(piece))
-                if not pieces:
-                    self._send(number, alive=True)
+                event = reader.event(chunk)
+                self._send(number, **({"alive": True} if event is None else {"event": event}))
         except StreamEnd:
             pass
         except Exception as error:
-            raise _translated(error, about, begun=decoder.begun) from error
-        for piece in decoder.end(stream):
-            self._send(number, chunk=as_json(piece))
+            raise _translated(error, about, begun=reader is not None and reader.begun) from error
+        for event in reader.end() if reader else ():
+            self._send(number, event=event)
 
     def _send(self, number: int, **message: object) -> None:
         _send(self._output, {"id": number, **message})
@@ -164,12 +158,6 @@ def _translated(error: Exception, about: dict[str, Any], *, begun: bool = False)
     from codelet.providers.by_litellm.failed_call import translated
 
     return translated(error, **about, begun=begun)
-
-
-def as_json(chunk: Chunk) -> list[Any]:
-    """A chunk as JSON: its class and its fields."""
-    fields = {name: vars(value) if isinstance(value, Record) else value for name, value in vars(chunk).items()}
-    return [type(chunk).__name__, fields]
 
 
 def _send(output: int, message: dict[str, Any]) -> None:

@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from codelet.errors import CodeletError, ProviderError, UsageError
-from codelet.providers import protocol
+from codelet.providers.protocol import LARGEST_ANSWER
 from codelet.system.process.service import Service, ServiceError, start_service
 from codelet.system.process.start import StartError
-from codelet.usage import Usage
 
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -36,7 +35,7 @@ _SWITCHES = {
     "LITELLM_MODE": "PRODUCTION",  # else it loads a .env, and a repository's own one can redirect requests
     "REPEATED_STREAMING_CHUNK_LIMIT": "1000000",  # else 100 equal chunks in a row are an error
 }
-_LONGEST_LINE = 4 * protocol.LARGEST_ANSWER
+_LONGEST_LINE = 4 * LARGEST_ANSWER
 _IMPORT_SECONDS = 120.0
 _CANCEL_SECONDS = 2.0
 """How long a request that is no longer wanted may hold on before the process is ended."""
@@ -215,15 +214,6 @@ def failure_in(said: dict[str, Any]) -> CodeletError:
     facts = dict(said)
     kind, text = facts.pop("kind", "ProviderError"), facts.pop("text")
     return UsageError(text) if kind == "UsageError" else ProviderError(text, **facts)
-
-
-def chunk_in(said: list[Any]) -> protocol.Chunk:
-    """The chunk that the process sends."""
-    name, fields = said
-    if name == "UsageChunk":
-        return protocol.UsageChunk(Usage(**fields["usage"]))
-    made: protocol.Chunk = getattr(protocol, name)(**fields)
-    return made
 
 
 def _ended(service: Service) -> str:

@@ -1,4 +1,4 @@
-"""A model that litellm reaches: requests as litellm takes them, chunks as they come out of its process.
+"""A model that litellm reaches: requests and answers are those of Chat Completions, taken to its process and back.
 
 Retries, time limits and the folding of tool calls are codelet's own.
 """
@@ -7,30 +7,42 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
-from codelet.errors import ProviderError
+from codelet.errors import CodeletError
+from codelet.messages import Message, ToolCall, answer_parts
 from codelet.providers.addresses.clouds import credentials
-from codelet.providers.by_litellm.request import Requests, is_claude
-from codelet.providers.catalog import asked_wire, real_name, vendor_of
-from codelet.providers.endpoint import base_of, key_variable, quirks_of
+from codelet.providers.answer import Events
+from codelet.providers.catalog import Vendor, asked_wire, holds, real_name, vendor_of
+from codelet.providers.endpoint import Endpoint, base_of, key_variable
 from codelet.providers.facts import on_this_machine
 from codelet.providers.failure import stalled
+from codelet.providers.openai_chat import OpenAIChatProvider
+from codelet.providers.openai_chat_decode import chunks_of, decoded_chunks
 from codelet.providers.protocol import (
-    LONGEST_ORIGIN,
+    BlockChunk,
     Chunk,
-    FinishChunk,
+    Deadlines,
+    ExtraChunk,
     NoteChunk,
     ProviderOptions,
+    ReasoningChunk,
     Request,
-    with_retries,
+    TextChunk,
+    ToolCallChunk,
 )
+from codelet.providers.quirks import Quirks
 
 _SILENCE = 1.0
 """Seconds of the import after which the user is told of it."""
 IMPORTING = "litellm is being imported, which takes some seconds"
+_TAKEN = ("messages", "tools", "reasoning_effort", "thinking", "response_format", "max_tokens")
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_CLAUDE_MAX_OUTPUT = 8_192
 
 
 @functools.cache
@@ -40,50 +52,50 @@ def _process() -> Any:
     return LiteLLMProcess()
 
 
-class LiteLLMProvider:
+class LiteLLMProvider(OpenAIChatProvider):
     """A model that litellm reaches; `model` is its name as litellm spells it."""
 
-    def __init__(self, model: str, options: ProviderOptions) -> None:
-        vendor = vendor_of(model)
-        prefix = vendor.prefix if vendor else model.partition("/")[0]
-        self.model = model
-        self.name = f"{vendor.name if vendor else prefix} through litellm"
-        maker = "/".join(real_name(model).split("/")[1:-1])
-        self.origin = f"litellm:{options.api_base or prefix}{f'#{maker}' if maker else ''}"[:LONGEST_ORIGIN]
-        self.local = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
-        found = key_variable(vendor, options.api_key)
-        known = credentials(prefix) or (vendor.key_names[0] if vendor and vendor.key_names else "the provider's key")
-        self.key_name = found or known
-        self._key = options.api_key or (os.environ[found] if found else None)
-        self._options = options
-        self.effort = options.effort
-        quirks, asked = quirks_of(model, options.api_base), None
-        if options.effort is not None:
-            from codelet.providers.effort import AskedEffort, chat_words  # only for who asks
+    over_http = False
 
-            words = chat_words(model, vendor.prefix if vendor else "")
-            switched = quirks.effort_field == "thinking"  # everything else litellm translates itself
-            asked = AskedEffort(options.effort, model, "thinking" if switched else "reasoning_effort", words)
-        marked = is_claude(model)  # there reminders stand behind the last mark
-        self._requests = Requests(model, self.origin, quirks, asked, local=self.local and not marked)
+    def __init__(self, model: str, options: ProviderOptions) -> None:
+        vendor, prefix = vendor_of(model), model.partition("/")[0]
+        key_from = key_variable(vendor, options.api_key)
+        key = options.api_key or (os.environ[key_from] if key_from else None)
+        known = vendor or Vendor(prefix=prefix, name=prefix, base="")
+        maker = "/".join(real_name(model).split("/")[1:-1])
+        origin = f"litellm:{options.api_base or known.prefix}{f'#{maker}' if maker else ''}"
+        endpoint = Endpoint(vendor=known, base=options.api_base or "", key=key, key_from=key_from)
+        super().__init__(model, endpoint, options, origin=origin)
+        self.name = f"{known.name} through litellm"
+        here = on_this_machine(options.api_base or (base_of(vendor) if vendor else ""))
+        self._claude = holds("claude", model)
+        named = credentials(known.prefix) or next(iter(known.key_names), "the provider's key")
+        self.key_name = key_from or named
+        self._about = {
+            "model": model,
+            "place": self.name,
+            "key_name": self.key_name,
+            "local": here,
+            "key": key,
+        }
+        self.local = here
         self._place: tuple[str, str, list[str]] | None = None
-        self._noted = False
+        self._marked = -1
         self._told = False
 
-    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of one answer; see `Provider.stream`. Closing it closes the connection too."""
-        self._note(request)
-
-        def adapted(error: ProviderError) -> bool:
-            from codelet.providers.learning import learn
-
-            changed = learn(self._requests, error, request)
-            if changed:
-                self._note(None)
-            return changed
-
-        attempt, retries = lambda: self._attempt(request), self._options.retries
-        return with_retries(attempt, retries, adapted, self._requests.notes, unseen=request.unseen)
+    def _first_quirks(self) -> Quirks:
+        """An effort goes where litellm looks for it, unless only `thinking` can switch it off.
+        For some back ends litellm makes a tool of an answer's schema, so that goes with no others. Marks are set later.
+        """
+        quirks = super()._first_quirks()
+        return quirks.replace(
+            structured="never" if quirks.structured == "never" else "alone",
+            effort_field="thinking" if quirks.effort_field == "thinking" else "reasoning_effort",
+            max_output_option="max_tokens",
+            cache_marks=False,
+            keeps_thinking=False,
+            summaries=False,
+        )
 
     async def warm(self) -> None:
         """Start importing litellm."""
@@ -97,34 +109,36 @@ class LiteLLMProvider:
         if _process.cache_info().currsize:
             await asyncio.wrap_future(_process().release(self))
 
-    @property
-    def prefix_bound(self) -> bool:
-        """Whether the model's reasoning is valid only after an unchanged prefix."""
-        return self._requests.quirks.prefix_bound
+    def body(self, request: Request) -> bytes:
+        """What litellm is given of a request, as JSON; `stable` is how many messages stand before the reminders."""
+        made = json.loads(super().body(request))
+        arguments = {name: made[name] for name in _TAKEN if name in made}
+        messages = arguments["messages"] = made["messages"][0 if request.system else 1 :]
+        if self._claude:
+            arguments.setdefault("max_tokens", _CLAUDE_MAX_OUTPUT)
+        if self._claude and not self.quirks.alternating:  # joined, the volatile reminders are no messages of their own
+            arguments["stable"] = len(messages) - request.tail
+        return json.dumps(arguments).encode()
 
-    @property
-    def drops_thinking(self) -> bool:
-        """Whether reasoning is left out, because the server has refused some for its prefix."""
-        return self._requests.quirks.drops_thinking
+    def _ordered(self, request: Request) -> Any:
+        return request.messages if self._claude else super()._ordered(request)  # there they stand behind the last mark
 
-    def drop_thinking(self) -> None:
-        """Leave reasoning out from now on."""
-        requests = self._requests
-        requests.quirks = requests.quirks.replace(prefix_bound=True, drops_thinking=True)
+    def _returned_fields(self, message: Message) -> dict[str, Any]:
+        if "blocks" in message or "thinking_blocks" in message:
+            return _in_order(message)
+        return super()._returned_fields(message)
 
-    def _note(self, request: Request | None) -> None:
-        """Tell the user, once, what the requests are like."""
-        note = self._requests.quirks.note(self.model, self.effort)
-        if self._requests.asked is not None and (note is None or (request is not None and not request.tools)):
-            self._requests.notes += self._requests.asked.notes()
-        if note is not None and not self._noted and (request is None or request.tools):
-            self._requests.notes.append(note)
-            self._noted = True
+    def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
+        """A call whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
+        wire = super()._wire_call(call, own=own)
+        try:
+            valid = isinstance(json.loads(wire["function"]["arguments"]), dict)
+        except (ValueError, RecursionError):
+            valid = False
+        return wire if valid else {**wire, "function": {**wire["function"], "arguments": "{}"}}
 
-    async def _attempt(self, request: Request) -> AsyncGenerator[Chunk, None]:
+    async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
         """One attempt. Leaving it cancels the request in litellm's process, which closes the connection."""
-        from codelet.providers.by_litellm.pipe import chunk_in, failure_in
-
         warmed = asyncio.wrap_future(_process().warm(self))
         done, _ = await asyncio.wait([warmed], timeout=_SILENCE)
         if not done and not self._told:
@@ -135,76 +149,37 @@ class LiteLLMProvider:
             self._place = await self._resolved()
         deadlines = self._options.deadlines
         reading = max(deadlines.first_token, deadlines.between_chunks) + 5  # later than ours
-        call: dict[str, Any] = {
-            "arguments": self._arguments(request, *self._place),
-            "about": self._about,
-            "limits": [reading, deadlines.connect],
-            "counts": not is_claude(self.model),
-        }
+        arguments = self._arguments(json.loads(body), *self._place)
         if self._options.debug_requests:
             from codelet.providers.content.shown_requests import show_arguments
 
-            show_arguments(call["arguments"])
-        now = asyncio.get_running_loop().time
-        limit = deadlines.first_token
-        latest = now() + limit
-        begun = False
+            show_arguments(arguments)
+        limits = [reading, deadlines.connect]
+        call = {"arguments": arguments, "about": self._about, "limits": limits, "counts": not self._claude}
         async with _process().request(self, {"call": call}) as answers:
-            due = latest
-            while True:
-                try:
-                    async with asyncio.timeout_at(due):
-                        answer = await answers.get()
-                except TimeoutError:
-                    raise stalled(f"no data for {limit:g} seconds: the answer has stalled") from None
-                if "failed" in answer:
-                    raise failure_in(answer["failed"])
-                if "ended" in answer:
-                    return
-                if "chunk" in answer:
-                    chunk = chunk_in(answer["chunk"])
-                    begun, latest = True, now() + max(deadlines.first_token, deadlines.between_chunks)
-                    bound = isinstance(chunk, FinishChunk) and self.prefix_bound
-                    yield chunk.replace(bound_to=self._requests.digest()) if bound else chunk
-                    await asyncio.sleep(0)  # however much has come, signals and other tasks have their turn
-                if begun:
-                    limit = deadlines.between_chunks
-                    due = min(now() + limit, latest)
+            events = _Answers(answers, deadlines)
+            async with aclosing(decoded_chunks(events, decode=_Decoder())) as chunks:
+                async for chunk in chunks:
+                    yield self._with_digest(chunk, digest)
 
     async def _resolved(self) -> tuple[str, str, list[str]]:
         """The model's name and provider as litellm splits them, and which parameters it takes there."""
-        from codelet.providers.by_litellm.pipe import failure_in
-
         name = self.model if asked_wire(self.model) == "responses" else real_name(self.model)
         vendor = vendor_of(name)
         if vendor is not None and "/" not in name:
             name = f"{vendor.prefix}/{name}"
-        if name.startswith("ollama/"):
-            name = name.replace("ollama/", "ollama_chat/", 1)  # the other one has no tools
+        if vendor is not None and vendor.litellm:
+            name = f"{vendor.litellm}/{name.partition('/')[2]}"
         asked = {"name": name, "about": self._about, "has_base": self._options.api_base is not None}
         async with _process().request(self, {"resolve": asked}) as answers:
-            answer = await answers.get()
-        if "failed" in answer:
-            raise failure_in(answer["failed"])
-        model, provider, supported = answer["resolved"]
+            model, provider, supported = (await _Answers(answers, self._options.deadlines).next())["resolved"]
         return model, provider, supported
 
-    @property
-    def _about(self) -> dict[str, Any]:
-        """What an error's message says of the request."""
-        return {
-            "model": self.model,
-            "place": self.name,
-            "key_name": self.key_name,
-            "local": self.local,
-            "key": self._key,
-        }
-
-    def _arguments(self, request: Request, model: str, provider: str, supported: list[str]) -> dict[str, Any]:
-        arguments = self._requests.arguments(request, marks=is_claude(model) and provider != "openai")
-        needed = [
-            name for name in ("tools", "reasoning_effort", "thinking") if name in arguments and name not in supported
-        ]
+    def _arguments(self, arguments: dict[str, Any], model: str, provider: str, supported: list[str]) -> dict[str, Any]:
+        """The arguments of `acompletion`, from what `body` made and from how litellm knows the model."""
+        if (stable := arguments.pop("stable", None)) is not None and holds("claude", model) and provider != "openai":
+            self._set_marks(arguments["messages"], stable)
+        needed = [name for name in ("tools", "reasoning_effort", "thinking") if name in arguments.keys() - {*supported}]
         if needed:
             arguments["allowed_openai_params"] = needed  # else they would be dropped without a word
         arguments.update(
@@ -224,3 +199,125 @@ class LiteLLMProvider:
         if key:
             arguments["api_key"] = key
         return arguments
+
+    def _set_marks(self, messages: list[dict[str, Any]], stable: int) -> None:
+        """Set the cache marks: after tools and system, before the tail, and where the last one stood."""
+        here = stable - 1
+        heads = [place for place, message in enumerate(messages[:1]) if message["role"] == "system"]
+        for message in (messages[place] for place in {*heads, here, self._marked} if 0 <= place < stable):
+            content = message["content"]
+            if message["role"] == "tool":
+                message.update(_MARK)
+            elif isinstance(content, list):
+                content[-1] |= _MARK
+            elif isinstance(content, str) and content.strip():
+                message["content"] = [{"type": "text", "text": content, **_MARK}]
+        self._marked = here
+
+
+class _Answers(Events):
+    """The events of one answer as litellm's process sends them; raises ProviderError if it fails or comes too late."""
+
+    def __init__(self, answers: asyncio.Queue[dict[str, Any]], deadlines: Deadlines) -> None:
+        super().__init__()
+        self._answers = answers
+        self._deadlines = deadlines
+        self._now = asyncio.get_running_loop().time
+        self._limit = deadlines.first_token
+        self._due = self._latest = self._now() + self._limit
+        self._begun = False
+
+    async def _read_on(self) -> None:
+        await asyncio.sleep(0)  # however much has come, signals and other tasks have their turn
+        try:
+            while not self._ended:
+                answer = await self.next()
+                self._read += [answer["event"]] if "event" in answer else []
+                self._ended = "ended" in answer
+                if self._answers.empty():
+                    return
+        except CodeletError as error:
+            self._failure = error
+
+    async def next(self) -> dict[str, Any]:
+        """The next line of the process. Lines without a piece of the answer are signs of life, for as long as that."""
+        try:
+            async with asyncio.timeout_at(self._due):
+                answer = await self._answers.get()
+        except TimeoutError:
+            raise stalled(f"no data for {self._limit:g} seconds: the answer has stalled") from None
+        if "failed" in answer:
+            from codelet.providers.by_litellm.pipe import failure_in
+
+            raise failure_in(answer["failed"])
+        silence = self._deadlines.between_chunks
+        if "event" in answer:
+            self._begun, self._latest = True, self._now() + max(self._deadlines.first_token, silence)
+        if self._begun:
+            self._limit, self._due = silence, min(self._now() + silence, self._latest)
+        return answer
+
+
+class _Decoder:
+    """The chunks of an event, with blocks of thinking and the order of an answer's parts, which only litellm sends."""
+
+    def __init__(self) -> None:
+        self._thinking = ""
+        self._in_text = False
+
+    def __call__(self, event: dict[str, Any]) -> list[Chunk]:
+        chunks = chunks_of(event)
+        delta = event["choices"][0]["delta"] if event.get("choices") else {}
+        kept = [*self._blocks(delta), *_extra(delta)]
+        if kept:
+            said = (place for place, chunk in enumerate(chunks) if not isinstance(chunk, ReasoningChunk))
+            place = next(said, len(chunks))
+            chunks[place:place] = kept
+        return [piece for chunk in chunks for piece in (*self._opened(chunk), chunk)]
+
+    def _blocks(self, delta: dict[str, Any]) -> list[Chunk]:
+        found: list[Chunk] = []
+        for block in delta.get("thinking_blocks") or ():
+            if block.get("type") == "redacted_thinking":
+                found.append(ReasoningChunk(block=dict(block)))
+                continue
+            self._thinking += block.get("thinking") or ""
+            if block.get("signature"):
+                whole = {"type": "thinking", "thinking": self._thinking, "signature": block["signature"]}
+                found.append(ReasoningChunk(block=whole))
+                self._thinking = ""
+        return found
+
+    def _opened(self, chunk: Chunk) -> list[Chunk]:
+        """What says that a text or a call begins with this chunk."""
+        was_text, self._in_text = self._in_text, isinstance(chunk, TextChunk)
+        if isinstance(chunk, ToolCallChunk):
+            return [BlockChunk("tool_use")] if chunk.id or chunk.name else []
+        return [BlockChunk("text")] if self._in_text and not was_text else []
+
+
+def _extra(delta: dict[str, Any]) -> list[Chunk]:
+    """What goes back with the text, in the places where litellm looks for it: signatures, encrypted reasoning."""
+    found: list[Chunk] = []
+    if items := delta.get("reasoning_items"):
+        found.append(ExtraChunk({"reasoning_items": items}))
+    fields = delta.get("provider_specific_fields")
+    if isinstance(fields, dict) and (signatures := fields.get("thought_signatures")):
+        found.append(ExtraChunk({"provider_specific_fields": {"thought_signatures": signatures}}))
+    return found
+
+
+def _in_order(message: Message) -> dict[str, Any]:
+    """An answer's blocks of reasoning as litellm sends them back: before its text, or between its texts.
+
+    Between calls it cannot send them. There they are left out: in another place the vendor refuses them.
+    """
+    parts = [block if content is None else content for block, content in answer_parts(message)]
+    calls = [place for place, part in enumerate(parts) if not isinstance(part, str) and "function" in part]
+    said = [part for part in parts[: calls[0] if calls else len(parts)] if part]
+    reasoning = [place for place, part in enumerate(said) if not isinstance(part, str)]
+    if len(reasoning) < len(parts) - len(calls) - sum(isinstance(part, str) for part in parts):
+        return {}
+    if reasoning == list(range(len(reasoning))):
+        return {"thinking_blocks": [part for part in said if not isinstance(part, str)]} if reasoning else {}
+    return {"content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in said]}
