@@ -14,6 +14,7 @@ from codelet.providers import open_provider
 from codelet.providers.by_litellm.provider import LiteLLMProvider
 from codelet.providers.protocol import LARGEST_ANSWER, MOST_CALLS, Deadlines, TextChunk, ToolCallChunk
 from tests.providers.chunks import IN_TEXT, MODELS, WAYS, collect_until_error, joined, options, request
+from tests.support.amount import FULL
 from tests.support.fake_clock import timed
 from tests.support.raw import Handler, RawServer, read_request
 from tests.support.script import Body, Call, Insert, Reply
@@ -269,3 +270,20 @@ async def test_one_byte_that_is_no_utf_8_does_not_end_an_answer(model: str, mode
     await provider.close()
     assert error is None
     assert joined(chunks)["text"] == "a\ufffdb"
+
+
+@pytest.mark.skipif(not FULL, reason="takes 400 s: scripts/test --full")
+@pytest.mark.timeout(500)
+@every_wire
+async def test_a_model_may_think_for_400_real_seconds(model: str):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(HEAD + lines(*OPENED[model]))
+        for _ in range(40):
+            writer.write(SIGNS["comments"])
+            await asyncio.sleep(10)  # clock: the time that the model thinks
+        writer.write(TEXTS[model])
+        writer.close()
+
+    text, error = await answered(model, serve)
+    assert text == "begun", error

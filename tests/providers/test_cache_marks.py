@@ -19,7 +19,7 @@ from codelet.loop.session import Session
 from codelet.messages import Message, assistant, reminder, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.native import NativeProvider
-from codelet.providers.protocol import Request
+from codelet.providers.protocol import ProviderOptions, Request
 from codelet.safety import Policy
 from tests.providers.chunks import TOOLS, options
 from tests.support.bodies import stable_prefix, without_marks
@@ -179,3 +179,29 @@ def test_an_empty_text_carries_no_mark(model: str):
 @pytest.mark.parametrize("model", ["openrouter/moonshotai/kimi-k3", "openrouter/openai/gpt-6.1-sol", "groq/qwen/qwen3"])
 def test_nobody_else_is_sent_marks_over_chat_completions(model: str):
     assert not MARK.search(opened(model).body(Request("Be brief.", [user("look")])))
+
+
+FIRST = {
+    "anthropic/claude-sonnet-5-5": (2, ["ttl"]),
+    "minimax/MiniMax-M3": (2, []),
+    "openai/responses/gpt-6.1-sol": (2, ["prompt_cache_key", "prompt_cache_options"]),
+    "xai/grok-4.7": (0, ["prompt_cache_key"]),
+    "openrouter/anthropic/claude-sonnet-5.5": (2, []),
+    "openrouter/qwen/qwen3.8-max": (2, []),
+    **dict.fromkeys(["gemini/gemini-3.8-flash", "deepseek/deepseek-v4-pro", "moonshot/kimi-k3.1-pro"], (0, [])),
+    **dict.fromkeys(["mistral/devstral-latest", "zai/glm-5.3", "groq/openai/gpt-oss-120b"], (0, [])),
+}
+"""Marks, and other fields of the cache, that a vendor documents for the first request; without any it needs none."""
+
+
+def test_a_first_request_has_the_cache_fields_of_its_vendor():
+    """At the vendors' own addresses, with tools, a system prompt and reminders."""
+    found = {}
+    for model in FIRST:
+        provider = open_provider(model, ProviderOptions(api_key="k"))
+        assert isinstance(provider, NativeProvider)
+        listed = [reminder("claudeMd", "Use tabs."), user("look"), *tail(1)]
+        body = provider.body(Request("Be brief.", listed, tail=1, tools=TOOLS))
+        fields = [name for name in ("prompt_cache_key", "prompt_cache_options", "ttl") if f'"{name}"'.encode() in body]
+        found[model] = (len(MARK.findall(body)), fields)
+    assert found == FIRST
