@@ -144,6 +144,7 @@ def languages(share: float) -> None:
         kept = sum(conclusion in text for conclusion in conclusions)
         found.append(f"{name} {kept}{'' if order in text else ' without the order'}")
     row("conclusions of 5", share, ", ".join(found))
+    check(all(one.endswith(" 5") for one in found), "a conclusion or an order in some language is lost")
 
 
 def truth(show: bool) -> None:
