@@ -133,24 +133,6 @@ class Archive:
         self._entries.clear()
         self.bytes = 0
 
-    def lines_with(self, words: Iterable[str]) -> list[tuple[str, int, str]]:
-        """For each word, or sentence of one line, the newest line that holds it: role, turn and line, oldest first.
-
-        Words that no message holds are left out; a line that holds several stands once. Of an edit only its new text
-        counts.
-        """
-        open_words = list(dict.fromkeys(words))
-        found: list[tuple[str, int, str]] = []
-        for entry in reversed(self._entries.values()):
-            if not open_words:
-                break
-            text = "\n".join(_told(entry))
-            lines = {word: line for word in open_words if (line := _line_with(text, word)) is not None}
-            role = str(entry.message.get("role"))
-            found.extend((role, entry.turn, line) for line in reversed(dict.fromkeys(lines.values())))
-            open_words = [word for word in open_words if word not in lines]
-        return found[::-1]
-
     def entry(self, key: str) -> Archived | None:
         """The entry with this id, or None."""
         return self._entries.get(key.strip())
@@ -207,20 +189,6 @@ def _size_of(message: Mapping[str, Any]) -> int:
     return shown + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
 
-def _line_with(text: str, word: str) -> str | None:
-    """The first line of a text that holds a word or a sentence as a whole; a long one is cut around it."""
-    sentence = " " in word
-    if word.partition(" ")[0] not in text:
-        return None
-    whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-    for raw in text.split("\n"):
-        line = " ".join(raw.split()) if sentence else raw.strip()
-        if word in line and (place := whole.search(line)) is not None:
-            start = max(0, place.start() - _LONGEST_LINE // 2)
-            return line if len(line) <= _LONGEST_LINE else line[start : start + _LONGEST_LINE]
-    return None
-
-
 def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if one.get("role") != other.get("role"):
         return False
@@ -267,17 +235,6 @@ def _lines(entry: Archived) -> Iterator[str]:
     yield from text_of(entry.message).split("\n")
     for call in calls_of(entry.message):
         yield f"{call_name(call)} {call_arguments(call)}"
-
-
-def _told(entry: Archived) -> Iterator[str]:
-    """What a message says, without what its edits took out."""
-    from codelet.context.compaction.reading import call_of, strings
-
-    yield from text_of(entry.message).split("\n")
-    for call in map(call_of, calls_of(entry.message)):
-        yield call.label
-        removed = {before for before, _ in call.edits}
-        yield from (line for value in strings(call.values) if value not in removed for line in value.split("\n"))
 
 
 def _shown(entry: Archived) -> str:

@@ -258,23 +258,6 @@ class Compactor:
             raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
         self._pins.add(unit)
 
-    def pin_lost(self) -> int:
-        """Put back the lines that held what the last compaction lost, and pin them; return their size in tokens.
-
-        Raises UsageError if nothing was lost or can be put back, or if it exceeds the share of the context.
-        """
-        from codelet.context.pins import put_back
-
-        body = list(self._conversation.body)
-        made = put_back(body, self.report, self.archive) if self.report is not None else None
-        if made is None:
-            raise UsageError("the last compaction lost nothing that can be put back")
-        new, message = made
-        self._pin([message])
-        self._conversation.rewrite(new, "what was lost was put back")
-        self._undo.append(_Undo(body, new, "pin"))
-        return self._window.estimate(message)
-
     def unpin(self, number: int) -> None:
         """Unpin a message."""
         self._pins.remove(self._unit(number)[1])

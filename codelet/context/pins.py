@@ -1,18 +1,12 @@
-"""What the user keeps word for word: pins, known by identity so that they survive every rewrite, and what was lost."""
+"""What the user keeps word for word: pins, known by identity so that they survive every rewrite."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
-from codelet.messages import Message, kind_of, reminder_type, segment
-
-if TYPE_CHECKING:
-    from codelet.context.archive import Archive
-    from codelet.context.compaction import CompactionReport
-
+from codelet.messages import Message, kind_of, reminder_type
 
 VOTE = 5
 """What a pin counts for its turn, and a drop against it."""
@@ -90,30 +84,3 @@ def unit_at(messages: Sequence[Message], number: int) -> list[int]:
     while first > 0 and messages[first]["role"] == "tool":
         first -= 1
     return list(range(first, first + len(messages[first].get("tool_calls", ())) + 1))
-
-
-def put_back(
-    body: Sequence[Message], report: CompactionReport, archive: Archive
-) -> tuple[list[Message], Message] | None:
-    """Return the conversation with a message that holds what `report` counts as lost, and that message.
-
-    The message quotes the newest lines that held it, behind the first segments. None if the archive has none of them.
-    """
-    from codelet.context.compaction.parsing import turns_of
-    from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, render
-
-    loss = report.loss
-    found = archive.lines_with((*loss.sentences, *loss.paths, *loss.names))
-    if not found:
-        return None
-    place = next((n for n, message in enumerate(body) if kind_of(message) != "segment"), len(body))
-    last = turns_of(body)[place - 1] if place else 0
-    lines = ParsedSegment(last, last)  # it stands for no turn of its own: those behind it keep their numbers
-    for role, turn, line in found:
-        label = "user" if role == "user" else ""
-        if lines.entries and (lines.entries[-1].turn, lines.entries[-1].label) == (turn, label):
-            lines.entries[-1].lines.append(line)
-        else:
-            lines.entries.append(SegmentEntry(turn, label, [line]))
-    message = segment(render(lines, note=False))
-    return [*body[:place], message, *body[place:]], message

@@ -369,39 +369,6 @@ async def test_what_pins_take_beyond_a_share_is_said(open_session: Open):
     assert done.phase == "done" and "The share of context is passed by" in done.note
 
 
-async def test_what_a_compaction_lost_can_be_put_back_and_pinned(open_session: Open):
-    session, provider = open_session(window=24_000)
-    with pytest.raises(UsageError, match="lost nothing"):
-        session.compactor.pin_lost()
-    provider.answers.append(Answer("x", [("look", {"lines": 60, "about": "first"})]))
-    await turn(session, "never use the old_port\n  of src/first/mod_0.py")
-    await fill(session, provider, 30, lines=90)
-    [_, done] = compactions(await compacted(session, "mind the ports"))
-    report = session.compactor.report
-    assert done.lost and report is not None
-    before = list(session.messages)
-    size = session.compactor.pin_lost()
-    [added] = [message for message in session.messages if not any(message is old for old in before)]
-    assert session.compactor.is_pinned(added) and size == session.window.estimate(added)
-    names = [name for name in done.lost if " " not in name]
-    assert all(name in added["content"] for name in names), "each with the line that held it"
-    assert "compute_" in added["content"]
-    turns = [row.turn for row in session.context()]
-    after = len(session.messages) - len(before)
-    assert (after, turns[-1]) == (1, 31), "those behind it keep their numbers"
-    await fill(session, provider, 10, lines=90)
-    assert any(message is added for message in session.messages), "it outlives further compactions"
-    session, provider = open_session(window=24_000)
-    await fill(session, provider, 12, lines=90)
-    await compacted(session, "mind the ports")
-    before = list(session.messages)
-    session.compactor.pin_lost()
-    event = session.compactor.undo()
-    assert event is not None and event.note == "pin" and not session.compactor.pins
-    assert session.messages == before
-    assert (await turn(session, "go on"))[-1].reason == "done"
-
-
 async def test_a_cancelled_compaction_leaves_the_list_and_no_task(open_session: Open):
     session, provider = open_session(window=100_000)
     await fill(session, provider, 4, lines=1_000)

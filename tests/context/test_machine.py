@@ -140,12 +140,6 @@ class Machine(RuleBasedStateMachine):
             self.prompt(1, [[("look", {"lines": 60})] * 5], None)
 
     @rule()
-    def pin_what_was_lost(self) -> None:
-        with suppress(UsageError):
-            self.session.compactor.pin_lost()
-            self.reported = True
-
-    @rule()
     def uncompact(self) -> None:
         self.reported |= self.session.compactor.undo() is not None
 

@@ -310,23 +310,6 @@ async def test_keep_last_counts_a_prompt_that_looks_like_a_segment(tmp_path: Pat
     assert not any(message is newest[0] for message in session.messages), "keep-last 1 keeps the turn after it"
 
 
-async def test_a_segment_that_the_user_pinned_back_is_one_after_a_resume(tmp_path: Path):
-    provider = ScriptedProvider()
-    session = session_of(provider, tmp_path, window=24_000)
-    recorder = Recorder()
-    await fill(session, provider, 20, lines=90)
-    async with aclosing(session.compact("mind the ports")) as stream:
-        async for event in stream:
-            recorder.see(event)
-    recorder.snapshot(session)
-    session.compactor.pin_lost()
-    kinds = [kind_of(message) for message in session.messages]
-    assert kinds.count("segment") == 2
-    resumed = session_of(provider, tmp_path)
-    restore(resumed, from_json(to_json(recorder.snapshot(session), mask=None)))
-    assert [kind_of(message) for message in resumed.messages] == kinds
-
-
 def test_a_file_that_does_not_list_its_segments_is_understood_by_their_text():
     document = {"version": "1.0", "timestamp": 1.0, "tokenCount": 1}
     listed = [{"role": "user", "content": LOOKALIKE}, {"role": "user", "content": AS_REMINDER}]

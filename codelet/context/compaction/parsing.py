@@ -9,8 +9,7 @@ in flight (those of the last assistant message, if nothing but results follows i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from codelet.context.compaction.segments import last_turn
 from codelet.messages import AnyMessage, calls_of, kind_of, reminder_type, text_of, with_kinds
@@ -19,17 +18,11 @@ NO_RESULT = "[interrupted: no result]"
 _SPEAKERS = frozenset({"system", "user", "assistant", "developer"})
 
 
-@dataclass
-class Normalised:
+class Normalised(NamedTuple):
     """The list in order, and where each message came from (-1: added here)."""
 
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    origin: list[int] = field(default_factory=list)
-
-    def put(self, message: AnyMessage, origin: int) -> None:
-        """Append one message."""
-        self.messages.append(message if isinstance(message, dict) else dict(message))
-        self.origin.append(origin)
+    messages: list[dict[str, Any]]
+    origin: list[int]
 
 
 def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Normalised:
@@ -38,83 +31,48 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
     The kinds of messages from outside are worked out here. `in_flight` leaves the last assistant message's unanswered
     calls open. Entries that are not messages go, and results without a call.
     """
-    messages = with_kinds(messages)
-    out = Normalised()
-    wanted, last_calls = _owners(messages)
-    results = _results(messages, wanted)
-    newest = _newest_reminders(messages)
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict) or message.get("role") not in _SPEAKERS:
-            continue
+    listed = [(at, message) for at, message in enumerate(with_kinds(messages)) if isinstance(message, dict)]
+    owner: dict[str, int] = {}  # the first message that makes a call
+    results: dict[
+        str, tuple[int, dict[str, Any]]
+    ] = {}  # the last result behind its call that has text, or the last one
+    newest: dict[str, int] = {}
+    last_calls = -1
+    for at, message in listed:
+        for call in calls_of(message):
+            owner.setdefault(call["id"], at)
+            last_calls = at
+        if (kind := reminder_type(message)) is not None:
+            newest[kind] = at
+        key = message.get("tool_call_id") if message.get("role") == "tool" else None
+        if isinstance(key, str) and owner.get(key, at) < at and (key not in results or message.get("content")):
+            results[key] = at, message
+    out = Normalised([], [])
+    for at, message in listed:
         kind = reminder_type(message)
-        if kind is not None and newest[kind] != index:
+        if message.get("role") not in _SPEAKERS or (kind is not None and newest[kind] != at):
             continue
-        _put_with_results(out, message, index, wanted, results, keep_open=in_flight and index == last_calls)
+        own: dict[str, dict[str, Any]] = {}
+        for call in calls_of(message):
+            if owner[call["id"]] == at:
+                own.setdefault(call["id"], call)
+        found = [(at, _with_calls(message, list(own.values())))]
+        for key in own:
+            missing = (-1, {"role": "tool", "tool_call_id": key, "content": NO_RESULT})
+            if key in results or not (in_flight and at == last_calls):
+                found.append(results.get(key, missing))
+        for origin, each in found:
+            out.messages.append(each)
+            out.origin.append(origin)
     return out
 
 
-def _owners(messages: Sequence[AnyMessage]) -> tuple[dict[str, int], int]:
-    """Map each call id to the first message that makes it; also return the index of the last message with calls."""
-    wanted: dict[str, int] = {}
-    last = -1
-    for index, message in enumerate(messages):
-        if isinstance(message, dict):
-            for call in calls_of(message):
-                wanted.setdefault(call["id"], index)
-                last = index
-    return wanted, last
-
-
-def _results(messages: Sequence[AnyMessage], wanted: dict[str, int]) -> dict[str, tuple[int, AnyMessage]]:
-    """Map each call id to its result: the last one after the call that has text, or else the last one."""
-    found: dict[str, tuple[int, AnyMessage]] = {}
-    for index, message in enumerate(messages):
-        if not isinstance(message, dict) or message.get("role") != "tool":
-            continue
-        call_id = message.get("tool_call_id")
-        if not isinstance(call_id, str) or wanted.get(call_id, index) >= index:
-            continue
-        if call_id not in found or message.get("content"):
-            found[call_id] = (index, message)
-    return found
-
-
-def _newest_reminders(messages: Sequence[AnyMessage]) -> dict[str, int]:
-    newest: dict[str, int] = {}
-    for index, message in enumerate(messages):
-        kind = reminder_type(message) if isinstance(message, dict) else None
-        if kind is not None:
-            newest[kind] = index
-    return newest
-
-
-def _put_with_results(
-    out: Normalised,
-    message: dict[str, Any],
-    index: int,
-    wanted: dict[str, int],
-    results: dict[str, tuple[int, AnyMessage]],
-    *,
-    keep_open: bool,
-) -> None:
-    """Append a message and the results of its calls. Calls that an earlier message made already are left out."""
-    own: list[dict[str, Any]] = []
-    for call in calls_of(message):
-        if wanted[call["id"]] == index and call["id"] not in {c["id"] for c in own}:
-            own.append(call)
-    if "tool_calls" in message and own != message["tool_calls"]:
-        message = {key: value for key, value in message.items() if key != "tool_calls"}
-        if own:
-            message["tool_calls"] = own
-        elif not message.get("content"):
-            message["content"] = ""
-    out.put(message, index)
-    for call in own:
-        origin, result = results.get(call["id"], (-1, None))
-        if result is not None:
-            out.put(result, origin)
-        elif not keep_open:
-            out.put({"role": "tool", "tool_call_id": call["id"], "content": NO_RESULT}, -1)
+def _with_calls(message: dict[str, Any], calls: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the message with these of its calls."""
+    if "tool_calls" not in message or calls == message["tool_calls"]:
+        return message
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "tool_calls": calls} if calls else {**rest, "content": message.get("content") or ""}
 
 
 def turns_of(messages: Sequence[AnyMessage]) -> list[int]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.archive import Archive
 from codelet.context.compaction import compact
 from codelet.context.compaction.changes import as_changed
 from codelet.context.tokens import estimate_message
@@ -191,12 +190,6 @@ def test_a_list_of_small_edits_is_compacted_to_new_lines():
     lines = shown(compact([*messages, says("All done."), user("Go on.")], 1_800).messages)
     assert not [line for line in lines if re.search(r"index_\d+ < ", line)]
     assert len([line for line in lines if " <= " in line]) >= 15
-
-
-def test_what_is_put_back_of_an_edit_is_its_new_text():
-    archive = Archive()
-    archive.put(1, calling(("e", "edit", {"path": "src/a.py", "old": OLD, "new": NEW})))
-    assert archive.lines_with(["LIMIT_OF_RETRIES"]) == [("assistant", 1, NEW.strip())]
 
 
 def test_lists_of_points_and_ruby_are_no_diffs():

@@ -113,7 +113,7 @@ def _receipt(event: Compaction, sizes: str, width: int, signs: Signs) -> list[Te
     if event.lost:
         more = len(event.lost) - _LOST_NAMED
         named = ", ".join(one_line(word, 60) for word in event.lost[:_LOST_NAMED])
-        tail = f"{f', and {more} more' if more > 0 else ''}; /pin lost restores them"
+        tail = f"{f', and {more} more' if more > 0 else ''}; /compact undo restores them"
         named = truncate(Text(named), max(width - MARGIN - len(_DROPPED) - len(tail), 20), signs.more).plain
         rows.append(truncate(Text.assemble(indent, (_DROPPED, WARN), (named + tail, QUIET)), width, signs.more))
     if event.note:

@@ -168,17 +168,7 @@ _BEARS = {
 
 
 async def pin(screen: Screen, session: Session, argument: str) -> None:
-    """Keep a message verbatim through compactions; or put back, and keep, what the last one lost."""
-    if argument == "lost":
-        try:
-            size = session.compactor.pin_lost()
-        except UsageError as error:
-            screen.fail(str(error))
-        else:
-            screen.note(
-                f"what was lost stands in the list again, pinned: {tokens(size)} tokens; /uncompact takes it out"
-            )
-        return
+    """Keep a message verbatim through compactions."""
     if (number := _held(screen, argument, session.compactor.pin)) is not None:
         screen.note(f"message {number} stays verbatim: {in_words(session)[number]}")
 

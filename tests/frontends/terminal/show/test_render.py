@@ -431,7 +431,7 @@ def test_a_compaction_leaves_a_receipt() -> None:
     assert out.rstrip().split("\n") == [
         "· compacting 120k tokens: the budget is nearly used; esc stops it",
         "· compacted: the next request 120k → 32k tokens · kept 3 turns verbatim",
-        "  dropped from context: src/a.py; /pin lost restores them",
+        "  dropped from context: src/a.py; /compact undo restores them",
         "  /compact undo · /compact why",
         "✗ not compacted: nothing can shrink",
     ]
@@ -472,7 +472,7 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
     assert out.rstrip().split("\n") == [
         "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim, cut",
         "  13 new messages",
-        "  dropped from context: src/a.py; /pin lost restores them",
+        "  dropped from context: src/a.py; /compact undo restores them",
         "  /compact undo · /compact why",
         "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim,",
         "  summarized the rest",
