@@ -6,12 +6,16 @@ where their headers say, so no line inside one is taken for a header. What a hea
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
+from codelet.safety.secrets import mask
+from codelet.system.text import with_codes
 
 FileState = Literal["changed", "added", "removed", "renamed", "copied"]
 
@@ -307,3 +311,73 @@ def _unquoted(name: bytes) -> bytes:
         return bytes([int(code, 8)]) if code[:1].isdigit() else _ESCAPES.get(code, code)
 
     return _ESCAPE.sub(character, name[1 : _end_of_quote(name) - 1])
+
+
+LONGEST_LINE = 2_000
+"""Characters of a line that are shown; a hunk with a longer one counts as truncated."""
+
+SEPARATOR = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What would begin another row where a text is shown, and does not end a line of the file."""
+_CUT = " [… {more} more characters]"
+
+
+class HunkLine(Record, kw_only=True):
+    """One line of a hunk. `number` is that of the new side; of a removed line it is that of the line that follows.
+
+    `text` is the line without its end, `ending` the carriage return that it may have had; `unended` marks the last line
+    of a file that does not end with a newline.
+    """
+
+    sign: str
+    number: int
+    text: str
+    ending: str = ""
+    unended: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The text as the model is shown it: without this process's secrets."""
+        text = mask(self.text)
+        if not (text.isascii() and text.isprintable()):
+            text = with_codes(SEPARATOR.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text))
+        if len(text) <= LONGEST_LINE:
+            return text
+        return text[:LONGEST_LINE] + _CUT.format(more=len(text) - LONGEST_LINE)
+
+    @property
+    def row(self) -> str:
+        """The line as it stands in a request."""
+        number = "" if self.sign == "-" else str(self.number)
+        return f"{number:>5} {self.sign} {self.shown}".rstrip(" ")
+
+
+@lru_cache(maxsize=64)
+def lines_of(hunk: Hunk) -> tuple[HunkLine, ...]:
+    """The hunk's lines in order."""
+    number = max(hunk.new_start, 1)
+    lines: list[HunkLine] = []
+    for raw in text_of_bytes(hunk.body).split("\n") if hunk.body else ():
+        if raw.startswith("\\"):
+            lines[-1:] = [line.replace(unended=True) for line in lines[-1:]]
+            continue
+        sign, text = raw[:1] or " ", raw[1:]
+        ending = "\r" if text.endswith("\r") else ""
+        lines.append(HunkLine(sign=sign, number=number, text=text.removesuffix("\r"), ending=ending))
+        number += sign != "-"
+    return tuple(lines)
+
+
+def hunk_heading(file: FileDiff, lines: Sequence[HunkLine], hunk: Hunk) -> str:
+    """The row above a hunk's lines: the file, as a JSON text, and which of its lines follow."""
+    numbers = [line.number for line in lines if line.sign != "-"]
+    where = f"lines {numbers[0]} to {numbers[-1]}" if numbers else f"lines removed before line {lines[0].number}"
+    moved = f", {file.state} from {json.dumps(with_codes(file.old_path))}" if file.old_path is not None else ""
+    new = ", a new file" if file.state == "added" else ""
+    section = with_codes(text_of_bytes(hunk.section)).strip()[:120]
+    within = f", in {json.dumps(section, ensure_ascii=False)}" if section else ""
+    return f"{json.dumps(with_codes(file.path), ensure_ascii=False)}{new}{moved}, {where}{within}"
+
+
+def has_cut_line(lines: Sequence[HunkLine]) -> bool:
+    """Whether a line is too long to be shown whole."""
+    return any(len(line.text) > LONGEST_LINE for line in lines)

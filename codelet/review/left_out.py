@@ -84,7 +84,7 @@ def _runs(file: FileDiff) -> bool:
 
     Most languages take control characters in a comment or a string, so they make no program a binary file.
     """
-    from codelet.review.repeats.ignore import ignore_comment
+    from codelet.review.repeats import ignore_comment
 
     first = file.hunks[0]
     starts = first.new_start == 1 and re.search(rb"^[+ ](?:\xef\xbb\xbf)?#!", first.body[:100]) is not None

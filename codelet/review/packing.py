@@ -1,21 +1,31 @@
-"""Hunks to chunks: what one request holds. In the order of the diff, but that a file and its test are together; linear.
+"""What a request holds: the outline of the whole change, the same in all requests, and a chunk of its hunks.
 
-A hunk that is larger than a chunk is split between lines. The sizes are estimates: a third of the characters, gutters
+Hunks are in the order of the diff, but a file and its test are together; linear. A hunk that is larger than a chunk is split between lines. The sizes are estimates: a third of the characters, gutters
 included.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from codelet.record import Record
-from codelet.review.diff import FileDiff, Hunk
+from codelet.review.diff import (
+    LONGEST_LINE,
+    FileDiff,
+    Hunk,
+    HunkLine,
+    has_cut_line,
+    hunk_heading,
+    lines_of,
+    text_of_bytes,
+)
 from codelet.review.findings import HunkCoverage, HunkState
-from codelet.review.hunk_lines import LONGEST_LINE, HunkLine, has_cut_line, hunk_heading, lines_of
 from codelet.review.left_out import is_new_name, why_left_out
+from codelet.system.text import with_codes
 
 CHUNK_TOKENS = 24_000
 """What the hunks of a chunk come to at most, unless the user says otherwise or the window is small."""
@@ -215,3 +225,54 @@ def _subject(path: str) -> str:
     stem = name.partition(".")[0] if not name.startswith(".") else name
     about = _TEST.sub("", stem)
     return about if about not in _EVERYWHERE else path
+
+
+MOST_TOKENS = 1_500
+_MOST_FOLDERS = 20
+
+
+def outline_of(files: Sequence[FileDiff]) -> str:
+    """One row for each file, at most so many tokens: removed, renamed and special files first, the rest as a sum."""
+    rows = sorted(((_rank(file), _row(file), file) for file in files), key=lambda row: row[0])
+    room = MOST_TOKENS * _CHARACTERS_PER_TOKEN - _MOST_FOLDERS * 40 * (len(files) > 60)
+    shown: list[str] = []
+    for number, (_, row, _) in enumerate(rows):
+        room -= len(row) + 1
+        if room < 0:
+            return "\n".join([*shown, _rest([file for _, _, file in rows[number:]])])
+        shown.append(row)
+    return "\n".join(shown)
+
+
+def _rank(file: FileDiff) -> int:
+    """What other files may depend on comes first."""
+    if file.state in ("removed", "renamed") or file.submodule or file.modes is not None:
+        return 0
+    return 2 if why_left_out(file) is not None else 1
+
+
+def _row(file: FileDiff) -> str:
+    added, removed = sum(hunk.added for hunk in file.hunks), sum(hunk.removed for hunk in file.hunks)
+    facts = []
+    if file.state != "changed":
+        facts.append(file.state if file.old_path is None else f"{file.state} from {_name(file.old_path)}")
+    if file.modes is not None:
+        facts.append(f"mode {file.modes[0]} to {file.modes[1]}")
+    if file.submodule:
+        ids = [row.split(" ")[-1][:12] for hunk in file.hunks for row in text_of_bytes(hunk.body).split("\n")]
+        facts.append(f"submodule {'..'.join(ids)}")
+    elif (why := why_left_out(file)) is not None and file.state != "removed" and file.modes is None:
+        facts.append(f"not shown: {why}")
+    return f"{_name(file.path)} (+{added} -{removed}{''.join(f', {fact}' for fact in facts)})"
+
+
+def _rest(files: Sequence[FileDiff]) -> str:
+    folders = Counter(file.path.rpartition("/")[0] or "." for file in files)
+    parts = [f"{_name(folder)[:60]} ({number})" for folder, number in folders.most_common(_MOST_FOLDERS)]
+    more = ", and other folders" if len(folders) > _MOST_FOLDERS else ""
+    return f"and {len(files):,} more files, in {', '.join(parts)}{more}"
+
+
+def _name(path: str) -> str:
+    """A file's name on one row, as a JSON text."""
+    return json.dumps(with_codes(path), ensure_ascii=False)

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from codelet.record import Record
-from codelet.review.diff import FileDiff, Hunk
+from codelet.review.diff import FileDiff, Hunk, HunkLine, lines_of
 from codelet.review.findings import Finding, SetAside
-from codelet.review.hunk_lines import HunkLine, lines_of
 from codelet.review.model_answers import Claim
 from codelet.safety.secrets import mask
 from codelet.system.text import clean, one_line, valid_unicode, with_codes

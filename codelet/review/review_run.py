@@ -27,8 +27,7 @@ from codelet.review.model_answers import (
     severity_in,
     verdicts_in,
 )
-from codelet.review.outline import outline_of
-from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended
+from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended, outline_of
 from codelet.review.placing import placed, without_place
 from codelet.review.review_prompt import ASK, CLOSE, COMMITS, CONFIRM, DESCRIPTION, KNOWN, NOWHERE, OUTLINE, TASK
 from codelet.review.reviewed_change import ReviewedChange

@@ -17,12 +17,17 @@ from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.review.diff import FileDiff, parse_diff, unread_file
 from codelet.review.left_out import vendored_folder, why_left_out
-from codelet.review.untracked import new_files
 from codelet.system.git import GitAnswer, run_git
 
 if TYPE_CHECKING:
     from codelet.system.git.revisions import CommitPair
     from codelet.tools.tool import Tool
+
+
+import errno
+import stat
+
+from codelet.review.diff import Hunk, name_of_bytes
 
 Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
 
@@ -76,8 +81,7 @@ class ReviewedChange(Record, kw_only=True):
 
     def tools(self, folder: Path) -> tuple[Tool, ...]:
         """The tools that read both sides; none without a repository."""
-        from codelet.review.change_sides import ChangeSide
-        from codelet.review.commit_tools import tools_for
+        from codelet.review.commit_tools import ChangeSide, tools_for
         from codelet.system.git.revisions import EMPTY_TREE
 
         if self.reads_at is None:
@@ -98,7 +102,7 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
 
     Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
     """
-    from codelet.review.change_sides import holds_change
+    from codelet.review.commit_tools import holds_change
     from codelet.system.git.revisions import pair_of
 
     files = tuple(parse_diff(pieces))
@@ -288,3 +292,56 @@ async def _messages(folder: Path, revisions: str) -> str:
     """What the commits say of themselves, the newest first."""
     answer = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
     return answer.stdout.decode("utf-8", "replace").strip() if answer is not None and answer.exit_code == 0 else ""
+
+
+_LARGEST_NEW = 1 << 20
+_MOST_NAMES = 16 << 20
+
+
+async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...]:
+    """The files below `folder`'s repository that are neither known to git nor ignored, each as an added file.
+
+    Raises UsageError where git cannot list them all.
+    """
+    listed = await run_git(
+        folder, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *paths, limit=_MOST_NAMES
+    )
+    top = await run_git(folder, "rev-parse", "--show-toplevel")
+    if listed is None or top is None or listed.exit_code or top.exit_code or not listed.complete:
+        raise UsageError("git did not list the files that it does not know yet")
+    root = top.stdout.removesuffix(b"\n")
+    return tuple(_added(root, name) for name in sorted(filter(None, listed.stdout.split(b"\0"))))
+
+
+def _added(root: bytes, name: bytes) -> FileDiff:
+    from codelet.safety.paths import why_unread
+
+    file = FileDiff(path=name_of_bytes(name), state="added")
+    if why_unread(file.path):
+        return file.replace(unread="its name says that it holds secrets")
+    try:
+        data = _content(os.path.join(root, name))
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            return file.replace(unread="it is no regular file")
+        return unread_file(file, f"it cannot be read: {error.strerror or error}")
+    if data is None:
+        return unread_file(file, f"it is larger than {_LARGEST_NEW >> 20} MiB")
+    if not data:
+        return file
+    lines = data.removesuffix(b"\n").split(b"\n")
+    body = b"\n".join(b"+" + line for line in lines)
+    if not data.endswith(b"\n"):
+        body += b"\n\\ No newline at end of file"
+    hunk = Hunk(new_start=1, new_lines=len(lines), body=body, added=len(lines))
+    return file.replace(hunks=(hunk,))
+
+
+def _content(place: bytes) -> bytes | None:
+    """A regular file's bytes; None for one that is too large."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.ENXIO, "no regular file")
+        return file.read(_LARGEST_NEW) if facts.st_size <= _LARGEST_NEW else None

@@ -21,8 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from codelet.review.diff import FileDiff, parse_diff
-from codelet.review.hunk_lines import HunkLine, lines_of
+from codelet.review.diff import FileDiff, HunkLine, lines_of, parse_diff
 from tests.support import repo
 from tests.support.reviews import finding, found, is_closing, is_confirmation, review
 from tests.support.script import Reply

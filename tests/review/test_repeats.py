@@ -12,9 +12,9 @@ import pytest
 from codelet.errors import UsageError
 from codelet.review.diff import parse_diff
 from codelet.review.findings import Finding
+from codelet.review.repeats import ignore_comment, without_ignored
 from codelet.review.repeats.baseline import Baseline, open_baseline, read_baseline
 from codelet.review.repeats.fingerprint import NewSides, fingerprinted
-from codelet.review.repeats.ignore import ignore_comment, without_ignored
 from tests.support import repo
 
 BEFORE = "import os\n\n\ndef first(order):\n    return order\n\n\ndef last(order):\n    return order\n"

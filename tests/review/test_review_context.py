@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from codelet.review.diff import FileDiff, Hunk
-from codelet.review.outline import MOST_TOKENS, outline_of
-from codelet.review.packing import planned
+from codelet.review.packing import MOST_TOKENS, outline_of, planned
 from tests.review.conftest import DOUBLED, FLOORED
 from tests.support import repo
 from tests.support.reviews import asked, found, is_closing, is_confirmation, model, report, review, shown_paths

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codelet.errors import ToolError
+from codelet.review.diff import lines_of
 from codelet.review.findings import Finding, Report, Severity
 from codelet.review.formats import telling
-from codelet.review.hunk_lines import lines_of
 from codelet.review.report_text import UNCHANGED
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.system.text import with_codes

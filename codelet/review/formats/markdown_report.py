@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from codelet.review.diff import SEPARATOR
 from codelet.review.findings import Finding, HunkCoverage, Report, SetAside
 from codelet.review.formats import telling
-from codelet.review.hunk_lines import SEPARATOR
 from codelet.review.report_text import UNCHANGED
 from codelet.system.text import with_codes
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from codelet.review.diff import FileDiff
+from codelet.review.diff import FileDiff, HunkLine, lines_of
 from codelet.review.findings import Finding, digest
-from codelet.review.hunk_lines import HunkLine, lines_of
 from codelet.review.rule_list import RULES
 
 

@@ -99,7 +99,7 @@ async def _fix(repl: ReplControls, walk: ReviewWalk) -> None:
 async def _ignore(repl: ReplControls, walk: ReviewWalk, reason: str) -> None:
     """Write the comment that sets the finding aside, asking as for any other edit."""
     from codelet.frontends.terminal.review_walk import ignore_edit
-    from codelet.review.repeats.ignore import ignore_comment
+    from codelet.review.repeats import ignore_comment
     from codelet.tools.tool import ToolContext
 
     finding = walk.finding

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codelet.export.page.rendering import COMMON_STYLE, rendered
-from codelet.review.diff import Hunk
+from codelet.review.diff import Hunk, lines_of
 from codelet.review.findings import UNSETTLED, Finding, Report
 from codelet.review.formats import telling
-from codelet.review.hunk_lines import lines_of
 from codelet.review.report_text import UNCHANGED
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.system.text import with_codes
