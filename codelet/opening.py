@@ -289,7 +289,7 @@ def _search(settings: Settings) -> FindPassages | None:
         return None
     import os
 
-    from codelet.export.session_search import SessionSearch
+    from codelet.export.search import SessionSearch
 
     return SessionSearch(os.path.expanduser(settings.memory), raw=settings.raw).find
 

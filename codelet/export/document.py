@@ -430,7 +430,6 @@ class Document(Struct, kw_only=True, frozen=True):
     """What else a file held, by its name there."""
 
     def replace(self, **changes: Any) -> Self:
-        """Return the same document with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 
     @property

@@ -23,11 +23,9 @@ from codelet.errors import ExportError
 from codelet.export.decode import from_json
 from codelet.export.document import Document, EnvironmentState
 from codelet.export.encode import Encoder
-from codelet.export.extension_keys import parts_of
-from codelet.export.periodic import Periodic
-from codelet.export.recorder import Recorder
+from codelet.export.recorder import Recorder, parts_of
 from codelet.export.redaction import Mask
-from codelet.export.saver import Saver, save_once
+from codelet.export.saver import Periodic, Saver, save_once
 from codelet.export.store_target import Target, is_url, open_target
 from codelet.loop.session import Session
 from codelet.record import Record
@@ -105,14 +103,12 @@ class LiveExport:
 
     @property
     def saves(self) -> bool:
-        """Whether anything is saved."""
         return bool(self._parts())
 
     def _parts(self) -> list[Saver | Periodic]:
         return [part for part in (self.saver, self.periodic) if part is not None]
 
     def snapshot(self) -> Document:
-        """Return the session as it is now."""
         return self._recorder.snapshot(self.session)
 
     def carry(self, document: Document) -> None:
@@ -122,7 +118,6 @@ class LiveExport:
         self._recorder.environment = environment
 
     def look(self, environment: EnvironmentState) -> None:
-        """Save the machine as it is now with the session."""
         self._recorder.environment = environment
 
     def see(self, event: events.Event) -> None:

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from msgspec import UNSET
 
 from codelet import events
+from codelet.call_record import CallRecord, CommandEnd, FileFact
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
 from codelet.conversation import Conversation
-from codelet.export.call_entries import CallEntries, record_of
+from codelet.errors import ExportError
 from codelet.export.document import (
+    FILE_NAMES,
+    FORMS,
     MOST_COUNTED,
     NAME_LENGTH,
     Anchor,
     ArchiveEntry,
+    CallEntry,
     CompactionMark,
     Document,
     EnvironmentState,
@@ -33,12 +38,15 @@ from codelet.export.document import (
     StepMark,
     TokenUsage,
     ToolStats,
+    check_free,
+    problem,
 )
-from codelet.export.extension_keys import ExtensionKeys, restore_keys
+from codelet.extensions.base import UNSAID, ExportPart
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.answer import as_count
+from codelet.record import Record
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -51,6 +59,11 @@ _MOST_TOOLS = 10_000
 _COUNTS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
 _OUTCOMES = ("done", "failed", "half_done", "not_done", "refused")
 _MOST_KINDS, _MOST_FOLDERS = 100, 1_000
+_IF_SAID = frozenset({"files", "commands", "confined", "ended", "lines", "bytes"})
+"""What a call's entry leaves out if its record does not say it."""
+_LONGEST_PROBLEM = 200
+_EXTENSION_FIELDS = frozenset({"facts", "plan", "active_tasks", "profile"})
+"""The document's fields that an extension keeps, where one is there."""
 
 
 class Recorder:
@@ -77,7 +90,7 @@ class Recorder:
         self._rewrites = -1
         self._summarized: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
-        self._calls = CallEntries()
+        self._calls: dict[int, tuple[CallRecord, CallEntry]] = {}
         self.notices = notices or events.Notices()
         self._keys = ExtensionKeys(self._carried.unknown, self.notices)
 
@@ -102,7 +115,6 @@ class Recorder:
         return False
 
     def snapshot(self, session: Session) -> Document:
-        """Return the session as it is now."""
         messages = tuple(session.conversation.sent())
         carried = self._carried
         unchanged = len(messages) == len(carried.messages) and all(map(is_, messages, carried.messages))
@@ -131,7 +143,7 @@ class Recorder:
             "reminders_on": _kinds(reminders.switched_on) or UNSET,
             "touched_folders": tuple(session.toolbox.touched.names)[-_MOST_FOLDERS:],
             "thinking_dropped": session.provider.drops_thinking or UNSET,
-            "calls": self._calls.of(session.conversation.calls) or UNSET,
+            "calls": self._call_entries(session.conversation.calls) or UNSET,
         }
         if (report := session.compactor.report) is not None:
             parts["anchors"] = tuple(Anchor(turn=a.turn, kind=a.kind, text=a.text) for a in report.anchors)
@@ -140,6 +152,12 @@ class Recorder:
         if self.environment is not None:
             parts["last_known_environment"] = self.environment
         return parts
+
+    def _call_entries(self, records: Iterable[CallRecord]) -> tuple[CallEntry, ...]:
+        """An entry for each record, made once, so that it is also encoded once."""
+        before = self._calls
+        self._calls = {id(record): before.get(id(record)) or (record, call_entry(record)) for record in records}
+        return tuple(entry for _, entry in self._calls.values())
 
     def _summary(self, conversation: Conversation) -> dict[str, Any]:
         """The segments that stand in the list, and their text as the summary; new ones come by a rewrite only."""
@@ -291,3 +309,116 @@ def _token_usage(session: Session) -> TokenUsage:
 
 def _as_counts(values: dict[str, Any]) -> dict[str, int]:
     return {name: as_count(value, MOST_COUNTED) for name, value in values.items()}
+
+
+def call_entry(record: CallRecord) -> CallEntry:
+    """Return a record as plain JSON."""
+    return cast("CallEntry", _plain(record.replace(seconds=round(record.seconds, 3))))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    if not isinstance(value, Record):
+        return value
+    said = ((name, getattr(value, name)) for name in value.fields)
+    return {name: _plain(item) for name, item in said if name not in _IF_SAID or item not in (None, ())}
+
+
+def record_of(entry: CallEntry) -> CallRecord:
+    """Return the record that an entry holds."""
+    known: dict[str, Any] = {name: value for name, value in entry.items() if name in CallRecord.fields}
+    known["files"] = tuple(
+        FileFact(file["effect"], file["path"], file.get("lines"), file.get("bytes")) for file in entry.get("files", ())
+    )
+    known["commands"] = tuple(entry.get("commands", ()))
+    if (ended := entry.get("ended")) is not None:
+        pipeline = ended["pipeline"]
+        known["ended"] = CommandEnd(code=ended["code"], pipeline=None if pipeline is None else tuple(pipeline))
+    return CallRecord(**known)
+
+
+class ExtensionKeys:
+    """What a session's extensions keep in the export. What cannot be saved stays as it was last saved.
+
+    `unknown` are the keys that the document does not know, as a file held them.
+    """
+
+    def __init__(self, unknown: Mapping[str, Any], notices: events.Notices) -> None:
+        self._notices = notices
+        self._unknown = unknown
+        self._fields: dict[str, Any] = {}
+        self._problems: dict[str, str] = {}
+
+    def now(self, session: Session) -> dict[str, Any]:
+        """The document's fields that extensions keep, and `unknown`: the keys that it does not know, with theirs.
+
+        `unknown` is the same object where none has anything to say.
+        """
+        saved: dict[str, Any] = {}
+        for part in parts_of(session):
+            try:
+                if (value := _saved(part)) is not UNSAID:
+                    saved[part.key] = value
+                self._problems.pop(part.key, None)
+            except ExportError as error:
+                self._tell(part.key, session.mask(str(error)))
+        self._fields |= {key: saved.pop(key) for key in _EXTENSION_FIELDS if key in saved}
+        if saved:
+            self._unknown = {**self._unknown, **saved}
+        return {**self._fields, "unknown": self._unknown}
+
+    def _tell(self, key: str, problem: str) -> None:
+        if self._problems.get(key) != problem:
+            self._problems[key] = problem
+            kept = "as it was last saved" if key in self._unknown or key in self._fields else "left out"
+            self._notices.say(f"the export's key {key!r}, which an extension keeps, is {kept}: {problem}")
+
+
+def _saved(part: ExportPart) -> Any:
+    """What an extension keeps now, as plain JSON of its own, which nothing changes while it is written."""
+    try:
+        if (value := part.save()) is UNSAID:
+            return UNSAID
+        check_free(value)
+        value = msgspec.json.decode(msgspec.json.encode(value))
+        value = tuple(value) if part.key in _EXTENSION_FIELDS and isinstance(value, list) else value
+        if part.key in _EXTENSION_FIELDS:
+            msgspec.convert(value, FORMS[part.key])
+    except Exception as error:
+        raise ExportError(problem(str(error)) or type(error).__name__) from error
+    return value
+
+
+def restore_keys(session: Session, document: Document) -> None:
+    """Bring what extensions kept back into a session. Raises ExportError for a value that does not fit."""
+    for part in parts_of(session):
+        if part.key in _EXTENSION_FIELDS:
+            part.restore(getattr(document, part.key))
+        elif part.key in document.unknown:
+            value = document.unknown[part.key]
+            _check(part, value)
+            part.restore(value)
+
+
+def parts_of(session: Session) -> list[ExportPart]:
+    """What the session's extensions keep in an export. Raises ExportError where a key is taken."""
+    parts = [part for each in session.extensions for part in each.parts]
+    taken = [name for name in FILE_NAMES.values() if name not in _EXTENSION_FIELDS]
+    keys = [*taken, *(part.key for part in parts)]
+    if twice := [part.key for part in parts if keys.count(part.key) > 1]:
+        raise ExportError(f"an extension cannot have the key {twice[0]!r}: it is taken")
+    return parts
+
+
+def _check(part: ExportPart, value: object) -> None:
+    """Raises ExportError where a file's value does not fit the part's schema."""
+    from jsonschema.exceptions import best_match
+    from jsonschema.validators import Draft202012Validator, validator_for
+    from jsonschema_specifications import REGISTRY
+
+    form = part.schema()
+    kind = validator_for(form, default=Draft202012Validator)
+    problem = best_match(kind(form, registry=REGISTRY).iter_errors(value))
+    if problem is not None:
+        raise ExportError(f"{part.key!r} in the export is not as it must be: {problem.message[:_LONGEST_PROBLEM]}")

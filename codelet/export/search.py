@@ -1,4 +1,8 @@
-"""Full-text search over sessions and files of facts, in an index that is built in memory and gone with its owner."""
+"""Full-text search over sessions and files of facts, in an index that is built in memory and gone with its owner.
+
+`SessionSearch` is what `--memory DIR|URL` lets a session search. Everything is read through the checks of an import,
+without its secrets: at the first search, and again if it has changed since. Nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,11 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from codelet.errors import CodeletError, ExportError
+from codelet.errors import CodeletError, ExportError, UsageError
+from codelet.export.decode import from_json
 from codelet.export.document import Document
+from codelet.export.live import default_mask
+from codelet.export.store_target import is_url, open_place
 from codelet.extensions.services import facts_in
 from codelet.messages import Message, kind_of
 from codelet.record import Record
@@ -17,6 +24,8 @@ BEGIN, END = "\x02", "\x03"
 """What stands around each word that was found, in `Passage.excerpt`."""
 
 _EXCERPT_WORDS = 16
+_MOST_SESSIONS = 1_000
+_WORDS_AROUND = 48
 
 
 class Passage(Record, kw_only=True):
@@ -125,3 +134,58 @@ def texts_of(snapshot: Document) -> Iterator[tuple[str, str]]:
 def _of_message(name: str, message: Message) -> tuple[str, str]:
     called = [call["function"]["arguments"] for call in message.get("tool_calls", ())]
     return f"{name}, {message['role']}", "\n".join(filter(None, [message["content"], *called]))
+
+
+class SessionSearch:
+    """The sessions of a folder or of a Redis database. Raises ExportError where there is no such place. It blocks."""
+
+    def __init__(self, place: str, *, raw: bool = False) -> None:
+        self._store = open_place(place)
+        self._folder = None if is_url(place) else place
+        self._mask = default_mask(raw=raw)
+        self._lock = threading.Lock()
+        self._index: Index | None = None
+        self._read: dict[str, tuple[float, int]] = {}
+
+    def find(self, words: str, most: int) -> list[tuple[str, str]]:
+        """The best passages with all of the words, else with some: where each stands, and its text.
+
+        Raises CodeletError.
+        """
+        with self._lock:  # the calls of one step run at once
+            if self._index is None:
+                self._index = Index()
+            self._bring_up_to_date(self._index)
+            found = self._index.search(words, most=most, around=_WORDS_AROUND)
+            if not found:
+                found = self._index.search(words, most=most, some=True, around=_WORDS_AROUND)
+        return [(f"{each.session}, {each.place}", each.excerpt.replace(BEGIN, "").replace(END, "")) for each in found]
+
+    def _bring_up_to_date(self, index: Index) -> None:
+        """Read what is new or has changed, the newest sessions first, and drop what is gone."""
+        newest = sorted(self._store.entries(), key=lambda entry: -entry.saved)[:_MOST_SESSIONS]
+        present = {entry.name: (entry.saved, entry.size) for entry in newest}
+        for name in self._read.keys() - present.keys():
+            index.put(name, ())
+            del self._read[name]
+        for name, state in present.items():
+            if self._read.get(name) != state:
+                index.put(name, self._texts(name))
+                self._read[name] = state
+        for path, texts in files_of_facts(self._folder) if self._folder is not None else ():
+            if not isinstance(texts, CodeletError):
+                index.put(path.name, [(place, self._covered(text)) for place, text in texts])
+
+    def _texts(self, name: str) -> list[tuple[str, str]]:
+        """The texts of one session without secrets; none where it is no export."""
+        try:
+            stored = self._store.load(name)
+            if stored is None:
+                return []
+            return [(place, self._covered(text)) for place, text in texts_of(from_json(stored.data))]
+        except UsageError:
+            return []
+
+    def _covered(self, text: str) -> str:
+        mask = self._mask
+        return text if mask is None or not mask.suspects(text.encode("utf-8", "replace")) else mask.cover(text)

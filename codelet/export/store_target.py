@@ -24,7 +24,6 @@ class Target(Record):
 
     @property
     def shown(self) -> str:
-        """The target as a person knows it."""
         return self.store.shown(self.name)
 
 

@@ -36,9 +36,9 @@ Place = Literal["first", "last", "settings"]
 """In every session: with guards before all others, or after the masking, where they may only leave text out. With
 `settings`: in sessions that are opened with settings, before the extensions that a caller brings.
 """
-Waking = Literal["start", "chosen", "starting", "after", "record", "near", "compacted", "export"]
+Waking = Literal["start", "chosen", "starting", "after", "record", "near", "export"]
 """What needs an extension besides its names: the session's start, always or if the user chose the tools; a moment of a
-guard; a compaction that is near, or was made; an export.
+guard; a compaction that is near; an export.
 """
 Offers = Literal["always", "when needed", "never"]
 """When the model has the tools of a row: from the first request on, once the extension offers them, or not at all."""
@@ -74,10 +74,6 @@ class ManifestRow(Record, kw_only=True):
     needs: Literal["", "sandbox", "audit"] = ""
     on: Callable[[OpenedWith], bool] = lambda given: True
     starts: Callable[[OpenedWith], bool] = lambda given: False
-
-
-def _narrates(given: OpenedWith) -> bool:
-    return given.settings.narrative != "off"
 
 
 ROWS = (
@@ -155,8 +151,7 @@ ROWS = (
         momentary=True,
         starts=lambda given: given.settings.environment == "full",
     ),
-    ManifestRow(made="narrator:Narrator", on=_narrates, wakes=("near",)),
-    ManifestRow(made="memory.held_values:HeldValues", on=_narrates, wakes=("compacted",)),
+    ManifestRow(made="narrator:Narrator", on=lambda given: given.settings.narrative != "off", wakes=("near",)),
     ManifestRow(
         made="event_log:EventLog", on=lambda given: given.settings.log is not None, guard=True, wakes=("start",)
     ),
@@ -272,8 +267,6 @@ class Listed(Extension, Guard, Source):
         return self._there.ending()
 
     async def between_turns(self) -> None:
-        if "compacted" in self._row.wakes and self._session.compactor.count:
-            self.wake()
         await self._there.between_turns()
 
     def clear(self) -> None:

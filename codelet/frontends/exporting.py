@@ -41,7 +41,6 @@ class Exporting(LiveExport):
 
     @property
     def unfinished(self) -> bool:
-        """Whether `continue` has something to take up."""
         return unfinished(self.session)
 
     @property

@@ -90,7 +90,6 @@ class _Pipe:
         self._ended = True
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece."""
         self._bytes += len(data)
         self._line_ends += data.count(b"\n")
         self._ended = data.endswith(b"\n")

@@ -34,7 +34,6 @@ class Address(Record):
 
     @property
     def lease_ms(self) -> int:
-        """The lease in whole milliseconds."""
         return max(1, round(self.lease * 1000))
 
     @property

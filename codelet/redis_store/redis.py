@@ -51,11 +51,9 @@ class RedisLease:
 
     @property
     def seconds(self) -> float | None:
-        """After how long it expires."""
         return self._store.address.lease
 
     def renew(self) -> bool:
-        """Hold it for another while; False if somebody else has it by now."""
         if self.released:
             return False
         lock = scripts.lock_key(self.name)
@@ -84,18 +82,15 @@ class RedisStore:
             weakref.finalize(self, client.close)
 
     def shown(self, name: str) -> str:
-        """The address without its password, and the name."""
         return f"{self.address.shown}/{name}" if name else self.address.shown
 
     def load(self, name: str) -> Stored | None:
-        """The document, or None where there is none."""
         data, revision = self._command(name, "HMGET", scripts.session_key(name), "document", "revision")
         if data is None or revision is None:
             return None
         return Stored(bytes(data), revision.decode("utf-8", "backslashreplace"))
 
     def revision(self, name: str) -> str | None:
-        """The revision in force."""
         found = self._command(name, "HGET", scripts.session_key(name), "revision")
         return None if found is None else found.decode("utf-8", "backslashreplace")
 
@@ -140,7 +135,6 @@ class RedisStore:
         return sibling
 
     def entries(self) -> list[StoredExport]:
-        """Every session of the database."""
         found: list[StoredExport] = []
         cursor: Any = b"0"
         while True:

@@ -33,7 +33,6 @@ class Change(Record, kw_only=True):
     whole: bool = False
 
     def diff(self) -> str:
-        """The change as a person should see it."""
         head = (
             f"(the diff leaves out what {self.name} held: no text)\n"
             if self.before is None and self.expected is not None

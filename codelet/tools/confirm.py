@@ -82,7 +82,6 @@ class _File:
             return False
 
     def close(self) -> None:
-        """Close it, if it was opened."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

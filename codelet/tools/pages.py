@@ -265,7 +265,6 @@ class _Reader:
         return not self._page.more
 
     def finish(self) -> None:
-        """The file is at its end."""
         if self._open and (self._page.more or self._ended < self._skip):
             self._ended += 1
         elif self._open:

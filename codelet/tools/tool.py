@@ -232,7 +232,6 @@ class Tool(Record):
         return Preview() if self.preview is None else self.preview(context, copied(arguments))
 
     def schema(self) -> dict[str, Any]:
-        """The tool as Chat Completions describes it."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": self.parameters},

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from codelet.call_record import CallRecord, CallStatus, CommandEnd, FileFact, PathEffect
-from codelet.export.call_entries import call_entry
 from codelet.export.document import Document
+from codelet.export.recorder import call_entry
 from codelet.messages import Message, assistant, tool_call, tool_result, user
 
 

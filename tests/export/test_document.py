@@ -13,10 +13,10 @@ from hypothesis import given, settings
 
 from codelet.call_record import CallRecord
 from codelet.errors import EXIT_USAGE, ExportError
-from codelet.export.call_entries import call_entry, record_of
 from codelet.export.decode import from_json
 from codelet.export.document import FILE_NAMES, Document, schema
 from codelet.export.encode import Encoder, to_json
+from codelet.export.recorder import call_entry, record_of
 from codelet.export.redaction import Mask
 from codelet.messages import Message, assistant, system, tool_call, tool_result, unpaired, user
 from scripts.schema import PLACE, text

@@ -23,8 +23,8 @@ from codelet.export.decode import from_json
 from codelet.export.document import pruned
 from codelet.export.encode import to_json
 from codelet.export.live import LiveExport, default_mask, export_once, open_export, read_export
-from codelet.export.periodic import Periodic
 from codelet.export.recorder import Recorder, restore
+from codelet.export.saver import Periodic
 from codelet.loop.session import Session
 from codelet.messages import segment, unpaired, user
 from codelet.providers import open_provider

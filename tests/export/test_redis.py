@@ -378,7 +378,7 @@ def test_no_module_imports_the_store_by_name_and_paths_do_not_load_it() -> None:
     script = (
         "import sys\n"
         "from codelet.export.store_target import open_target\n"
-        "import codelet.export.live, codelet.export.periodic, codelet.frontends.exporting\n"
+        "import codelet.export.live, codelet.export.saver, codelet.frontends.exporting\n"
         "import codelet.frontends.commands.sessions\n"
         "open_target('work.json')\n"
         "before = [name for name in sys.modules if name.startswith(('codelet.redis_store', 'redis'))]\n"

@@ -28,11 +28,9 @@ class FileStore:
         self._placed: dict[str, str] = {}
 
     def shown(self, name: str) -> str:
-        """The file's path."""
         return str(self.folder / name)
 
     def load(self, name: str) -> Stored | None:
-        """The document, or None where there is no file."""
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -130,7 +128,6 @@ class FileStore:
         return [entry for _, entry in sorted(found, key=lambda item: (-item[0], item[1].name))]
 
     def delete(self, name: str) -> None:
-        """Remove the file and its lock."""
         path = self._path(name)
         if self.revision(name) is None:
             raise ExportError(f"{path}: there is no such file")
@@ -189,7 +186,6 @@ class _Temporary:
             raise self._failure(error) from None
 
     def rename(self) -> None:
-        """Take the old file's place."""
         try:
             self._path.rename(self._target)
         except OSError as error:
@@ -210,7 +206,6 @@ class _Temporary:
             self.rename()
 
     def settle(self) -> None:
-        """Bring the new name to the disk too."""
         try:
             folder = os.open(self._target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:

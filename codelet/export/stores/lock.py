@@ -32,11 +32,9 @@ class FileLease:
 
     @property
     def held(self) -> bool:
-        """Whether it was not released yet."""
         return self._descriptor >= 0
 
     def renew(self) -> bool:
-        """It does not expire."""
         return self.held
 
     def release(self) -> None:

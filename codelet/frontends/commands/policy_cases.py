@@ -54,7 +54,6 @@ class JudgedCase(Record):
 
     @property
     def right(self) -> bool:
-        """Whether the verdict is the expected one."""
         return self.verdict == self.case.expected
 
 

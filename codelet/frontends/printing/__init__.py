@@ -351,7 +351,6 @@ class _OneShot:
                 self._export.save()
 
     async def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
-        """What answers the prompt: a /command, or the model."""
         if self._question.startswith("/"):
             from codelet.frontends.printing.command_prompt import answer_of_command
             from codelet.providers.choice.choose import NoModel

@@ -30,7 +30,6 @@ class JsonOutput:
         """Nothing is shown before the end."""
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the object."""
         _write_line(summary(outcome))
 
 
@@ -54,7 +53,6 @@ class StreamJsonOutput:
         """Only events are shown: one of them says that a compaction begins."""
 
     def finish(self, outcome: Outcome) -> None:
-        """Write the closing line."""
         reasons: dict[int, events.EndReason] = {EXIT_DONE: "done", EXIT_LIMIT: "limit"}
         reason = reasons.get(outcome.exit_status, "failed")
         end = self._end or events.TurnEnd(reason, 0, outcome.usage, outcome.error)

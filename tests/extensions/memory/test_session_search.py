@@ -10,7 +10,7 @@ from codelet import events
 from codelet.errors import UsageError
 from codelet.export.document import ArchiveEntry, Document
 from codelet.export.encode import to_json
-from codelet.export.session_search import SessionSearch
+from codelet.export.search import SessionSearch
 from codelet.extensions.base import OpenedWith
 from codelet.extensions.manifest import turned_on
 from codelet.extensions.memory.fact import Fact
