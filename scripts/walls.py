@@ -239,6 +239,8 @@ def _facts(folder: Path) -> _Facts:
     for top, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(top, name)
+            if path == _INSIDE / "tmp":  # private folders of commands come and go there
+                continue
             facts = path.lstat()
             content = path.read_bytes() if stat.S_ISREG(facts.st_mode) else b""
             found[str(path)] = (facts.st_mode, facts.st_mtime_ns, facts.st_nlink, content)

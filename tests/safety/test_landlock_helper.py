@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import platform
+import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,37 @@ async def test_a_granted_file_is_a_whole_file_and_all_else_is_closed(tmp_path: P
     assert refused == {"read another", "write another", "write what is read", "make"}
     assert (found["NoNewPrivs:"], int(found["CapEff:"], 16)) == ("1", 0)
     assert os.geteuid() or int(found["CapBnd:"], 16) == 0, "root gets none back either"
+
+
+_USES_TEMPORARY = """
+import os, signal, sys, tempfile, time
+print(tempfile.mkstemp()[1], flush=True)
+if sys.argv[1] == "killed":
+    os.kill(os.getpid(), signal.SIGUSR1)
+if sys.argv[1] == "waits":
+    time.sleep(60)
+sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="the numbers of its calls are not known")
+async def test_a_command_has_a_temporary_folder_of_its_own_that_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it ends, dies, or is ended; a folder whose helper was killed is removed by the next one."""
+    root, temporary = tmp_path / "work", tmp_path / "temporary"
+    root.mkdir()
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    bounds = Bounds(root=str(root), kind="read-only", seen=(sys.prefix, sys.base_prefix))
+    for way, code, seconds in (("ends", 7, 60.0), ("killed", -signal.SIGUSR1, 60.0), ("waits", None, 2.0)):
+        left = temporary / "codelet-command-left"
+        left.mkdir()
+        words = landlock_argv([sys.executable, "-c", _USES_TEMPORARY, way], bounds)
+        done = await run_child(words, cwd=tmp_path, timeout=seconds, output_limit=10_000)
+        if "the kernel has no Landlock" in done.output:
+            pytest.skip("needs Landlock")
+        made = Path(done.output.strip())
+        assert made.parent.parent == temporary and made.parent != left, done.output
+        assert code is None or done.exit_code == code
+        assert list(temporary.iterdir()) == [], way

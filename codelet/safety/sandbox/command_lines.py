@@ -1,8 +1,8 @@
 """The command lines that confine a command.
 
 bubblewrap gives the command a file system of its own: read-only but for what may be written, without network and
-privileges. Landlock is used by a helper that takes rights from itself and then becomes the command. Both run it under
-a filter of system calls.
+privileges. Landlock is used by a helper whose child takes rights from itself and then becomes the command. Both run it
+under a filter of system calls.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
@@ -157,6 +158,7 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
         "list": [*real, *besides],
         "network": bounds.network,
         "calls": calls.hex(),
+        "temporary": os.path.realpath(tempfile.gettempdir()),
     }
     return [sys.executable, "-I", "-S", str(_HELPER), json.dumps(request), *command]
 

@@ -1,20 +1,24 @@
 """The helper of the second way, run as a program of its own: it needs nothing but the standard library.
 
-It grants itself reading and writing at the places named, gives up every privilege, takes on a filter of system calls
-and becomes the command. Arguments: a JSON object `{"write": [paths], "read": [paths], "list": [paths], "network": bool,
-"calls": hex}`, then the command's words. Whatever cannot be done ends it: a command never runs with more rights than
-were meant.
+A child of it grants itself reading and writing at the places named, gives up every privilege, takes on a filter of
+system calls and becomes the command. The helper itself waits, removes the command's private temporary folder, and ends
+as the command did. Arguments: a JSON object `{"write": [paths], "read": [paths], "list": [paths], "network": bool,
+"calls": hex, "temporary": path}`, then the command's words. Whatever cannot be done ends it: a command never runs with
+more rights than were meant.
 """
 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import json
 import os
+import signal
 import stat
 import struct
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, NoReturn
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
@@ -30,6 +34,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _NETWORK_VERSION, _SCOPE_VERSION = 4, 6
 _TCP = _OTHER_PROCESSES = 0b11  # to bind and connect; to reach abstract sockets and to send signals
+_PREFIX = "codelet-command-"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
@@ -108,12 +113,64 @@ def filter_calls(program: bytes) -> None:
         raise OSError(error, f"no filter for system calls: {os.strerror(error)}")
 
 
+def _private_folder(temporary: str) -> str | None:
+    """Make a folder of the command's own, and remove those whose helper was killed; None where none can be made.
+
+    The helper holds a lock on its folder for as long as it lives.
+    """
+    import shutil
+
+    with suppress(OSError):
+        for name in os.listdir(temporary):
+            place = f"{temporary}/{name}"
+            if name.startswith(_PREFIX) and os.lstat(place).st_uid == os.geteuid() and _locked(place):
+                shutil.rmtree(place, ignore_errors=True)
+        made = f"{temporary}/{_PREFIX}{os.urandom(8).hex()}"
+        os.mkdir(made, 0o700)
+        if _locked(made):
+            return made
+    return None
+
+
+def _locked(folder: str) -> bool:
+    """Lock a folder until this process ends; return whether no other process holds its lock."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    os.close(descriptor)
+    return False
+
+
 def main(request: dict[str, Any], command: list[str]) -> None:
-    """Confine this process and become the command."""
-    confine_files(request["write"], request["read"], request["list"], network=request["network"])
+    """Run the command confined, and end as it did."""
+    folder = _private_folder(request["temporary"])
+    child = os.fork()
+    if child:
+        _end_as(child, folder)
+    if folder is not None:
+        os.environ["TMPDIR"] = folder
+    writable = [*request["write"], *filter(None, [folder])]
+    confine_files(writable, request["read"], request["list"], network=request["network"])
     drop_privileges()
     filter_calls(bytes.fromhex(request["calls"]))
     os.execvp(command[0], command)
+
+
+def _end_as(child: int, folder: str | None) -> NoReturn:
+    """Wait for the command, remove its folder, and end with its status or by its signal."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to the command too, which is waited for
+        signal.signal(number, lambda *_: None)
+    status = os.waitpid(child, 0)[1]
+    if folder is not None:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+    if os.WIFSIGNALED(status):
+        with suppress(OSError):  # nothing can be set for SIGKILL
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.safety.paths import Access, judge_path
-from codelet.safety.shell.folders import Folders
+from codelet.safety.shell.folders import Folders, change_folder
 from codelet.safety.shell.git_words import check_git
 from codelet.safety.shell.program_arguments import Program, RefusedError, parse_arguments
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS, VERSIONS
 from codelet.safety.shell.script_parser import Redirect, SimpleCommand, Word
-from codelet.safety.shell.strict import FIND_TESTS, change_folder, supplied
+from codelet.safety.shell.strict import FIND_TESTS, supplied
 
 _BUILTINS = frozenset(
     ("echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "exit", "read", "shift", "break", "continue",
@@ -77,10 +77,8 @@ def check_confined(command: SimpleCommand, folders: Folders, *, mounts: bool) ->
     if words[0] == "cd":
         _change(command, folders)
         return
-    known = folders.known(command)
     for cwd in folders.of(command):
-        here = _Folder(cwd if known else None, cwd, folders.workspace, mounts=mounts)
-        _judge(words, here)
+        _judge(words, _Folder(None if folders.lost else cwd, cwd, folders.workspace, mounts=mounts))
 
 
 def _change(command: SimpleCommand, folders: Folders) -> None:
@@ -88,7 +86,7 @@ def _change(command: SimpleCommand, folders: Folders) -> None:
     if len(command.words) == 2 and command.words[1].plain:
         change_folder(command, folders)
     else:
-        folders.changed.add(command.scope)
+        folders.lost = folders.lost or not command.inner
 
 
 def _judge(words: Sequence[str], here: _Folder) -> None:
@@ -179,7 +177,7 @@ def check_redirect(redirect: Redirect, folders: Folders) -> None:
     if re.match(r"/dev/(?:tcp|udp)/", word.text):
         raise RefusedError("it opens a network connection")
     for cwd in folders.of(redirect):
-        here = _Folder(cwd if folders.known(redirect) else None, cwd, folders.workspace, mounts=True)
+        here = _Folder(None if folders.lost else cwd, cwd, folders.workspace, mounts=True)
         _paths([("read", word.text if word.plain else _Unknown(word.text))], here)
 
 

@@ -1,4 +1,4 @@
-"""Where the commands of a script run: each shell of it, and what every `cd` changes for those after it."""
+"""Where the commands of a line run, and what every `cd` changes for those after it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from codelet.safety.paths import contained, workspace_root
 from codelet.safety.shell.nested import changes_shell
 from codelet.safety.shell.program_arguments import RefusedError
 from codelet.safety.shell.script_parser import Redirect, SimpleCommand
+
+_MOST_FOLDERS = 4
+"""Folders that a command may run in after the `cd`s before it."""
 
 
 class Location(Record):
@@ -36,41 +39,49 @@ def folder_reached(who: str, text: str, place: Location) -> str:
 
 
 class Folders:
-    """The possible current folders of each shell in a script.
+    """The folders in which the parts of a line may run, in the order in which they come.
 
-    `sure` are those behind `&&`, where every `cd` before has worked, `all` those in any case. Nothing is known any more
-    of the shells in `changed`.
+    `sure` are those after `&&`, where every `cd` before has worked, `all` those in any case. With `lost` a command may
+    have changed the folder, or what words mean, in a way that is not followed.
     """
 
     def __init__(self, workspace: Path) -> None:
         self.workspace = workspace
-        self.sure: dict[tuple[int, ...], frozenset[str]] = {}
-        self.all: dict[tuple[int, ...], frozenset[str]] = {}
-        self.changed: set[tuple[int, ...]] = set()
-
-    def known(self, part: SimpleCommand | Redirect) -> bool:
-        """Whether the part's folder, and what its words mean there, can be told."""
-        return not any(part.scope[:length] in self.changed for length in range(len(part.scope) + 1))
+        self.sure = self.all = frozenset((workspace_root(workspace),))
+        self.lost = False
+        self._shell, self._outside = 0, (self.sure, self.all)
 
     def ran_by_rule(self, part: SimpleCommand) -> None:
         """Note a command that a rule lets run although it is not understood: a builtin may have changed its shell."""
-        if changes_shell([word.text for word in part.words]):
-            self.changed.add(part.scope)
+        self.lost = self.lost or changes_shell([word.text for word in part.words])
 
     def of(self, part: SimpleCommand | Redirect) -> frozenset[str]:
         """The folders that the part may run in."""
-        for length in range(len(part.scope), -1, -1):
-            scope = part.scope[:length]
-            if scope in self.all:
-                if part.after != "&&":
-                    self.sure[scope] = self.all[scope]
-                return self.sure[scope]
-        root = frozenset((workspace_root(self.workspace),))
-        self.sure[()] = self.all[()] = root
-        return root
+        if part.shell != self._shell:
+            if self._shell:
+                self.sure, self.all = self._outside
+            self._shell, self._outside = part.shell, (self.sure, self.all)
+        if part.after != "&&":
+            self.sure = self.all
+        return self.sure
 
     def change(self, part: SimpleCommand, folders: frozenset[str]) -> None:
         """Note a `cd` of this part into one of `folders`."""
-        before = self.of(part)
-        self.all[part.scope] = before | folders
-        self.sure[part.scope] = folders if part.after != "||" else before | folders
+        self.all |= folders
+        self.sure = self.all if part.inner or part.after == "||" else folders
+
+
+def change_folder(command: SimpleCommand, folders: Folders) -> None:
+    """Follow a `cd`; raises RefusedError where it is not certain where it leads."""
+    words = [word.text for word in command.words[1:]]
+    if words[:1] == ["--"]:
+        words.pop(0)
+    if len(words) != 1 or words[0].startswith("-") or not words[0] or not command.words[-1].plain:
+        raise RefusedError("cd to a place that is not certain")
+    if os.environ.get("CDPATH") and not words[0].startswith(("/", ".")):
+        raise RefusedError("cd with CDPATH set")
+    root = workspace_root(folders.workspace)
+    reached = {folder_reached("cd", words[0], Location(cwd, root)) for cwd in folders.of(command)}
+    if len(reached) > _MOST_FOLDERS:
+        raise RefusedError("too many folders to follow")
+    folders.change(command, frozenset(reached))

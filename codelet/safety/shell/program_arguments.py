@@ -41,65 +41,37 @@ class Program(Record):
 
 
 class ParsedArguments:
-    """The arguments taken apart: `options` as (name, value), `operands`, and `uses` as (kind, path).
-
-    `ended` is how many operands stand before a `--` that ends the options, None where there is none.
-    """
+    """The arguments taken apart: `options` as (name, value), `operands`, and `uses` as (kind, path)."""
 
     def __init__(self) -> None:
         self.options: list[tuple[str, str | None]] = []
         self.operands: list[str] = []
         self.uses: list[tuple[str, str]] = []
-        self.ended: int | None = None
 
     def has(self, *names: str) -> bool:
         """Whether one of these options is given."""
         return any(name in names for name, _ in self.options)
 
-    def values(self, *names: str) -> list[str]:
-        """The values given to these options."""
-        return [value for name, value in self.options if name in names and value is not None]
-
-
-class Options(Record):
-    """The options of a specification: without a value, with one, with one that may be attached, and `-5`."""
-
-    flags: frozenset[str]
-    values: dict[str, str]
-    optional: dict[str, str]
-    numbers: bool
-
 
 @cache
-def options_of(specification: str) -> Options:
-    """The options that a specification line permits."""
-    flags: set[str] = set()
-    values: dict[str, str] = {}
-    optional: dict[str, str] = {}
-    numbers = False
-    for token in specification.split():
-        if token == "-NUM":
-            numbers = True
-        elif "?" in token[2:]:
-            name, _, kind = token.rpartition("?")
-            optional[name] = kind
-        elif ":" in token:
-            name, _, kind = token.partition(":")
-            values[name] = kind
-        else:
-            flags.add(token)
-    return Options(flags=frozenset(flags), values=values, optional=optional, numbers=numbers)
+def options_of(specification: str) -> dict[str, str]:
+    """The options that a specification line permits, each with the kind of its value.
+
+    "" where it takes none; a `?` in front where it can only be attached.
+    """
+    found = (re.fullmatch(r"(--?[^:?]+)(?:(:|\?)(\w+))?", token) for token in specification.split())
+    kinds = [(each[1], (each[2] or "").strip(":") + (each[3] or "")) for each in found if each]
+    return dict(sorted(kinds, key=lambda each: not each[1]))  # what is listed in both ways takes no value
 
 
 def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
     """Parse the arguments of the program `name`; raises RefusedError at the first that is not permitted."""
-    options = options_of(program.options)
+    kinds = options_of(program.options)
     parsed = ParsedArguments()
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            parsed.ended = len(parsed.operands)
             parsed.operands += rest
             break
         if word == "-" or not word.startswith("-"):
@@ -107,80 +79,43 @@ def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> Pa
             if not program.permutes:
                 parsed.operands += rest
                 break
-        elif word.startswith("--"):
-            _long(name, options, word, rest, parsed)
-        elif not program.bundles:
-            _single(name, options, word, rest, parsed)
-        elif options.numbers and word[1:].isascii() and word[1:].isdigit():
+        elif "-NUM" in kinds and re.fullmatch(r"-\d+", word, re.ASCII):
             parsed.options.append(("-NUM", word[1:]))
         else:
-            _short(name, options, word, rest, parsed, attaches=program.attaches)
+            _option(name, program, word, rest, parsed)
     _operands(name, program, parsed)
     return parsed
 
 
-def _long(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments) -> None:
-    option, attached, value = word.partition("=")
-    if option in options.flags and not attached:
-        parsed.options.append((option, None))
-    elif option in options.optional:
-        _value(name, option, options.optional[option], value if attached else None, parsed)
-    elif option in options.values:
-        if not attached and not rest:
-            raise RefusedError(f"{name} {option} lacks its value")
-        _value(name, option, options.values[option], value if attached else _next(name, option, rest), parsed)
+def _option(name: str, program: Program, word: str, rest: list[str], parsed: ParsedArguments) -> None:
+    """Parse a word such as `--color=auto`, `-la` or `-n5`. The value of its last option may be the next word."""
+    kinds = options_of(program.options)
+    attached: str | None
+    if word.startswith("--"):
+        option, equals, text = word.partition("=")
+        attached = text if equals else None
     else:
+        while program.bundles and kinds.get(word[:2]) == "" and len(word) > 2:
+            parsed.options.append((word[:2], None))
+            word = "-" + word[2:]
+        whole = not program.bundles and (word in kinds or not word[2:].isdigit())
+        option, attached = (word, None) if whole else (word[:2], word[2:] or None)
+    kind = kinds.get(option)
+    if kind is None or (not kind and attached is not None):
         raise RefusedError(f"{name} {option} is not known to be read-only")
-
-
-def _single(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments) -> None:
-    """An option that stands alone, its number attached or behind it."""
-    if word in options.flags:
-        parsed.options.append((word, None))
-    elif word in options.values and rest:
-        _value(name, word, options.values[word], rest.pop(0), parsed)
-    elif word[:2] in options.values and word[2:].isdigit():
-        _value(name, word[:2], options.values[word[:2]], word[2:], parsed)
-    else:
-        raise RefusedError(f"{name} {word} is not known to be read-only")
-
-
-def _short(name: str, options: Options, word: str, rest: list[str], parsed: ParsedArguments, *, attaches: bool) -> None:
-    """A bundle such as `-la` or `-n5`."""
-    position = 1
-    while position < len(word):
-        option = "-" + word[position]
-        position += 1
-        attached = word[position:]
-        if option in options.flags:
-            parsed.options.append((option, None))
-        elif option in options.optional:
-            _value(name, option, options.optional[option], attached or None, parsed)
-            return
-        elif option in options.values:
-            if not attached and not rest:
-                raise RefusedError(f"{name} {option} lacks its value")
-            if attached and not attaches and not (attached.isascii() and attached.isdigit()):
-                raise RefusedError(f"{name} {word}: the value of {option} belongs in a word of its own")
-            _value(name, option, options.values[option], attached or _next(name, option, rest), parsed)
-            return
-        else:
-            raise RefusedError(f"{name} {option} is not known to be read-only")
-
-
-def _next(name: str, option: str, rest: list[str]) -> str:
-    """The next word as a value. Some options of git are known to some of its commands only, and some take a value
-    only behind `=`: what looks like an option there may be one.
-    """
-    if name.startswith("git ") and name != "git grep" and rest[0].startswith("-"):
-        raise RefusedError(f"{name} {option} {rest[0]}: whether that is a value or an option is not certain")
-    return rest.pop(0)
-
-
-def _value(name: str, option: str, kind: str, value: str | None, parsed: ParsedArguments) -> None:
+    value = attached
+    if kind and not kind.startswith("?") and attached is None:
+        if not rest:
+            raise RefusedError(f"{name} {option} lacks its value")
+        # Some options of git are known to some of its commands only, and some take a value only after `=`.
+        if name.startswith("git ") and name != "git grep" and rest[0].startswith("-"):
+            raise RefusedError(f"{name} {option} {rest[0]}: whether that is a value or an option is not certain")
+        value = rest.pop(0)
+    elif attached and not (program.attaches or word.startswith("--") or re.fullmatch(r"\d+", attached, re.ASCII)):
+        raise RefusedError(f"{name} {word}: the value of {option} belongs in a word of its own")
     parsed.options.append((option, value))
     if value is not None:
-        _use(f"{name} {option}", kind, value, parsed)
+        _use(f"{name} {option}", kind.strip("?"), value, parsed)
 
 
 def _use(where: str, kind: str, value: str, parsed: ParsedArguments) -> None:

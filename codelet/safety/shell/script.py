@@ -35,25 +35,18 @@ class Rules(Protocol):
     mounts: bool
 
 
-class PartVerdict(Record):
-    """What was found about one part: None as `reason` means that it is read-only.
+class Finding(Record):
+    """What was found about one part of a line: None as `reason` means that it may run.
 
-    `words` are the command's words where a rule may cover it: every one of them is known.
+    `words` are the command's words if a rule may cover it: each of them is known. `writes` says that it is a
+    redirection into a file. `rule` lifted it; with `confined` that is no yes to run outside the sandbox. `offered` is
+    the rule that would cover it and its like.
     """
 
-    reason: str | None
+    reason: str | None = None
     tier: Tier = "execute"
-    words: tuple[str, ...] | None = None
-    write_to: str | None = None
-
-
-class _Judged(Record):
-    """One part with what was found, and the rule that lifted it; `confined` says that the rule is no yes to run free.
-
-    `offered` is the rule that would cover it and its like, where it is open and there is one.
-    """
-
-    finding: PartVerdict
+    words: tuple[str, ...] = ()
+    writes: bool = False
     rule: str | None = None
     confined: bool = False
     offered: str | None = None
@@ -101,57 +94,49 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     kind: SandboxKind = "workspace" if rules.mode == "auto" else "read-only"
     if not sandboxed and not is_plain(command):
         script.parts.insert(0, UnclearPart("only plain words run without a sandbox"))
-    reasons = _reasons(script, rules, sandboxed=sandboxed)
+    folders = Folders(rules.workspace)
+    reasons = [_why_asked(part, folders, rules, confined=sandboxed) for part in script.parts]
     if not any(reasons) and not unconfined:
         return Verdict("allow", "read", "reads in the workspace", sandbox=kind)
     folders = Folders(rules.workspace)
     moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
     ruled = any(rule.tool in ("bash", "write") for rule in rules.allow) or unconfined
     judged = [
-        _offering(part, _judge_part(part, why, folders, rules, ruled=ruled), folders, moved=moved)
+        _judge_part(part, why, folders, rules, ruled=ruled, moved=moved)
         for part, why in zip(script.parts, reasons, strict=True)
     ]
-    open_ones = [one.finding for one in judged if one.finding.reason is not None]
-    pairs = zip(script.parts, (one.finding.reason for one in judged), strict=True)
-    described = (each for part, reason in pairs if reason is not None for each in _described(part, reason))
+    pairs = [(part, one) for part, one in zip(script.parts, judged, strict=True) if one.reason is not None]
+    described = (each for part, one in pairs for each in _described(part, str(one.reason)))
     parts = tuple(sorted(dict.fromkeys(described), key=_changes_least))
     if script.unread:
         return Verdict("ask", "execute", parts[0][1], parts=parts)
-    used = next((one.rule for one in judged if one.rule), None)
-    tier: Tier
-    if not open_ones:
-        tier = "execute" if used else "write"
+    if not pairs:
+        used = next((one.rule for one in judged if one.rule), None)
         free = used and not any(one.confined for one in judged)
         if unconfined and not free:
             return Verdict("ask", "execute", "it asks to run outside the sandbox", exactly=command)
+        tier: Tier = "execute" if used else "write"
         return Verdict("allow", tier, "every part is allowed", rule=used, sandbox=None if free else "workspace")
-    tier = "write" if all(one.tier == "write" for one in open_ones) else "execute"
-    reason = str(open_ones[0].reason)
-    if len(open_ones) > 1:
-        reason += f" (and {len(open_ones) - 1} more)"
+    tier = "write" if all(one.tier == "write" for _, one in pairs) else "execute"
+    reason = str(pairs[0][1].reason) + (f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else "")
     if (command, parts) in rules.exact:
         return Verdict("allow", tier, "exactly this command is allowed for this session")
     if unconfined:
         return Verdict("ask", "execute", "it asks to run outside the sandbox", parts=parts)
-    if rules.mode == "auto" and sandboxed:
-        return Verdict("allow", tier, f"auto, in the sandbox: {reason}", sandbox="workspace")
-    if rules.mode == "auto" and not sandboxed:
+    if rules.mode == "auto":
+        if sandboxed:
+            return Verdict("allow", tier, f"auto, in the sandbox: {reason}", sandbox="workspace")
         reason += "; auto runs it only in a sandbox, and there is none"
-    suggestion = _suggestion(judged)
+    suggestion = pairs[0][1].offered if len(pairs) == 1 else None
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
 
-def _reasons(script: Script, rules: Rules, *, sandboxed: bool) -> list[PartVerdict | None]:
-    """Of each part why it is not run unasked: in the read-only sandbox, or where there is none."""
-    folders = Folders(rules.workspace)
-    return [_reason(part, folders, rules, confined=sandboxed) for part in script.parts]
-
-
-def _reason(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bool) -> PartVerdict | None:
+def _why_asked(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bool) -> Finding | None:
+    """Why a part is not run unasked: in the read-only sandbox, or without one. None if it is."""
     if isinstance(part, UnclearPart):
-        return None if confined and part.confinable else PartVerdict(part.reason)
-    if not confined and not folders.known(part):
-        return PartVerdict("what ran before it in the same shell may have changed the folder or what words mean")
+        return None if confined and part.confinable else Finding(part.reason)
+    if not confined and folders.lost:
+        return Finding("what ran before it in the same shell may have changed the folder or what words mean")
     try:
         if isinstance(part, Redirect):
             return _redirected(part, folders, confined=confined)
@@ -160,62 +145,57 @@ def _reason(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bool)
         else:
             check_strict(part, folders)
     except RefusedError as refused:
-        words = None
-        if isinstance(part, SimpleCommand) and not part.assignments and not any(word.dynamic for word in part.words):
-            words = tuple(word.text for word in part.words)
-        return PartVerdict(str(refused), words=words)
+        known = isinstance(part, SimpleCommand) and not part.assignments and not any(w.dynamic for w in part.words)
+        words = tuple(word.text for word in part.words) if known and isinstance(part, SimpleCommand) else ()
+        return Finding(str(refused), words=words)
     return None
 
 
-def _redirected(part: Redirect, folders: Folders, *, confined: bool) -> PartVerdict | None:
-    target = part.target
-    if part.access == "write" and not re.match(r"/dev/(?:tcp|udp)/", target.text):
+def _redirected(part: Redirect, folders: Folders, *, confined: bool) -> Finding | None:
+    target, network = part.target, re.match(r"/dev/(?:tcp|udp)/", part.target.text)
+    if part.access == "write" and not network:
         if not target.plain:
-            return PartVerdict("it redirects to a place known only at run time")
-        return PartVerdict(f"it writes to {target.text}", "write", write_to=target.text)
+            return Finding("it redirects to a place known only at run time")
+        return Finding(f"it writes to {target.text}", "write", writes=bool(target.text))
     if confined:
         check_redirect(part, folders)
-        return None
-    if not target.plain or re.match(r"/dev/(?:tcp|udp)/", target.text):
-        raise RefusedError("it reads from a place that is not plain")
-    for cwd in folders.of(part):
-        refuse_path("read", target.text, cwd, folders.workspace)
+    elif network or not target.plain:
+        return Finding("it reads from a place that is not plain")
+    else:
+        for cwd in folders.of(part):
+            refuse_path("read", target.text, cwd, folders.workspace)
     return None
 
 
-def _offering(part: ScriptPart, judged: _Judged, folders: Folders, *, moved: bool) -> _Judged:
-    """The part with the rule that "always" may add. What a rule would not cover is not offered as covered."""
-    finding = judged.finding
-    if finding.reason is None or not finding.words or finding.write_to or not isinstance(part, SimpleCommand):
-        return judged
-    rule = rule_for(finding.words, moved=moved)
-    covers = rule is not None and why_not_covered(parse_rule(rule), part, folders) is None
-    return judged.replace(offered=rule) if covers else judged
-
-
-def _judge_part(part: ScriptPart, why: PartVerdict | None, folders: Folders, rules: Rules, *, ruled: bool) -> _Judged:
+def _judge_part(
+    part: ScriptPart, why: Finding | None, folders: Folders, rules: Rules, *, ruled: bool, moved: bool
+) -> Finding:
     """A part of a line that does not run in the read-only sandbox as a whole: `why` is what stands against that.
 
-    Where a rule may lift it, the others have to read wherever they run.
+    Where a rule may lift it, the others have to read wherever they run. `moved` says that the line changes its folder.
     """
-    strict = _reason(part, folders, rules, confined=False)
+    strict = _why_asked(part, folders, rules, confined=False)
     if why is None and ruled and strict is not None and _is_named_git(part, folders):
-        return _Judged(PartVerdict(None, "read"), confined=True)
+        return Finding(tier="read", confined=True)
     if why is None:
         why = strict if ruled and rules.mode != "auto" else None
-    if why is None or why.write_to:
-        return _Judged(PartVerdict(None, "read") if why is None else _judge_write(part, why, folders, rules))
-    if why.words is None or not isinstance(part, SimpleCommand) or not folders.known(part):
-        return _Judged(why)
-    for rule in rules.allow:
+    if why is None:
+        return Finding(tier="read")
+    if why.writes and isinstance(part, Redirect):
+        return _judge_write(part, why, folders, rules)
+    if not why.words or not isinstance(part, SimpleCommand):
+        return why
+    for rule in rules.allow if not folders.lost else ():
         if rule.tool != "bash" or not rule.matches_words(why.words):
             continue
         if uncovered := why_not_covered(rule, part, folders):
             why = why.replace(reason=uncovered)
             continue
         folders.ran_by_rule(part)
-        return _Judged(PartVerdict(None, "execute"), rule.text, confined=not runs_free(rule))
-    return _Judged(why)
+        return Finding(rule=rule.text, confined=not runs_free(rule))
+    offered = rule_for(why.words, moved=moved)
+    covers = offered is not None and why_not_covered(parse_rule(offered), part, folders) is None
+    return why.replace(offered=offered) if covers else why
 
 
 def _is_named_git(part: ScriptPart, folders: Folders) -> bool:
@@ -223,33 +203,28 @@ def _is_named_git(part: ScriptPart, folders: Folders) -> bool:
     if not isinstance(part, SimpleCommand) or not part.words or part.words[0].text != "git":
         return False
     try:
-        for word in part.words:
-            if not word.plain:
-                return False
         check_confined(part, folders, mounts=False)
     except RefusedError:
         return False
-    return True
+    return all(word.plain for word in part.words)
 
 
-def _judge_write(part: ScriptPart, finding: PartVerdict, folders: Folders, rules: Rules) -> PartVerdict:
+def _judge_write(part: Redirect, finding: Finding, folders: Folders, rules: Rules) -> Finding:
     """A redirection into a file is a write like any other: the mode or a rule for `write` may allow it."""
-    assert isinstance(part, Redirect)
+    target = part.target.text
     for cwd in folders.of(part):
-        found = judge_path(part.target.text, "write", rules.workspace, cwd, shell=True)
+        found = judge_path(target, "write", rules.workspace, cwd, shell=True)
         if found.place is None:
-            return PartVerdict(found.reason)
+            return Finding(found.reason)
         if found.place in rules.kept:
-            return PartVerdict(
-                f"it writes to {part.target.text}, a file of your settings that nothing may write", "write"
-            )
+            return Finding(f"it writes to {target}, a file of your settings that nothing may write", "write")
         name = relative_name(found.place, rules.workspace)
         by_rule = any(rule.tool == "write" and rule.body and rule.matches_path(name) for rule in rules.allow)
         if found.action == "deny" or (found.action == "ask" and not (by_rule and not found.sensitive)):
-            return PartVerdict(f"it writes to {part.target.text}: {found.reason}", "write")
+            return Finding(f"it writes to {target}: {found.reason}", "write")
         if not by_rule and rules.mode not in ("auto-edit", "auto"):
             return finding
-    return PartVerdict(None, "write")
+    return Finding(tier="write")
 
 
 def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
@@ -293,9 +268,3 @@ _CHANGES = re.compile(
 def _changes_least(part: tuple[str, str]) -> bool:
     """Orders the parts for a person: those that change or delete something by their words come first."""
     return _CHANGES.match(part[0]) is None
-
-
-def _suggestion(judged: Sequence[_Judged]) -> str | None:
-    """The rule that "always for this session" makes, where one covers the command and not much more."""
-    open_ones = [one for one in judged if one.finding.reason is not None]
-    return open_ones[0].offered if len(open_ones) == 1 else None

@@ -52,23 +52,24 @@ class Word(Record):
 class SimpleCommand(Record):
     """One simple command: its words, its assignments (name, value), and how it hangs on what is before it.
 
-    `after` is the operator in front: "&&", "||" (also in a branch or a substitution) or ";". `scope` names the
-    shells of their own that it runs in, outermost first.
+    `after` is the operator in front: "&&", "||" (also in a branch or a substitution) or ";". `shell` is the number of
+    the shell of its own that it runs in, 0 for the line's; an `inner` one is in a block there, and may not run at all.
     """
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word | None], ...]
     after: str
-    scope: tuple[int, ...]
+    shell: int
+    inner: bool
 
 
 class Redirect(Record):
-    """A redirection to or from a file; `after` and `scope` as in SimpleCommand."""
+    """A redirection to or from a file; `after` and `shell` as in SimpleCommand."""
 
     target: Word
     access: Literal["read", "write"]
     after: str
-    scope: tuple[int, ...]
+    shell: int
 
 
 class UnclearPart(Record):
@@ -126,7 +127,7 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
         return Script(UnclearPart("it has too many parts to look at"), unread=True)
     if root.has_error:
         script.parts.append(UnclearPart(NOT_PARSED))
-    _Reader(source, script).read(root, ())
+    _Reader(source, script).read(root)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
         script.unread = True
         script.parts.insert(0, UnclearPart(f"it has more than {COMMAND_CAP} commands"))
@@ -166,6 +167,8 @@ _REFUSED = {
 }
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "command_substitution", "negated_command")
 _SHELLS_OF_THEIR_OWN = ("subshell", "command_substitution", "process_substitution")
+_IN_SEQUENCE = ("program", "list", "redirected_statement", "command")
+"""What is in none of these may not run at all, or more than once."""
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _HOME = re.compile(r"\$(HOME|\{HOME\})")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -182,12 +185,11 @@ class _Reader:
         self.source = source
         self.script = script
         self.operator = ";"
-        self._shells = 0
-        self._depth = 0
+        self._depth = self._inner = self._shell = self._shells = 0
         self._late: list[Word] = []
         self._loops: dict[str, str] = {}
 
-    def read(self, node: Node, scope: tuple[int, ...]) -> None:
+    def read(self, node: Node) -> None:
         """Read a node and all below it."""
         self._depth += 1
         if self._depth > DEPTH_CAP:
@@ -195,54 +197,60 @@ class _Reader:
         elif node.is_missing:
             self._unclear(NOT_PARSED)
         elif node.is_named:
-            self._named(node, scope)
+            inner, shell = self._inner, self._shell
+            self._inner += node.type not in _IN_SEQUENCE
+            self._named(node)
+            self._inner, self._shell = inner, shell
         elif node.type == "&":
             self._unclear("it leaves a process in the background")
         elif node.type in ("&&", "||", ";", "\n"):
             self.operator = node.type if node.type in ("&&", "||") else ";"
         self._depth -= 1
 
-    def _named(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _named(self, node: Node) -> None:
         kind = node.type
-        if kind in _SHELLS_OF_THEIR_OWN:
-            self._shells += 1
-            scope = (*scope, self._shells)
         outer = self.operator
+        if kind in _SHELLS_OF_THEIR_OWN:
+            self._enter_shell()
         if kind in _BRANCHES:
             self.operator = "||"
-        if kind == "command":
-            self._command(node, scope)
-        elif kind == "file_redirect":
-            self._redirect(node, scope)
-        elif kind == "variable_assignment":
-            self._variable(node, scope)
-        elif kind == "test_command":
-            self._test(node, scope)
-        elif kind == "redirected_statement":
-            self._redirected(node, scope)
-        elif kind == "pipeline":
-            self._pipeline(node, scope)
-        elif kind == "for_statement" and self._loop(node, scope):
+        readers = {
+            "command": self._command,
+            "file_redirect": self._redirect,
+            "variable_assignment": self._variable,
+            "test_command": self._test,
+            "redirected_statement": self._redirected,
+            "pipeline": self._pipeline,
+        }
+        if kind in readers:
+            readers[kind](node)
+        elif kind == "for_statement" and self._loop(node):
             self._unclear(_CONFINABLE[kind], confinable=True)
         elif kind in _CONFINABLE and not (kind.endswith("expansion") and _HOME.fullmatch(self._text(node))):
             self._unclear(_CONFINABLE[kind], confinable=True)
             self.script.text_input = self.script.text_input or kind in ("herestring_redirect", "heredoc_redirect")
-            self._children(node, scope)
+            self._children(node)
         else:
             if kind not in _KNOWN and kind not in _CONFINABLE:
                 self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
                 self.script.fork_bomb |= kind == "function_definition" and _multiplies(node, self._text(node))
-            self._children(node, scope)
+            self._children(node)
         if kind in _SHELLS_OF_THEIR_OWN:
             self.operator = outer
 
-    def _children(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _enter_shell(self) -> None:
+        """What is read next runs in a shell of its own; shells in it are not told apart."""
+        self._shells += 1
+        self._inner = 1 if self._shell else 0
+        self._shell = self._shell or self._shells
+
+    def _children(self, node: Node) -> None:
         for child in node.children:
-            self.read(child, scope)
+            self.read(child)
             if child.is_named and node.type != "list":  # a new line ends a statement, and is no node
                 self.operator = ";"
 
-    def _loop(self, node: Node, scope: tuple[int, ...]) -> bool:
+    def _loop(self, node: Node) -> bool:
         """Read the body of `for name in words` once for each word, if there are few and all are known."""
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = [self._word(child) for child in node.children_by_field_name("value")]
@@ -253,35 +261,35 @@ class _Reader:
         for value in values:
             self._loops = {**outer, self._text(variable): value.text}
             self.operator = "||"
-            self.read(body, scope)
+            self.read(body)
         self._loops = outer
         return True
 
     def _known(self, text: str) -> str | None:
         """The value of an expansion: of HOME; of a loop's variable in this round."""
         found = _VARIABLE.fullmatch(text)
-        return (
-            None if found is None else self._loops.get(found[1], os.environ.get("HOME") if found[1] == "HOME" else None)
-        )
+        known = {"HOME": os.environ.get("HOME"), **self._loops}
+        return None if found is None else known.get(found[1])
 
-    def _pipeline(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _pipeline(self, node: Node) -> None:
         """Each part is a shell of its own."""
-        outer = self.operator
+        outer, shell = self.operator, self._shell
         for child in node.children:
-            self.operator = outer
-            self._shells += child.is_named
-            self.read(child, (*scope, self._shells))
+            self.operator, self._shell = outer, shell
+            self._enter_shell()
+            self.read(child)
 
-    def _redirected(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _redirected(self, node: Node) -> None:
         """A statement with redirections behind it. Bash opens them before it runs the statement; the grammar hangs
         those of a list's last command on the whole list.
         """
         body, *behind = sorted(node.children, key=lambda child: child.type.endswith("_redirect"))
+        in_list = body.type == "list"
         after = self.operator
-        for child in (body, *behind) if body.type == "list" else (*behind, body):
-            self.operator = after if child is not body or body.type != "list" else self.operator
-            self.read(child, scope)
-            after = self.operator if body.type == "list" else after
+        for child in (body, *behind) if in_list else (*behind, body):
+            self.read(child)
+            after = self.operator if in_list and child is body else after
+            self.operator = after
         if self._late and (found := next(reversed(list(self.script.commands)), None)):
             at = max(at for at, part in enumerate(self.script.parts) if part is found)
             self.script.parts[at] = found.replace(words=(*found.words, *self._take_late()))
@@ -298,46 +306,46 @@ class _Reader:
     def _text(self, node: Node) -> str:
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def _command(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _command(self, node: Node) -> None:
         """A simple command: assignments, the program's name, its arguments; commands in its words come first."""
         after, words, assignments = self.operator, [], []
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
                 assignments.append(self._assignment(child))
-                self._children(child, scope)
+                self._children(child)
             elif kind.endswith("_redirect"):
-                self.read(child, scope)
+                self.read(child)
             else:
                 words.append(self._word(child))
                 if child.child_count:
-                    self.read(child, scope)
+                    self.read(child)
         self.operator = after
         words += self._take_late()
-        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), after, scope))
+        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), after, self._shell, self._inner > 0))
 
     def _assignment(self, node: Node) -> tuple[str, Word | None]:
         name, *value = node.children
         return self._text(name), self._word(value[-1]) if len(value) == 2 else None
 
-    def _variable(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _variable(self, node: Node) -> None:
         """`name=value` as a statement: a variable of the script's own."""
         name, _ = self._assignment(node)
         own = _OWN_NAME.fullmatch(name) is not None and name not in os.environ
         self._unclear(f"it sets the variable {name}", confinable=own)
-        self._children(node, scope)
+        self._children(node)
 
-    def _test(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _test(self, node: Node) -> None:
         """Brackets with plain words are a command like any other: `test …`."""
         plain = _TEST.fullmatch(self._text(node))
         if plain is None:
             self._unclear("it has a test that is not simple", confinable=True)
-            self._children(node, scope)
+            self._children(node)
             return
         words = tuple(Word(word, word) for word in ("test", *plain[1].split()))
-        self.script.parts.append(SimpleCommand(words, (), self.operator, scope))
+        self.script.parts.append(SimpleCommand(words, (), self.operator, self._shell, inner=True))
 
-    def _redirect(self, node: Node, scope: tuple[int, ...]) -> None:
+    def _redirect(self, node: Node) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing. It has one target: what else the
         grammar puts there are words of the command.
         """
@@ -351,9 +359,9 @@ class _Reader:
             self._unclear("it has an unusual redirection")
         elif target.text not in _HARMLESS_TARGETS or not target.plain:
             access: Literal["read", "write"] = "read" if sign.type == "<" else "write"
-            self.script.parts.append(Redirect(target, access, self.operator, scope))
+            self.script.parts.append(Redirect(target, access, self.operator, self._shell))
         for child in targets:
-            self.read(child, scope)
+            self.read(child)
 
     def _word(self, node: Node) -> Word:
         """The word as far as it is known."""
@@ -407,20 +415,13 @@ class _Reader:
         return Word(plain, text, dynamic=dynamic)
 
 
-_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "a": "\a", "e": "\x1b", "r": "\r"}
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
-
-
 def _ansi_c(text: str) -> Word:
-    """`$'…'`."""
-
-    def letter(found: re.Match[str]) -> str:
-        code = found[1]
-        if code[0] in "xu" and len(code) > 1:
-            return chr(int(code[1:], 16))
-        return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, found[0])
-
-    return Word(_ESCAPE.sub(letter, text[2:-1]), text)
+    """`$'…'`, whose escapes are nearly those of Python."""
+    try:
+        plain = text[2:-1].replace("\\e", "\x1b").encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError:
+        return Word(text, text, dynamic=True)
+    return Word(plain, text)
 
 
 def _multiplies(function: Node, text: str) -> bool:

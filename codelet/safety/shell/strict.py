@@ -12,14 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from codelet.safety.paths import contained, judge_path, why_unread, workspace_root
-from codelet.safety.shell.folders import Folders, Location, folder_reached
+from codelet.safety.shell.folders import Folders, Location, change_folder
 from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, parse_arguments
 from codelet.safety.shell.programs import LOADING_VARIABLES, READ_ONLY_PROGRAMS, VERSIONS
 from codelet.safety.shell.script_parser import SimpleCommand
 from codelet.system.process import find_program
 
-FOLDER_CAP = 4
-"""Folders that a command may stand in after the `cd`s before it."""
 _WALK_CAP = 20_000
 _BUILTINS = frozenset(("cd", "echo", "printf", "test", "true", "false", ":", "type", "command", "pwd", "exit"))
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
@@ -95,22 +93,6 @@ def supplied(name: str, workspace: Path, cwd: str = "/") -> bool:
         if os.access(f"{folder}/{name}", os.X_OK):
             return find_program(name, workspace, {"PATH": folder}) is None
     return False
-
-
-def change_folder(command: SimpleCommand, folders: Folders) -> None:
-    """Follow a `cd`; raises RefusedError where it is not certain where it leads."""
-    words = [word.text for word in command.words[1:]]
-    if words[:1] == ["--"]:
-        words.pop(0)
-    if len(words) != 1 or words[0].startswith("-") or not words[0] or not command.words[-1].plain:
-        raise RefusedError("cd to a place that is not certain")
-    if os.environ.get("CDPATH") and not words[0].startswith(("/", ".")):
-        raise RefusedError("cd with CDPATH set")
-    root = workspace_root(folders.workspace)
-    reached = {folder_reached("cd", words[0], Location(cwd, root)) for cwd in folders.of(command)}
-    if len(reached) > FOLDER_CAP:
-        raise RefusedError("too many folders to follow")
-    folders.change(command, frozenset(reached))
 
 
 def _find(words: Sequence[str], parsed: ParsedArguments, _: Location) -> None:

@@ -6,7 +6,7 @@ import random
 import shlex
 
 from codelet.safety.shell.git_commands import READ_ONLY_GIT
-from codelet.safety.shell.program_arguments import Options, Program, options_of
+from codelet.safety.shell.program_arguments import Program, options_of
 from codelet.safety.shell.programs import READ_ONLY_PROGRAMS
 from tests.support.case_workspace import lines_of
 
@@ -223,9 +223,10 @@ class Generator:
             words.insert(self.random.randrange(len(words) + 1), self.random.choice(PATHS + TEXTS))
         return words
 
-    def _option(self, options: Options) -> list[str]:
-        flags, values = sorted(options.flags), sorted(options.values.items())
-        optional = sorted(options.optional.items())
+    def _option(self, kinds: dict[str, str]) -> list[str]:
+        flags = sorted(name for name, kind in kinds.items() if not kind and name != "-NUM")
+        values = sorted((name, kind) for name, kind in kinds.items() if kind and kind[0] != "?")
+        optional = sorted((name, kind[1:]) for name, kind in kinds.items() if kind[:1] == "?")
         if values and self.random.random() < 0.35:
             name, kind = self.random.choice(values)
             value = self._operand(kind)
