@@ -140,8 +140,8 @@ SANDBOXED_READ_ONLY = (
     "and cannot read files with names of secrets.]"
 )
 WROTE_READ_ONLY = (
-    "[it tried to write, and runs in a read-only sandbox because its programs are known to only read. If it has to "
-    "write, call it again with unconfined=true: the user is asked, or a rule such as bash(COMMAND) allows it]"
+    "[it tried to write, and runs in a read-only sandbox because its programs are known to only read. The rule {rule} "
+    "allows it to run outside the sandbox]"
 )
 HOME_NOT_SEEN = (
     "[of your home, a confined command sees only toolchains and the workspace; the user can name more places in the "

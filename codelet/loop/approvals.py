@@ -182,6 +182,7 @@ class Approvals:
             touches=without_secrets(call.touches or (), self.masker),
             where=mask(place),
             following=self._waiting,
+            covered=tuple(map(mask, self._covered(verdict))),
         )
         answer = await self._answered(self.ask(question))
         if answer is None:
@@ -197,6 +198,11 @@ class Approvals:
             return None
         self._record_answer(call, "always" if made else "yes", made)
         return None
+
+    def _covered(self, verdict: Verdict) -> list[str]:
+        """Commands that "always" would allow, where its rule is for commands."""
+        rule = verdict.suggestion or ""
+        return self._policy.covered(rule) if rule.startswith("bash(") else []
 
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
         """Ask the person something that is no call of the model's; True for a yes. `asks` says what in a few words."""

@@ -72,7 +72,8 @@ class Question(Record):
     `asks` says in a few words what the call would do, empty where `touches` say it: what it reads, writes or runs.
 
     `timeout` is after how many seconds the question answers itself with no; None for never. `where` is the folder that
-    a command would run in, `following` how many questions wait behind this one.
+    a command would run in, `following` how many questions wait behind this one. `covered` are commands that the rule
+    of "always" would allow besides.
     """
 
     call_id: str
@@ -85,6 +86,7 @@ class Question(Record):
     touches: tuple[Touch, ...] = ()
     where: str = ""
     following: int = 0
+    covered: tuple[str, ...] = ()
 
 
 class Answer(Record):

@@ -39,6 +39,7 @@ _FULL_SCREEN = (
 
 _READ_ONLY = "Read-only file system"
 _NOT_THERE = re.compile("No such file|Permission denied|not found", re.IGNORECASE)
+_PLAIN = re.compile(r"[\w./=,:@%+ -]+")
 _SHOWN = 30_000
 _KEPT = 4 << 20
 _LONGEST = 600.0
@@ -167,9 +168,16 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
     notes = [_RESOURCE_LIMITS[name].format(most=context.resources[name]) for name in hit]
     text = "\n".join((_text(done, seconds), *line, *notes))
     context.outputs.append((began, f"{command}\n{text}"))
-    told = [context.write_note] if _READ_ONLY in text else []
+    blocked = failed and bool(context.write_note) and _READ_ONLY in text
+    told = [context.write_note.format(rule=_rule_for(command))] if blocked else []
     told += [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
-    return ToolOutput("\n".join(filter(None, (text, *told))), failed=failed, most=_SHOWN, caveat=caveat, ended=ended)
+    text = "\n".join(filter(None, (text, *told)))
+    return ToolOutput(text, failed=failed, most=_SHOWN, caveat=caveat, ended=ended, blocked=blocked)
+
+
+def _rule_for(command: str) -> str:
+    """The rule that lets exactly this command run outside the sandbox."""
+    return f"bash({command})" if _PLAIN.fullmatch(command) else "bash"
 
 
 def _prepared(

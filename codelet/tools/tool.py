@@ -56,7 +56,8 @@ class ToolOutput(Record):
     model is shown beside it. `caveat` says in a few words what a person should know of a call that is done.
 
     `files` are the paths that the call read, listed, searched or wrote, for its record: absolute, or relative to the
-    workspace. None leaves it at what `touches` declares of a call that is done. `ended` says how its command ended.
+    workspace. None leaves it at what `touches` declares of a call that is done. `ended` says how its command ended,
+    `blocked` that it failed because its sandbox is read-only.
     """
 
     text: str
@@ -69,6 +70,7 @@ class ToolOutput(Record):
     caveat: str = ""
     files: Sequence[FileFact] | None = None
     ended: CommandEnd | None = None
+    blocked: bool = False
 
 
 class BackgroundTasks(Protocol):

@@ -92,7 +92,7 @@ async def test_a_command_has_a_temporary_folder_of_its_own_that_goes_with_it(
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     bounds = Bounds(root=str(root), kind="read-only", seen=(sys.prefix, sys.base_prefix))
-    for way, code, seconds in (("ends", 7, 60.0), ("killed", -signal.SIGUSR1, 60.0), ("waits", None, 2.0)):
+    for way, code, seconds in (("ends", 7, 60.0), ("killed", -signal.SIGUSR1, 60.0), ("waits", None, 6.0)):
         left = temporary / "codelet-command-left"
         left.mkdir()
         words = landlock_argv([sys.executable, "-c", _USES_TEMPORARY, way], bounds)

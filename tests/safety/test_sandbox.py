@@ -272,8 +272,9 @@ async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path
 @pytest.mark.parametrize("calls", ["00", "ff" * 8, ""])
 async def test_without_its_filter_of_calls_a_command_does_not_run(tmp_path: Path, calls: str) -> None:
     helper = Path(landlock_helper.__file__)
-    request = json.dumps({"write": [str(tmp_path)], "read": ["/"], "list": [], "network": False, "calls": calls})
-    words = [sys.executable, "-I", "-S", str(helper), request, "touch", str(tmp_path / "ran")]
+    request = {"write": [str(tmp_path)], "read": ["/"], "list": [], "network": False, "calls": calls}
+    request["temporary"] = str(tmp_path)
+    words = [sys.executable, "-I", "-S", str(helper), json.dumps(request), "touch", str(tmp_path / "ran")]
     done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=1000)
     assert done.exit_code == 126
     said = f"no filter for system calls: {os.strerror(errno.EINVAL)}"

@@ -13,7 +13,7 @@ import pytest
 from codelet.loop.toolbox import Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
-from codelet.safety.verdict import SandboxKind, Touch
+from codelet.safety.verdict import Answer, Question, SandboxKind, Touch
 from codelet.system.process import child_environment, run_child
 from tests.safety.conftest import call, toolbox
 from tests.support import repo as repositories
@@ -115,14 +115,31 @@ async def test_the_model_is_told_that_the_home_is_not_there(work: Path, way: Con
 
 
 @pytest.mark.needs("git")
-async def test_a_command_that_fails_to_write_says_how_it_may(work: Path, way: Confinement) -> None:
+async def test_a_command_that_cannot_write_is_asked_about_and_runs_outside_after_a_yes(
+    work: Path, way: Confinement
+) -> None:
     if way.way != "bubblewrap":
         pytest.skip("under Landlock the error is like any other")
     command = "awk '{print > \"new.txt\"}' a.txt"
-    for line, told in ((command, True), (f"{command} | wc -l", True), ("wc -l a.txt", False)):
+    for line, rule in ((command, "bash"), ("find . -newer a.txt -fprint new.txt", ""), ("wc -l a.txt", "")):
         _, text = await call(box_with(work, way), "bash", command=line)
-        assert ("unconfined=true" in text) == told, text
+        assert (f"The rule {rule} " in text) == bool(rule), text
     assert not (work / "new.txt").exists()
+    asked: list[Question] = []
+
+    async def answer(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(len(asked) > 1)
+
+    sandbox = Sandbox(work)
+    sandbox.found = way
+    box = toolbox(work, Policy(work), answer, sandbox=sandbox)
+    assert (await call(box, "bash", command=command))[0] == "failed" and not (work / "new.txt").exists()
+    assert (await call(box, "bash", command=command))[0] == "done"
+    assert (work / "new.txt").read_text() == (work / "a.txt").read_text()
+    assert [question.arguments["unconfined"] for question in asked] == [True, True]
+    (work / "new.txt").unlink()
+    assert (await call(toolbox(work, Policy(work, yes=True), sandbox=sandbox), "bash", command=command))[0] == "done"
     box = box_with(work, way)
     box.policy.add_allow("bash(sort a.txt)")
     verdict = box.policy.judge("bash", [Touch("run", "sort a.txt", unconfined=True)])

@@ -39,6 +39,8 @@ _TYPING_SECONDS = 1.0
 _ALONE_SECONDS = 0.5
 """A letter is an answer when no other key comes within this time before or after it."""
 
+_MOST_EXAMPLES = 3
+"""Rows of commands that a rule would cover."""
 _RULE_HINT = "edit the rule · enter allow it for this session and say yes · esc back"
 _PASTE_SECONDS = 0.03
 """Nobody presses a letter and Enter as quickly as this: it was pasted."""
@@ -190,8 +192,14 @@ class ApprovalDialog:
             return [*wrap_indented(hint, width, "  "), *wrap_indented(reason, width, "  ")]
         if open_.rule is not None:
             told = Text(open_.problem, WARN) if open_.problem else Text(_RULE_HINT, QUIET)
-            rule = Text(f"Rule: {visible(open_.rule)}")
-            return [*wrap_indented(told, width, "  "), *wrap_indented(rule, width, "  ")]
+            rows = [
+                *wrap_indented(told, width, "  "),
+                *wrap_indented(Text(f"Rule: {visible(open_.rule)}"), width, "  "),
+            ]
+            if open_.question.covered and open_.rule == open_.question.verdict.suggestion:
+                examples = visible(" · ".join(open_.question.covered))
+                rows += wrap_indented(Text(f"It allows, for example: {examples}", QUIET), width, "  ")[:_MOST_EXAMPLES]
+            return rows
         rows = []
         line_first = bool(self._draft.text) and not open_.on_menu and open_.pressed is None
         for place, choice in enumerate(open_.choices):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Use = Literal["auto", "on", "off"]
 """When commands are confined: what nobody said yes to, all of them, none."""
 
-_SECONDS = 5.0
+_SECONDS, _CAP = 5.0, 1 << 12
 
 
 class Confinement(Record):
@@ -52,9 +52,10 @@ def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
 
 async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confinement:
     """Try the ways in their order, each with a real command."""
-    from codelet.system.process import StartError, capture, child_environment, find_program, shell_argv
+    from codelet.system.process import StartError, child_environment, find_program, run_child, shell_argv
 
-    nothing = shell_argv(":", child_environment(), workspace)
+    environment = child_environment()
+    nothing = shell_argv(":", environment, workspace)
     program = find_program("bwrap", workspace)
     reasons: list[str] = []
     of_linux = (Confinement("bubblewrap", "", program), Confinement("landlock", ""))
@@ -63,14 +64,14 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
         way = found.way
         try:
             argv = _confined(found, nothing, _bounds(workspace, sockets=sockets))
-            done = await capture(argv, cwd=workspace, timeout=_SECONDS)
+            done = await run_child(argv, cwd=workspace, environment=environment, timeout=_SECONDS, output_limit=_CAP)
         except (StartError, FileNotFoundError) as error:
             reasons.append(f"{way}: {error}")
             continue
         if done.exit_code == 0:
             detail = f"{way} ({'; '.join(reasons)})" if reasons else way
             return found.replace(detail=detail)
-        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        said = done.output.strip().partition("\n")[0]
         reasons.append(f"{way}: {said or f'exit code {done.exit_code}'}")
     return Confinement(None, "; ".join(reasons))
 
