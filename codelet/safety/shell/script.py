@@ -35,7 +35,7 @@ class Rules(Protocol):
     mounts: bool
 
 
-class Finding(Record):
+class PartFinding(Record):
     """What was found about one part of a line: None as `reason` means that it may run.
 
     `words` are the command's words if a rule may cover it: each of them is known. `writes` says that it is a
@@ -131,12 +131,12 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
 
-def _why_asked(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bool) -> Finding | None:
+def _why_asked(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bool) -> PartFinding | None:
     """Why a part is not run unasked: in the read-only sandbox, or without one. None if it is."""
     if isinstance(part, UnclearPart):
-        return None if confined and part.confinable else Finding(part.reason)
+        return None if confined and part.confinable else PartFinding(part.reason)
     if not confined and folders.lost:
-        return Finding("what ran before it in the same shell may have changed the folder or what words mean")
+        return PartFinding("what ran before it in the same shell may have changed the folder or what words mean")
     try:
         if isinstance(part, Redirect):
             return _redirected(part, folders, confined=confined)
@@ -147,20 +147,20 @@ def _why_asked(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bo
     except RefusedError as refused:
         known = isinstance(part, SimpleCommand) and not part.assignments and not any(w.dynamic for w in part.words)
         words = tuple(word.text for word in part.words) if known and isinstance(part, SimpleCommand) else ()
-        return Finding(str(refused), words=words)
+        return PartFinding(str(refused), words=words)
     return None
 
 
-def _redirected(part: Redirect, folders: Folders, *, confined: bool) -> Finding | None:
+def _redirected(part: Redirect, folders: Folders, *, confined: bool) -> PartFinding | None:
     target, network = part.target, re.match(r"/dev/(?:tcp|udp)/", part.target.text)
     if part.access == "write" and not network:
         if not target.plain:
-            return Finding("it redirects to a place known only at run time")
-        return Finding(f"it writes to {target.text}", "write", writes=bool(target.text))
+            return PartFinding("it redirects to a place known only at run time")
+        return PartFinding(f"it writes to {target.text}", "write", writes=bool(target.text))
     if confined:
         check_redirect(part, folders)
     elif network or not target.plain:
-        return Finding("it reads from a place that is not plain")
+        return PartFinding("it reads from a place that is not plain")
     else:
         for cwd in folders.of(part):
             refuse_path("read", target.text, cwd, folders.workspace)
@@ -168,19 +168,19 @@ def _redirected(part: Redirect, folders: Folders, *, confined: bool) -> Finding 
 
 
 def _judge_part(
-    part: ScriptPart, why: Finding | None, folders: Folders, rules: Rules, *, ruled: bool, moved: bool
-) -> Finding:
+    part: ScriptPart, why: PartFinding | None, folders: Folders, rules: Rules, *, ruled: bool, moved: bool
+) -> PartFinding:
     """A part of a line that does not run in the read-only sandbox as a whole: `why` is what stands against that.
 
     Where a rule may lift it, the others have to read wherever they run. `moved` says that the line changes its folder.
     """
     strict = _why_asked(part, folders, rules, confined=False)
     if why is None and ruled and strict is not None and _is_named_git(part, folders):
-        return Finding(tier="read", confined=True)
+        return PartFinding(tier="read", confined=True)
     if why is None:
         why = strict if ruled and rules.mode != "auto" else None
     if why is None:
-        return Finding(tier="read")
+        return PartFinding(tier="read")
     if why.writes and isinstance(part, Redirect):
         return _judge_write(part, why, folders, rules)
     if not why.words or not isinstance(part, SimpleCommand):
@@ -192,7 +192,7 @@ def _judge_part(
             why = why.replace(reason=uncovered)
             continue
         folders.ran_by_rule(part)
-        return Finding(rule=rule.text, confined=not runs_free(rule))
+        return PartFinding(rule=rule.text, confined=not runs_free(rule))
     offered = rule_for(why.words, moved=moved)
     covers = offered is not None and why_not_covered(parse_rule(offered), part, folders) is None
     return why.replace(offered=offered) if covers else why
@@ -209,22 +209,22 @@ def _is_named_git(part: ScriptPart, folders: Folders) -> bool:
     return all(word.plain for word in part.words)
 
 
-def _judge_write(part: Redirect, finding: Finding, folders: Folders, rules: Rules) -> Finding:
+def _judge_write(part: Redirect, finding: PartFinding, folders: Folders, rules: Rules) -> PartFinding:
     """A redirection into a file is a write like any other: the mode or a rule for `write` may allow it."""
     target = part.target.text
     for cwd in folders.of(part):
         found = judge_path(target, "write", rules.workspace, cwd, shell=True)
         if found.place is None:
-            return Finding(found.reason)
+            return PartFinding(found.reason)
         if found.place in rules.kept:
-            return Finding(f"it writes to {target}, a file of your settings that nothing may write", "write")
+            return PartFinding(f"it writes to {target}, a file of your settings that nothing may write", "write")
         name = relative_name(found.place, rules.workspace)
         by_rule = any(rule.tool == "write" and rule.body and rule.matches_path(name) for rule in rules.allow)
         if found.action == "deny" or (found.action == "ask" and not (by_rule and not found.sensitive)):
-            return Finding(f"it writes to {target}: {found.reason}", "write")
+            return PartFinding(f"it writes to {target}: {found.reason}", "write")
         if not by_rule and rules.mode not in ("auto-edit", "auto"):
             return finding
-    return Finding(tier="write")
+    return PartFinding(tier="write")
 
 
 def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
