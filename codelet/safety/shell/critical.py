@@ -9,9 +9,9 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
 from codelet.safety.shell.folders import Folders
@@ -43,10 +43,14 @@ _ROOT_REMOVED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Context:
+class _Context(Record):
     folders: frozenset[str]
     workspace: Path
+
+    def forbids(self, targets: Sequence[str]) -> str | None:
+        """Why nothing may be written at one of these places, or None."""
+        found = (forbidden_place(target, cwd, self.workspace) for target in targets for cwd in self.folders)
+        return next(filter(None, found), None)
 
 
 def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
@@ -62,7 +66,7 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
     for part in script.parts:
         why = None
         if isinstance(part, Redirect) and part.access == "write":
-            why = _first(forbidden_place(part.target.text, cwd, workspace) for cwd in folders.of(part))
+            why = _Context(folders.of(part), workspace).forbids([part.target.text])
         elif isinstance(part, SimpleCommand) and part.words:
             context = _Context(_follow(part, folders), workspace)
             words = [word.text for word in part.words if not word.splits]
@@ -102,10 +106,6 @@ def _follow(command: SimpleCommand, folders: Folders) -> frozenset[str]:
             frozenset(os.path.normpath(f"{cwd}/{target}" if target[:1] != "/" else target) for cwd in here),
         )
     return here
-
-
-def _first(found: Iterator[str | None]) -> str | None:
-    return next(filter(None, found), None)
 
 
 def _worst(found: Iterator[str | None]) -> str | None:
@@ -215,11 +215,7 @@ def _destination(words: list[str], context: _Context) -> str | None:
         if operands[-1:] == ["/dev/null"]:
             return "mv replaces /dev/null"
         targets += operands
-    return _first(
-        forbidden_place(target, cwd, context.workspace)
-        for target in [*targets, *operands[-1:]]
-        for cwd in context.folders
-    )
+    return context.forbids([*targets, *operands[-1:]])
 
 
 def _named_targets(words: list[str]) -> Iterator[str]:
@@ -232,24 +228,17 @@ def _named_targets(words: list[str]) -> Iterator[str]:
 
 def _changes(words: list[str], context: _Context) -> str | None:
     """Programs whose every operand is written."""
-    return _first(
-        forbidden_place(operand, cwd, context.workspace) for operand in _operands(words) for cwd in context.folders
-    )
+    return context.forbids(_operands(words))
 
 
 def _in_place(words: list[str], context: _Context) -> str | None:
     if any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:]):
-        return _first(
-            forbidden_place(operand, cwd, context.workspace)
-            for operand in _operands(words)[1:]
-            for cwd in context.folders
-        )
+        return context.forbids(_operands(words)[1:])
     return None
 
 
 def _dd(words: list[str], context: _Context) -> str | None:
-    targets = [word.partition("=")[2] for word in words if word.startswith("of=")]
-    return _first(forbidden_place(target, cwd, context.workspace) for target in targets for cwd in context.folders)
+    return context.forbids([word.partition("=")[2] for word in words if word.startswith("of=")])
 
 
 def _git(words: list[str], _: _Context) -> str | None:

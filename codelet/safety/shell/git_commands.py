@@ -17,33 +17,30 @@ from codelet.system.git.hardening import OPTIONS
 
 _FORMAT = (
     "--oneline --abbrev-commit --no-abbrev-commit --format:text --pretty?text --date:text --relative-date "
-    "--encoding:text --expand-tabs?number --no-expand-tabs --notes?text --no-notes --decorate?text "
-    "--no-decorate --decorate-refs:text --decorate-refs-exclude:text --color?text --no-color "
-    "--abbrev?number -z"
+    "--encoding:text --expand-tabs?number --no-expand-tabs --notes?text --no-notes --decorate?text --no-decorate "
+    "--decorate-refs:text --decorate-refs-exclude:text --color?text --no-color --abbrev?number -z"
 )
 _DIFF = (
-    "-p -u --patch -s --no-patch -U:number --unified:number --raw --patch-with-raw --patch-with-stat "
-    "--minimal --patience --histogram --diff-algorithm:text --anchored:text --stat?text --numstat "
-    "--shortstat --dirstat?text --cumulative --summary --name-only --name-status --full-index "
-    "--color-words?text --word-diff?text --word-diff-regex:text --color-moved?text --no-color-moved "
-    "-M?text --find-renames?text --no-renames -C?text --find-copies?text --find-copies-harder -D -B?text "
-    "--diff-filter:text -S:text -G:text --pickaxe-all --pickaxe-regex --find-object:rev -R -a --text "
-    "--ignore-cr-at-eol --ignore-space-at-eol -b --ignore-space-change -w --ignore-all-space "
-    "--ignore-blank-lines --inter-hunk-context:number -W --function-context --exit-code --quiet "
-    "--relative?text --no-prefix --src-prefix:text --dst-prefix:text --line-prefix:text "
-    "--indent-heuristic --no-indent-heuristic --no-ext-diff --no-textconv --binary --compact-summary --cc "
-    "-c -m --check -1 -2 -3 -0 --merge-base"
+    "-p -u --patch -s --no-patch -U:number --unified:number --raw --patch-with-raw --patch-with-stat --minimal "
+    "--patience --histogram --diff-algorithm:text --anchored:text --stat?text --numstat --shortstat --dirstat?text "
+    "--cumulative --summary --name-only --name-status --full-index --color-words?text --word-diff?text "
+    "--word-diff-regex:text --color-moved?text --no-color-moved -M?text --find-renames?text --no-renames -C?text "
+    "--find-copies?text --find-copies-harder -D -B?text --diff-filter:text -S:text -G:text --pickaxe-all "
+    "--pickaxe-regex --find-object:rev -R -a --text --ignore-cr-at-eol --ignore-space-at-eol -b "
+    "--ignore-space-change -w --ignore-all-space --ignore-blank-lines --inter-hunk-context:number -W "
+    "--function-context --exit-code --quiet --relative?text --no-prefix --src-prefix:text --dst-prefix:text "
+    "--line-prefix:text --indent-heuristic --no-indent-heuristic --no-ext-diff --no-textconv --binary "
+    "--compact-summary --cc -c -m --check -1 -2 -3 -0 --merge-base"
 )
 _HISTORY = (
     "-NUM -n:number --max-count:number --skip:number --since:text --after:text --until:text --before:text "
-    "--author:text --committer:text --grep:text --grep-reflog:text --all-match --invert-grep -i "
-    "--regexp-ignore-case --basic-regexp -E --extended-regexp -F --fixed-strings -P --perl-regexp "
-    "--merges --no-merges --min-parents:number --max-parents:number --first-parent --not --all "
-    "--branches?text --tags?text --remotes?text --glob:text --exclude:text --reflog --no-walk?text "
-    "--cherry-pick --cherry-mark --cherry --left-right --left-only --right-only --boundary "
-    "--simplify-by-decoration --full-history --dense --sparse --simplify-merges --ancestry-path?rev "
-    "--show-pulls --date-order --author-date-order --topo-order --reverse --graph --no-graph --parents "
-    "--children --show-linear-break?text -g --walk-reflogs --follow --full-diff --log-size -L:text "
+    "--author:text --committer:text --grep:text --grep-reflog:text --all-match --invert-grep -i --regexp-ignore-case "
+    "--basic-regexp -E --extended-regexp -F --fixed-strings -P --perl-regexp --merges --no-merges "
+    "--min-parents:number --max-parents:number --first-parent --not --all --branches?text --tags?text --remotes?text "
+    "--glob:text --exclude:text --reflog --no-walk?text --cherry-pick --cherry-mark --cherry --left-right "
+    "--left-only --right-only --boundary --simplify-by-decoration --full-history --dense --sparse --simplify-merges "
+    "--ancestry-path?rev --show-pulls --date-order --author-date-order --topo-order --reverse --graph --no-graph "
+    "--parents --children --show-linear-break?text -g --walk-reflogs --follow --full-diff --log-size -L:text "
     "--source --count"
 )
 _LIST = (
@@ -72,11 +69,10 @@ READ_ONLY_GIT: dict[str, Program] = {
         "rev*",
     ),
     "rev-parse": Program(
-        "--show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir --git-common-dir "
-        "--is-inside-git-dir --is-inside-work-tree --is-bare-repository --is-shallow-repository "
-        "--show-superproject-working-tree --abbrev-ref?text --symbolic --symbolic-full-name "
-        "--short?number --verify -q --quiet --all --branches?text --tags?text --remotes?text --revs-only "
-        "--no-revs --flags --no-flags --sq --show-object-format?text",
+        "--show-toplevel --show-prefix --show-cdup --git-dir --absolute-git-dir --git-common-dir --is-inside-git-dir "
+        "--is-inside-work-tree --is-bare-repository --is-shallow-repository --show-superproject-working-tree "
+        "--abbrev-ref?text --symbolic --symbolic-full-name --short?number --verify -q --quiet --all --branches?text "
+        "--tags?text --remotes?text --revs-only --no-revs --flags --no-flags --sq --show-object-format?text",
         "rev*",
     ),
     "rev-list": Program(f"{_FORMAT} {_HISTORY} --objects --disk-usage?text --timestamp", "rev*"),
@@ -126,13 +122,12 @@ READ_ONLY_GIT: dict[str, Program] = {
     ),
     "grep": Program(
         "-i --ignore-case -w --word-regexp -v --invert-match -h -H --full-name -E --extended-regexp -G "
-        "--basic-regexp -P --perl-regexp -F --fixed-strings -n --line-number --column -l "
-        "--files-with-matches --name-only -L --files-without-match -z --null -o --only-matching -c "
-        "--count --color?text --no-color --break --heading -p --show-function -A:number "
-        "--after-context:number -B:number --before-context:number -C:number --context:number -W "
-        "--function-context -m:number --max-count:number --threads:number --max-depth:number -r "
-        "--recursive --no-recursive -e:text --and --or --not --all-match -q --quiet -a --text -I --cached "
-        "-NUM",
+        "--basic-regexp -P --perl-regexp -F --fixed-strings -n --line-number --column -l --files-with-matches "
+        "--name-only -L --files-without-match -z --null -o --only-matching -c --count --color?text --no-color "
+        "--break --heading -p --show-function -A:number --after-context:number -B:number --before-context:number "
+        "-C:number --context:number -W --function-context -m:number --max-count:number --threads:number "
+        "--max-depth:number -r --recursive --no-recursive -e:text --and --or --not --all-match -q --quiet -a --text "
+        "-I --cached -NUM",
         "text!-e rev*",
     ),
     "count-objects": Program("-v --verbose -H --human-readable"),

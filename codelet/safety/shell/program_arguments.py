@@ -24,7 +24,7 @@ class RefusedError(Exception):
 class Program(Record):
     """A program that is read-only with these options and operands.
 
-    `check` names a further check of `strict`, `language` says that an operand is a program of its own: then it runs in
+    `language` says that an operand is a program of its own: then it runs in
     the read-only sandbox only. `permutes` is False for programs that take every word after the first operand as an
     operand, `bundles` for those whose `-ab` is no `-a -b`, `attaches` for those whose `-n5` may be `-n` and an option
     `5`, and `raw` says that the check takes the arguments apart by itself.
@@ -32,7 +32,6 @@ class Program(Record):
 
     options: str = ""
     operands: str = ""
-    check: str | None = None
     language: bool = False
     permutes: bool = True
     bundles: bool = True

@@ -13,27 +13,25 @@ from codelet.safety.shell.program_arguments import Program
 _HASH = Program("-b --binary -t --text --tag -z --zero", "read*")
 _GREP = (
     "-i --ignore-case --no-ignore-case -v --invert-match -w --word-regexp -x --line-regexp -c --count -l "
-    "--files-with-matches -L --files-without-match -n --line-number -H --with-filename -h --no-filename "
-    "-o --only-matching -q --quiet --silent -s --no-messages -b --byte-offset -a --text -I -Z --null -z "
-    "--null-data -T --initial-tab -E --extended-regexp -F --fixed-strings -G --basic-regexp -P "
-    "--perl-regexp -r --recursive -R --dereference-recursive --line-buffered -e:text --regexp:text "
-    "-m:number --max-count:number -A:number --after-context:number -B:number --before-context:number "
-    "-C:number --context:number --color?text --colour?text --include:text --exclude:text "
-    "--exclude-dir:text --label:text --binary-files:text -NUM"
+    "--files-with-matches -L --files-without-match -n --line-number -H --with-filename -h --no-filename -o "
+    "--only-matching -q --quiet --silent -s --no-messages -b --byte-offset -a --text -I -Z --null -z --null-data -T "
+    "--initial-tab -E --extended-regexp -F --fixed-strings -G --basic-regexp -P --perl-regexp -r --recursive -R "
+    "--dereference-recursive --line-buffered -e:text --regexp:text -m:number --max-count:number -A:number "
+    "--after-context:number -B:number --before-context:number -C:number --context:number --color?text --colour?text "
+    "--include:text --exclude:text --exclude-dir:text --label:text --binary-files:text -NUM"
 )
-_GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*", check="grep")
+_GREP_PROGRAM = Program(_GREP, "text!-e,--regexp read*")
 _AWK = Program("-F:text --field-separator:text -v:text --assign:text", "text read*", language=True, permutes=False)
 
 READ_ONLY_PROGRAMS: dict[str, Program] = {
     # Names and sizes of files
     "ls": Program(
-        "-a --all -A --almost-all -l -h --human-readable -R --recursive -t -r --reverse -S -1 -d "
-        "--directory -F --classify?text -p --file-type -i --inode -s --size -n --numeric-uid-gid -o -g -G "
-        "--no-group -k -m -x -C -c -u -U -X -v -b --escape -q -Q --quote-name -N --literal -f -B "
-        "--ignore-backups -Z --full-time --author --group-directories-first --si --color?text --time:text "
-        "--time-style:text --sort:text --format:text --hide:text --ignore:text -I:text "
-        "--indicator-style:text -w:number -T:number --block-size:text --hyperlink?text "
-        "--quoting-style:text",
+        "-a --all -A --almost-all -l -h --human-readable -R --recursive -t -r --reverse -S -1 -d --directory -F "
+        "--classify?text -p --file-type -i --inode -s --size -n --numeric-uid-gid -o -g -G --no-group -k -m -x -C -c "
+        "-u -U -X -v -b --escape -q -Q --quote-name -N --literal -f -B --ignore-backups -Z --full-time --author "
+        "--group-directories-first --si --color?text --time:text --time-style:text --sort:text --format:text "
+        "--hide:text --ignore:text -I:text --indicator-style:text -w:number -T:number --block-size:text "
+        "--hyperlink?text --quoting-style:text",
         "list*",
     ),
     "tree": Program(
@@ -45,10 +43,9 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
     ),
     "stat": Program("-f --file-system -t --terse -c:text --format:text --printf:text", "list*"),
     "du": Program(
-        "-a --all -s --summarize -h --human-readable -c --total -b --bytes -k -m -0 --null "
-        "--apparent-size -S --separate-dirs -x --one-file-system --inodes --si -l -P -d:number "
-        "--max-depth:number -B:text --block-size:text -t:text --threshold:text --exclude:text --time?text "
-        "--time-style:text",
+        "-a --all -s --summarize -h --human-readable -c --total -b --bytes -k -m -0 --null --apparent-size -S "
+        "--separate-dirs -x --one-file-system --inodes --si -l -P -d:number --max-depth:number -B:text "
+        "--block-size:text -t:text --threshold:text --exclude:text --time?text --time-style:text",
         "list*",
     ),
     "df": Program(
@@ -68,8 +65,8 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "--quiet -s --silent -v --verbose -z --zero",
         "list*",
     ),
-    "find": Program(raw=True, check="find"),
-    "test": Program(raw=True, check="test"),
+    "find": Program(raw=True),
+    "test": Program(raw=True),
     "pathchk": Program("-p -P --portability", "text*"),
     # Content of files
     "cat": Program(
@@ -80,9 +77,8 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
     "tac": Program("-b --before -r --regex -s:text --separator:text", "read*"),
     "rev": Program("", "read*"),
     "nl": Program(
-        "-p --no-renumber -b:text --body-numbering:text -d:text -f:text -h:text -i:number -l:number "
-        "-n:text --number-format:text -s:text --number-separator:text -v:number -w:number "
-        "--number-width:number",
+        "-p --no-renumber -b:text --body-numbering:text -d:text -f:text -h:text -i:number -l:number -n:text "
+        "--number-format:text -s:text --number-separator:text -v:number -w:number --number-width:number",
         "read*",
     ),
     "head": Program(
@@ -93,7 +89,7 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "-n:number --lines:number -c:number --bytes:number -q --quiet --silent -v --verbose -z --zero-terminated -NUM",
         "read*",
     ),
-    "less": Program("-N -S -R -F -X -i -n -e -E -s -m -M -q -Q", "read*", check="less"),
+    "less": Program("-N -S -R -F -X -i -n -e -E -s -m -M -q -Q", "read*"),
     "wc": Program("-l --lines -w --words -c --bytes -m --chars -L --max-line-length --total:text", "read*"),
     "cut": Program(
         "-b:text --bytes:text -c:text --characters:text -d:text --delimiter:text -f:text --fields:text -n "
@@ -139,22 +135,19 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         permutes=False,
     ),
     "diff": Program(
-        "-q --brief -s --report-identical-files -c -C:number --context?number -u -U:number "
-        "--unified?number -e --ed -n --rcs -y --side-by-side -W:number --width:number --left-column "
-        "--suppress-common-lines -p --show-c-function -F:text --label:text -t -T -a --text -i "
-        "--ignore-case -b --ignore-space-change -w --ignore-all-space -B --ignore-blank-lines -Z -E "
-        "--strip-trailing-cr -d --minimal --color?text -NUM",
+        "-q --brief -s --report-identical-files -c -C:number --context?number -u -U:number --unified?number -e --ed "
+        "-n --rcs -y --side-by-side -W:number --width:number --left-column --suppress-common-lines -p "
+        "--show-c-function -F:text --label:text -t -T -a --text -i --ignore-case -b --ignore-space-change -w "
+        "--ignore-all-space -B --ignore-blank-lines -Z -E --strip-trailing-cr -d --minimal --color?text -NUM",
         "read read",
-        check="diff",
     ),
     "cmp": Program(
         "-b --print-bytes -i:text --ignore-initial:text -l --verbose -n:number --bytes:number -s --quiet --silent",
         "read read number number",
     ),
     "od": Program(
-        "-A:text --address-radix:text -j:text --skip-bytes:text -N:text --read-bytes:text -t:text "
-        "--format:text -v --output-duplicates -w?number --width?number -a -b -c -d -f -i -l -o -s -x "
-        "--endian:text",
+        "-A:text --address-radix:text -j:text --skip-bytes:text -N:text --read-bytes:text -t:text --format:text -v "
+        "--output-duplicates -w?number --width?number -a -b -c -d -f -i -l -o -s -x --endian:text",
         "read*",
     ),
     "hexdump": Program("-b -c -C -d -o -x -v -n:number -s:text -e:text --canonical --length:number", "read*"),
@@ -168,7 +161,6 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "-a --all -f --print-file-name -n:number --bytes:number -t:text --radix:text -o -w "
         "--include-all-whitespace -e:text --encoding:text -NUM",
         "read*",
-        check="strings",
     ),
     "base64": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read"),
     "base32": Program("-d --decode -i --ignore-garbage -w:number --wrap:number", "read"),
@@ -191,20 +183,18 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
     "egrep": _GREP_PROGRAM,
     "fgrep": _GREP_PROGRAM,
     "rg": Program(
-        "-i --ignore-case -s --case-sensitive -S --smart-case -v --invert-match -w --word-regexp -x "
-        "--line-regexp -c --count --count-matches -l --files-with-matches --files-without-match --files "
-        "-n --line-number -N --no-line-number -H --with-filename -I --no-filename -o --only-matching -q "
-        "--quiet -a --text -F --fixed-strings -P --pcre2 -U --multiline --multiline-dotall -p --pretty "
-        "--heading --no-heading --json --stats --trim --vimgrep --column --no-column -b --byte-offset "
-        "--no-messages --no-config --null -0 --passthru --type-list --crlf --no-follow -e:text "
-        "--regexp:text -A:number --after-context:number -B:number --before-context:number -C:number "
-        "--context:number -m:number --max-count:number -d:number --max-depth:number --maxdepth:number "
-        "-g:text --glob:text --iglob:text -t:text --type:text -T:text --type-not:text -r:text "
-        "--replace:text -M:number --max-columns:number --max-filesize:text -j:number --threads:number "
-        "--sort:text --sortr:text --color:text --colors:text --context-separator:text "
+        "-i --ignore-case -s --case-sensitive -S --smart-case -v --invert-match -w --word-regexp -x --line-regexp -c "
+        "--count --count-matches -l --files-with-matches --files-without-match --files -n --line-number -N "
+        "--no-line-number -H --with-filename -I --no-filename -o --only-matching -q --quiet -a --text -F "
+        "--fixed-strings -P --pcre2 -U --multiline --multiline-dotall -p --pretty --heading --no-heading --json "
+        "--stats --trim --vimgrep --column --no-column -b --byte-offset --no-messages --no-config --null -0 "
+        "--passthru --type-list --crlf --no-follow -e:text --regexp:text -A:number --after-context:number -B:number "
+        "--before-context:number -C:number --context:number -m:number --max-count:number -d:number "
+        "--max-depth:number --maxdepth:number -g:text --glob:text --iglob:text -t:text --type:text -T:text "
+        "--type-not:text -r:text --replace:text -M:number --max-columns:number --max-filesize:text -j:number "
+        "--threads:number --sort:text --sortr:text --color:text --colors:text --context-separator:text "
         "--max-columns-preview --engine:text --hidden -. --no-ignore -u --unrestricted",
         "text!-e,--regexp,--files,--type-list read*",
-        check="rg",
     ),
     "sed": Program(
         "-n --quiet --silent -E -r --regexp-extended -u --unbuffered -z --null-data -s --separate "
@@ -235,15 +225,14 @@ READ_ONLY_PROGRAMS: dict[str, Program] = {
         "-u --utc --universal -d:text --date:text -R --rfc-email -I?text --iso-8601?text --rfc-3339:text "
         "-r:list --reference:list",
         "text",
-        check="date",
     ),
     "cal": Program("-1 -3 -y -m -s -j -w -h", "number number number"),
     "which": Program("-a -s", "text*"),
     "type": Program("-a -f -p -P -t", "text*"),
-    "command": Program("-v -V", "text*", check="command", permutes=False),
+    "command": Program("-v -V", "text*", permutes=False),
     # Text and numbers
-    "echo": Program(raw=True, check="echo"),
-    "printf": Program(raw=True, check="printf"),
+    "echo": Program(raw=True),
+    "printf": Program(raw=True),
     "expr": Program("", "text*"),
     "seq": Program("-w -s:text -f:text --equal-width --separator:text --format:text", "number*"),
     "factor": Program("", "number*"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from codelet.safety.paths import contained, judge_path, why_unread, workspace_root
@@ -67,8 +67,7 @@ def _check_in(name: str, rest: Sequence[str], place: Location, workspace: Path) 
     if listed.language:
         raise RefusedError(f"{name} runs unasked only in a sandbox, and there is none")
     parsed = ParsedArguments() if listed.raw else parse_arguments(name, listed, rest)
-    if listed.check:
-        _CHECKS[listed.check](rest, parsed, place)
+    _check(name, rest, parsed, place)
     for kind, text in dict.fromkeys(parsed.uses):
         refuse_path(kind, text, place.cwd, workspace)
 
@@ -95,7 +94,47 @@ def supplied(name: str, workspace: Path, cwd: str = "/") -> bool:
     return False
 
 
-def _find(words: Sequence[str], parsed: ParsedArguments, _: Location) -> None:
+def _check(name: str, words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
+    """Raise RefusedError for what the permitted options and operands of a program do not tell."""
+    match name:
+        case "find":
+            _find(words, parsed)
+        case "test":
+            _test(words, parsed)
+        case "printf":  # `-v` and `%n` set a variable, whose subscript would be evaluated
+            rest = list(words[1:] if words[:1] == ["--"] else words)
+            if rest and (rest[0].startswith("-") or re.search(r"%[^%a-zA-Z]*[hlLqjzt]*n", rest[0].replace("%%", ""))):
+                raise RefusedError("printf sets a variable")
+        case "date":
+            if parsed.operands and not parsed.operands[0].startswith("+"):
+                raise RefusedError("date with an operand sets the clock")
+        case "command":
+            if not parsed.has("-v", "-V"):
+                raise RefusedError("command runs another program")
+        case "strings":  # read before the options are told from the operands and from the options' values
+            if any(word.startswith("@") for word in words):
+                raise RefusedError("strings @FILE takes options from the file")
+        case "less":
+            if any(word.startswith("+") for word in words):
+                raise RefusedError("less runs what stands behind +")
+        case "diff":
+            if any(Path(place.cwd, operand).is_dir() for operand in parsed.operands):
+                raise RefusedError("diff of folders reads every file in them")
+        case "grep" | "egrep" | "fgrep" | "rg":
+            _search(name.removeprefix("e").removeprefix("f"), parsed, place)
+
+
+def _search(name: str, parsed: ParsedArguments, place: Location) -> None:
+    """`grep -r` and `rg` read every file of a tree."""
+    if name == "grep" and parsed.has("-R", "--dereference-recursive"):
+        raise RefusedError("grep -R follows links")
+    recursive = parsed.has("-r", "--recursive") if name == "grep" else not parsed.has("--files", "--type-list")
+    given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
+    for operand in (given or ["."]) if recursive else ():
+        _refuse_secrets("grep -r" if name == "grep" else name, operand, place)
+
+
+def _find(words: Sequence[str], parsed: ParsedArguments) -> None:
     """`find PATH… TESTS`: every word must be a test without effect."""
     rest = list(words[1:] if words[:1] == ["-P"] else words)
     while rest and not rest[0].startswith(("-", "(", "!", ",")):
@@ -131,7 +170,7 @@ _FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "
 _NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
-def _test(words: Sequence[str], parsed: ParsedArguments, _: Location) -> None:
+def _test(words: Sequence[str], parsed: ParsedArguments) -> None:
     """`test …`: the shapes that evaluate nothing; `-v` and the like run what a subscript holds."""
     rest = list(words)
     while rest[:1] == ["!"]:
@@ -147,55 +186,6 @@ def _test(words: Sequence[str], parsed: ParsedArguments, _: Location) -> None:
             raise RefusedError("test compares numbers that are not plain")
     elif not (len(rest) == 3 and rest[1] in ("=", "==", "!=")):
         raise RefusedError("this test is not known to be read-only")
-
-
-def _printf(words: Sequence[str], _: ParsedArguments, __: Location) -> None:
-    """`printf` prints; `-v` and `%n` set a variable, whose subscript would be evaluated."""
-    rest = list(words[1:] if words[:1] == ["--"] else words)
-    if rest and (rest[0].startswith("-") or re.search(r"%[^%a-zA-Z]*[hlLqjzt]*n", rest[0].replace("%%", ""))):
-        raise RefusedError("printf sets a variable")
-
-
-def _date(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None:
-    if parsed.operands and not parsed.operands[0].startswith("+"):
-        raise RefusedError("date with an operand sets the clock")
-
-
-def _command(_: Sequence[str], parsed: ParsedArguments, __: Location) -> None:
-    if not parsed.has("-v", "-V"):
-        raise RefusedError("command runs another program")
-
-
-def _strings(words: Sequence[str], _: ParsedArguments, __: Location) -> None:
-    # They are read before the options are told from the operands and from the options' values.
-    if any(word.startswith("@") for word in words):
-        raise RefusedError("strings @FILE takes options from the file")
-
-
-def _less(words: Sequence[str], _: ParsedArguments, __: Location) -> None:
-    if any(word.startswith("+") for word in words):
-        raise RefusedError("less runs what stands behind +")
-
-
-def _diff(_: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
-    if any(Path(place.cwd, operand).is_dir() for operand in parsed.operands):
-        raise RefusedError("diff of folders reads every file in them")
-
-
-def _grep(_: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
-    if parsed.has("-R", "--dereference-recursive"):
-        raise RefusedError("grep -R follows links")
-    if parsed.has("-r", "--recursive"):
-        given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
-        for operand in given or ["."]:
-            _refuse_secrets("grep -r", operand, place)
-
-
-def _rg(_: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
-    if not parsed.has("--files", "--type-list"):
-        given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
-        for operand in given or ["."]:
-            _refuse_secrets("rg", operand, place)
 
 
 def _refuse_secrets(who: str, folder: str, place: Location) -> None:
@@ -216,13 +206,3 @@ def _refuse_secrets(who: str, folder: str, place: Location) -> None:
                 raise RefusedError(f"{who} reaches {entry.name}, which {why}")
             elif entry.is_symlink() and not contained(os.path.realpath(entry.path), place.root):
                 continue
-
-
-def _echo(_: Sequence[str], __: ParsedArguments, ___: Location) -> None:
-    """`echo` prints its words, whatever they are."""
-
-
-_CHECKS: dict[str, Callable[[Sequence[str], ParsedArguments, Location], None]] = {
-    "command": _command, "date": _date, "diff": _diff, "echo": _echo, "find": _find, "grep": _grep, "less": _less,
-    "printf": _printf, "rg": _rg, "strings": _strings, "test": _test,
-}  # fmt: skip
