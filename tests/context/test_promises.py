@@ -32,21 +32,24 @@ def stands(session: Session, messages: list[Message]) -> int:
     return sum(str(message["content"]) in here for message in messages)
 
 
-async def test_the_newest_three_turns_stay_whole_with_gpt_4os_window(open_session: Open):
+@pytest.mark.parametrize(("turns", "characters"), [(16, 30_143), (5, 100_000)], ids=["a fifth", "half the budget"])
+async def test_the_newest_three_turns_stay_whole_with_gpt_4os_window(open_session: Open, turns: int, characters: int):
     session, _ = open_session(window=GPT_4O)
-    messages = [part for number in range(16) for part in reading(number, 30_143)]
+    messages = [part for number in range(turns) for part in reading(number, characters)]
     assert await compacted(session, messages) == [""]
     assert stands(session, messages[-8:]) == 8, "two turns and the prompt are the newest three"
     assert session.size < 0.8 * session.window.budget.limit
 
 
-async def test_the_result_that_was_just_asked_for_is_not_cut(open_session: Open):
+@pytest.mark.parametrize("characters", [30_143, 230_000])
+async def test_the_result_that_was_just_asked_for_is_not_cut(open_session: Open, characters: int):
     session, _ = open_session(window=GPT_4O)
     messages = [user("read them all")]
-    messages += [part for number in range(15) for part in reading(number, 30_143)[1:3]]
+    messages += [part for number in range(8) for part in reading(number, 30_143)[1:3]]
+    messages += reading(8, characters)[1:3]
     session.adopt(messages)
-    await turn(session, "continue")
     made = session.compactor.shortener.compacted(session.conversation.snapshot(), "hard")
+    assert made.messages[-1]["content"] == messages[-1]["content"]
     assert not made.report.cut and "do not fit" not in str(made.report.warnings)
 
 
