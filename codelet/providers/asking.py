@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing, suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult
 
 import h11
 
@@ -136,21 +137,50 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
 async def _answer(base: str, path: str, headers: Mapping[str, str], question: Any = None) -> Any:
     """The JSON of a server's answer; None where it refuses, is not there, or says something else."""
+    answer = await exchange(base, path, headers, question)
     try:
-        url = checked_url(base)
-        proxy = proxy_for(url)
-        connection = await (open_through(proxy, url) if proxy else open_direct(url))
-        try:
-            return json.loads(await _exchange(connection, base, path, headers, question))
-        finally:
-            connection.close()
-    except (OSError, CodeletError, h11.ProtocolError, ValueError, RecursionError):
+        return json.loads(answer[1]) if answer is not None and answer[0] == 200 else None
+    except (ValueError, RecursionError):
         return None
 
 
-async def _exchange(connection: Connection, base: str, path: str, headers: Mapping[str, str], question: Any) -> bytes:
-    """The body of an answer with status 200; empty for every other one."""
-    url, state = urlsplit(base), connection.state
+async def exchange(
+    base: str,
+    path: str,
+    headers: Mapping[str, str],
+    question: Any = None,
+    *,
+    timeout: float | None = None,
+    direct: bool = False,
+) -> tuple[int, bytes] | None:
+    """Status and body of a server's answer to a GET, or to a POST of a `question`; None where nothing answers.
+
+    A body over a limit is cut. After `timeout` seconds what came counts: some servers give no length and do not close.
+    `direct` passes by any proxy.
+    """
+    status, body = 0, bytearray()
+    with suppress(OSError, CodeletError, h11.ProtocolError):
+        async with asyncio.timeout(timeout):
+            url = checked_url(base)
+            proxy = None if direct else proxy_for(url)
+            connection = await (open_through(proxy, url) if proxy else open_direct(url))
+            try:
+                async with aclosing(_events(connection, url, path, headers, question)) as events:
+                    async for event in events:
+                        status = event.status_code if isinstance(event, h11.Response) else status
+                        body += event.data if isinstance(event, h11.Data) else b""
+                        if len(body) > _LARGEST_ANSWER:
+                            break
+            finally:
+                connection.close()
+    return (status, bytes(body)) if status else None
+
+
+async def _events(
+    connection: Connection, url: SplitResult, path: str, headers: Mapping[str, str], question: Any
+) -> AsyncGenerator[object]:
+    """The protocol's events of an answer, up to its end."""
+    state = connection.state
     data = b"" if question is None else json.dumps(question).encode()
     sent = {
         "host": url.netloc.rpartition("@")[2],
@@ -164,19 +194,11 @@ async def _exchange(connection: Connection, base: str, path: str, headers: Mappi
     request = h11.Request(method="POST" if data else "GET", target=target, headers=list(sent.items()))
     for part in (request, *([h11.Data(data=data)] if data else []), h11.EndOfMessage()):
         connection.writer.write(state.send(part) or b"")
-    body = bytearray()
-    while True:
-        event = state.next_event()
-        if isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
-            return bytes(body)
+    while not isinstance(event := state.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
         if event is h11.NEED_DATA:
             state.receive_data(await connection.reader.read(_READ_SIZE))
-        elif isinstance(event, h11.Response) and event.status_code != 200:
-            return b""
-        elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > _LARGEST_ANSWER:
-                return b""
+        else:
+            yield event
 
 
 def _object(value: Any) -> dict[str, Any]:

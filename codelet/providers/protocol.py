@@ -206,7 +206,8 @@ class ProviderOptions(Record):
 
 
 class Provider(Protocol):
-    """A model behind a wire. `name` says who answers; `origin` marks what only it can read, such as reasoning.
+    """A model behind a wire. `name` says who answers; `origin` marks what only it can read, such as reasoning. A method
+    that a class derived from it leaves out does nothing.
 
     `local` says that it answers on this machine, where no list price holds. `effort` is what was asked for.
     """
@@ -220,16 +221,16 @@ class Provider(Protocol):
     @property
     def prefix_bound(self) -> bool:
         """Whether reasoning is valid only after the very prefix that it was made with."""
-        ...
+        return False
 
     @property
     def drops_thinking(self) -> bool:
         """Whether the server has refused reasoning for its prefix once: from then on such reasoning is left out."""
-        ...
+        return False
 
     def drop_thinking(self) -> None:
         """Leave reasoning out from now on if its prefix has changed, as a session did before."""
-        ...
+        return
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""
@@ -237,15 +238,15 @@ class Provider(Protocol):
 
     async def warm(self) -> None:
         """Start ahead what the first request would wait for, a connection or an import, and return at once."""
-        ...
+        return
 
     async def ask(self) -> ServerFacts | None:
-        """What the server itself says of the model, in a few seconds at most; None where nobody can be asked."""
-        ...
+        """What the server itself says of the model, in a few seconds at most; None if it cannot be asked."""
+        return None
 
     async def close(self) -> None:
         """Close connections. Safe to call twice."""
-        ...
+        return
 
 
 async def with_retries(

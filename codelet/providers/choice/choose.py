@@ -12,6 +12,7 @@ from codelet.errors import ProviderError, UsageError
 from codelet.providers.catalog import Vendor, vendor_of, vendors
 from codelet.providers.endpoint import OWN_KEY, base_of, endpoint_for, key_variable
 from codelet.providers.failure import http_failure
+from codelet.providers.protocol import Provider
 from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _PROBE_TIMEOUT = 0.4
 _ASK_TIMEOUT = 5.0
-_PROBE_LIMIT = 1 << 20
 _NOT_FOR_TALK = ("embed", "rerank", "whisper", "tts-")
 
 NO_MODEL = (
@@ -29,31 +29,19 @@ NO_MODEL = (
 )
 
 
-class NoModel:
+class NoModel(Provider):
     """Stands in a session's provider where there is no model, for what needs none; `missing` says why there is none."""
 
     model = name = origin = ""
-    local = prefix_bound = drops_thinking = False
+    local = False
     effort: Effort | None = None
 
     def __init__(self, missing: UsageError) -> None:
         self.missing = missing
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Nobody answers: raises `missing`."""
+        """Raise `missing`."""
         raise self.missing
-
-    def drop_thinking(self) -> None:
-        """There is nothing to drop."""
-
-    async def warm(self) -> None:
-        """There is nothing to start."""
-
-    async def ask(self) -> None:
-        """There is nobody to ask."""
-
-    async def close(self) -> None:
-        """There is nothing to close."""
 
 
 async def choose_model(
@@ -114,7 +102,7 @@ async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tup
     """The local servers that answer, each with the names of its models; the variables that move them count."""
     local = [vendor for vendor in vendors() if vendor.local]
     bases = [base_of(vendor, environment) for vendor in local]
-    answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT) for base in bases))
+    answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT, direct=True) for base in bases))
     found = [(vendor, answer.names) for vendor, answer in zip(local, answers, strict=True) if answer is not None]
     return [(vendor, names) for vendor, names in found if names is not None]
 
@@ -127,70 +115,22 @@ class _Listing(Record):
     body: str
 
 
-async def _ask(base: str, key: str | None, timeout: float) -> _Listing | None:
+async def _ask(base: str, key: str | None, timeout: float, *, direct: bool = False) -> _Listing | None:
     """What a server answers at `/models` below its base, or None where nothing answers in time.
 
     Models that are not for talking come last.
     """
-    from codelet.providers.connection import checked_url, open_direct
+    from codelet.providers.asking import exchange
 
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    answer = await exchange(base, "/models", headers, timeout=timeout, direct=direct)
+    if answer is None:
+        return None
+    status, body = answer
     try:
-        url = checked_url(base)
-        async with asyncio.timeout(timeout):
-            connection = await open_direct(url)
-            try:
-                lines = [f"GET {url.path.rstrip('/')}/models HTTP/1.0", f"Host: {url.netloc.rpartition('@')[2]}"]
-                lines += ["Accept: application/json", *([f"Authorization: Bearer {key}"] if key else []), "", ""]
-                connection.writer.write("\r\n".join(lines).encode())
-                listing = await _read(connection.reader)
-            finally:
-                connection.close()
-    except (OSError, TimeoutError, UsageError, ProviderError):
-        return None
-    if listing is None or listing.names is None:
-        return listing
-    return listing.replace(
-        names=sorted(listing.names, key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
-    )
-
-
-async def _read(reader: asyncio.StreamReader) -> _Listing | None:
-    """Read until the listing is whole: head and body may come apart, and the server may keep the connection open."""
-    answer = b""
-    while len(answer) < _PROBE_LIMIT and (data := await reader.read(_PROBE_LIMIT)):
-        answer += data
-        if (names := _names_in(answer)) is not None:
-            return _Listing(200, names, "")
-        if (refusal := _refusal_in(answer)) is not None:
-            return refusal
-    status = _status_of(answer)
-    return None if status is None else _Listing(status, None, "")
-
-
-def _status_of(answer: bytes) -> int | None:
-    words = answer[:16].split()
-    known = len(words) > 1 and words[0].startswith(b"HTTP/") and words[1].isdigit()
-    return int(words[1]) if known else None
-
-
-def _refusal_in(answer: bytes) -> _Listing | None:
-    """An error answer, once its head is there, and its body as far as its head says how long it is."""
-    head, gap, body = answer.partition(b"\r\n\r\n")
-    status = _status_of(head)
-    if not gap or status is None or status == 200:
-        return None
-    lengths = [line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    if lengths and lengths[0].strip().isdigit() and len(body) < min(int(lengths[0]), _PROBE_LIMIT):
-        return None
-    return _Listing(status, None, body.decode("utf-8", "replace"))
-
-
-def _names_in(answer: bytes) -> list[str] | None:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    if b" 200" not in head[:16]:
-        return None
-    try:
-        listed = json.loads(body)["data"]
-        return [str(entry["id"]) for entry in listed]
+        names = [str(entry["id"]) for entry in json.loads(body)["data"]] if status == 200 else None
     except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+        names = None
+    if names is not None:
+        names.sort(key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
+    return _Listing(status, names, body.decode("utf-8", "replace"))

@@ -32,6 +32,7 @@ from codelet.providers.protocol import (
     Effort,
     FinishChunk,
     FinishReason,
+    Provider,
     ReasoningChunk,
     RefusalChunk,
     Request,
@@ -83,12 +84,14 @@ class Recording(Record, kw_only=True):
     steps: tuple[RecordedStep, ...]
 
 
-class ReplayProvider:
+class ReplayProvider(Provider):
     """Plays a recording: the n-th complete answer is its n-th step, whatever the request says.
 
     A step that was interrupted is played again from its start. `pace`, in milliseconds, overrides the
     recording's own pauses. `strict`: a request that is another than the recorded one fails.
     """
+
+    prefix_bound = False
 
     def __init__(self, recording: Recording, *, pace: float | None = None, strict: bool = False) -> None:
         self.model = recording.model
@@ -97,7 +100,6 @@ class ReplayProvider:
         self.local = False
         self.effort: Effort | None = None  # a recording answers as it once did
         self.prefix_bound = holds("bound", recording.model)
-        self.drops_thinking = False
         self._recording = recording
         self._pace = pace
         self._strict = strict
@@ -132,18 +134,6 @@ class ReplayProvider:
         if found is not None:
             place = f"step {self._position + 1} of the recording {self._recording.source}"
             raise ProviderError(f"--strict: the request differs from that of {place}: {found}")
-
-    def drop_thinking(self) -> None:
-        """Nothing to do: a recording gets no reasoning back."""
-
-    async def warm(self) -> None:
-        """Nothing to do ahead."""
-
-    async def ask(self) -> None:
-        """Nobody can be asked."""
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 def open_replay(path: str | Path, *, strict: bool = False) -> ReplayProvider:
