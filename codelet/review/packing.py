@@ -1,7 +1,7 @@
 """What a request holds: the outline of the whole change, the same in all requests, and a chunk of its hunks.
 
-Hunks are in the order of the diff, but a file and its test are together; linear. A hunk that is larger than a chunk is split between lines. The sizes are estimates: a third of the characters, gutters
-included.
+Hunks are in the order of the diff, but a file and its test are together. A hunk that is larger than a chunk is split
+between lines. The sizes are estimates: a third of the characters, gutters included.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def delimited(name: str, text: str) -> str:
 def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
     """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
     reasons = [why_left_out(file, generated=generated) for file in files]
-    sizes = [sum(map(_size, file.hunks)) for file in files]
-    if most == CHUNK_TOKENS and sum(n for n, why in zip(sizes, reasons, strict=True) if why is None) <= WHOLE_TOKENS:
+    sizes = [sum(map(_size, file.hunks)) if why is None else 0 for file, why in zip(files, reasons, strict=True)]
+    if most == CHUNK_TOKENS and sum(sizes) <= WHOLE_TOKENS:
         most = WHOLE_TOKENS
     hunks: list[HunkCoverage] = []
     pieces: list[Piece] = []

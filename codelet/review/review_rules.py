@@ -43,8 +43,10 @@ async def system_prompt(folder: Path, commit: str | None, rules_file: Path | Non
     return "\n\n".join([review_prompt.SYSTEM, *(_told(source, text) for source, text in given if text)])
 
 
-async def nested_rules(folder: Path, commit: str, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+async def nested_rules(folder: Path, commit: str | None, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """The rules in folders of changed files, as they were in a commit: each folder with what the model is told."""
+    if commit is None:
+        return ()
     parents = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents} - {".", "/"}
     listed = await run_git(folder, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, limit=_MOST_NAMES)
     if listed is None or listed.exit_code != 0 or not parents:

@@ -103,6 +103,7 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
     Raises UsageError for what is no diff, for an empty one, and for a name without a commit.
     """
     from codelet.review.commit_tools import holds_change
+    from codelet.review.review_rules import nested_rules
     from codelet.system.git.revisions import pair_of
 
     files = tuple(parse_diff(pieces))
@@ -117,12 +118,13 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
         rules_at=rules_at,
         reads_at=head,
         holds_change=await holds_change(folder, head, files) if head is not None else None,
-        nested_rules=await _nested(folder, rules_at, files),
+        nested_rules=await nested_rules(folder, rules_at, [file.path for file in files]),
     )
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     """The change that git has. Raises UsageError where a name is none, or there is no repository to read."""
+    from codelet.review.review_rules import nested_rules
     from codelet.system.git.revisions import (
         EMPTY_TREE,
         check_repository,
@@ -159,7 +161,7 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         rules_at=rules_at,
         reads_at=pair.head,
         messages=await _messages(folder, pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"),
-        nested_rules=await _nested(folder, rules_at, files),
+        nested_rules=await nested_rules(folder, rules_at, [file.path for file in files]),
     )
 
 
@@ -174,12 +176,6 @@ async def _since(folder: Path, name: str, pair: CommitPair) -> str:
         if within is None or within.exit_code != 0:
             return pair.base
     return start
-
-
-async def _nested(folder: Path, commit: str | None, files: Iterable[FileDiff]) -> tuple[tuple[str, str], ...]:
-    from codelet.review.review_rules import nested_rules
-
-    return await nested_rules(folder, commit, [file.path for file in files]) if commit is not None else ()
 
 
 async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
