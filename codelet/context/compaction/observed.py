@@ -21,6 +21,7 @@ _APPROVAL = 40
 """Characters of the longest answer that counts as one, if it is no question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP = 80, 120, 100
+_NOT_TOLD = 5
 _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
 _QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
@@ -249,7 +250,9 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
                 if files[path].number != fact.number:
                     del files[path]
         elif fact.kind in ("wrote", "deleted"):
-            for path in [path for path in files if fact.what in (path, *_folders(path))]:
+            files.pop(fact.what, None)
+            inside = (f"{fact.what}/", f"{fact.what}\\")
+            for path in [path for path in files if path.startswith(inside)] if fact.kind == "deleted" else ():
                 del files[path]
             files.update({fact.what: fact} if here else {})
         elif here:
@@ -258,7 +261,8 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
     failures = [each[-1].number for each in ended if each[-1].failed and each[-1].number >= 0]
     rows: list[tuple[int, int, str]] = []
-    candidates = [(each[-1], _run_row(each)) for _, each in _worth_telling(ended, runs)]
+    told = sorted((each for each in ended if _rank(each) < _NOT_TOLD), key=_rank)
+    candidates = [(each[-1], _run_row(each)) for each in told]
     candidates += [(fact, _row(fact)) for fact in reversed(others)]
     left = room
     for fact, row in candidates:
@@ -304,16 +308,20 @@ def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
     ]
 
 
-def _worth_telling(
-    ended: Sequence[list[Observation]], runs: dict[str, list[Observation]]
-) -> list[tuple[str, list[Observation]]]:
-    """Return the commands worth a line: those that failed, printed counts, ran more than once, or changed something."""
-    keyed = [(command_key(each[-1].what), each) for each in ended]
-    told = [one for one in keyed if one[1][-1].failed]
-    told += [one for one in keyed if one not in told and any(fact.failed for fact in one[1])]
-    told += [one for one in keyed if one not in told and _COUNTS.search(one[1][-1].said)]
-    told += [one for one in keyed if one not in told and len(runs[one[0]]) > 1 and one[1][-1].said]
-    return told + [one for one in keyed if one not in told and one[1][-1].changes and one[1][-1].said]
+def _rank(ran: Sequence[Observation]) -> int:
+    """Return how much a command is worth a line, 0 the most.
+
+    It failed, failed before, printed counts, ran more than once, or changed something.
+    """
+    last = ran[-1]
+    told = (
+        last.failed,
+        any(fact.failed for fact in ran),
+        _COUNTS.search(last.said),
+        last.said and len(ran) > 1,
+        last.said and last.changes,
+    )
+    return next((place for place, holds in enumerate(told) if holds), _NOT_TOLD)
 
 
 def _run_row(ran: Sequence[Observation]) -> str:
