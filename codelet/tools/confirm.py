@@ -11,8 +11,8 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+from codelet.record import Record
 from codelet.safety.opener import open_file, status_of
 from codelet.tools import encoding
 
@@ -23,7 +23,7 @@ _MARK = b"\xef\xbb\xbf"
 _MOST_DECODED = 32 << 20
 
 
-class FoundLine(NamedTuple):
+class FoundLine(Record):
     """A line that a search found: a match, or with `match` False one of context. A file that was found has line 0.
 
     `offset` is where the line begins in the file, in bytes behind its byte order mark. `decoded` says that the file is

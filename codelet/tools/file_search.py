@@ -179,7 +179,7 @@ async def search_with_ripgrep(query: Query, program: str) -> SearchResult:
     hits = list(confirmed(found.hits, query.shown))
     if legacy:
         more = await _matching(query.replace(literal=query.literal or found.literal, legacy=legacy), argv_for)
-        decoded = confirmed((hit._replace(decoded=True) for hit in more.hits), query.shown)
+        decoded = confirmed((hit.replace(decoded=True) for hit in more.hits), query.shown)
         hits, stopped = _joined(hits, decoded), more.stopped or stopped
     return _answer(query, found.replace(hits=hits, stopped=found.stopped or stopped))
 

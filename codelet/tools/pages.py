@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -205,39 +204,18 @@ def _listing(folder: Path, name: str, first: int, count: int) -> str:
     return "\n".join(parts)
 
 
-@dataclass
 class Page:
-    """Lines from a file: each one's first bytes and how many more it has.
+    """At most `count` lines of a file from line `first` (from 1), taken from its chunks in order.
 
-    `more` says that lines follow, `total` is the number of lines of the file where it was counted.
+    `lines` has each line's first bytes, at most `line_limit`, and how many more it has; all of them have about `limit`
+    bytes. `more` says that lines follow, `total` is the number of lines of the file where it was counted.
     """
 
-    lines: list[tuple[bytes, int]] = field(default_factory=list)
-    more: bool = False
-    total: int | None = None
-
-
-async def read_page(file: BinaryIO, size: int, first: int, count: int, line_limit: int, limit: int) -> Page:
-    """At most `count` lines from line `first` (from 1), `line_limit` bytes of each, `limit` bytes in all.
-
-    Yields to the event loop after each MiB, so that a cancel is prompt in a file of gigabytes.
-    """
-    page = Page()
-    reader = _Reader(page, first - 1, count, line_limit, limit)
-    while chunk := file.read(_CHUNK):
-        if not reader.take(chunk) and size > _COUNT_LIMIT:
-            return page
-        await asyncio.sleep(0)
-    reader.finish()
-    return page
-
-
-class _Reader:
-    """Takes a file's chunks in order; skips, keeps, then only counts."""
-
-    def __init__(self, page: Page, skip: int, count: int, line_limit: int, limit: int) -> None:
-        self._page = page
-        self._skip = skip
+    def __init__(self, first: int, count: int, line_limit: int, limit: int) -> None:
+        self.lines: list[tuple[bytes, int]] = []
+        self.more = False
+        self.total: int | None = None
+        self._skip = first - 1
         self._count = count
         self._line_limit = line_limit
         self._room = limit
@@ -259,20 +237,20 @@ class _Reader:
             if end >= 0:
                 self._end_line()
         if start < len(chunk):
-            self._page.more = True
+            self.more = True
             self._ended += chunk.count(b"\n", start)
             self._open = not chunk.endswith(b"\n")
-        return not self._page.more
+        return not self.more
 
     def finish(self) -> None:
-        if self._open and (self._page.more or self._ended < self._skip):
+        if self._open and (self.more or self._ended < self._skip):
             self._ended += 1
         elif self._open:
             self._end_line()
-        self._page.total = self._ended
+        self.total = self._ended
 
     def _full(self) -> bool:
-        return len(self._page.lines) >= self._count or self._room <= 0
+        return len(self.lines) >= self._count or self._room <= 0
 
     def _skipped(self, chunk: bytes) -> int:
         """Count the lines to skip; where in the chunk the wanted ones begin."""
@@ -295,7 +273,21 @@ class _Reader:
         self._open = True
 
     def _end_line(self) -> None:
-        self._page.lines.append((self._line, self._cut))
+        self.lines.append((self._line, self._cut))
         self._room -= len(self._line) + 1
         self._ended += 1
         self._line, self._cut, self._open = b"", 0, False
+
+
+async def read_page(file: BinaryIO, size: int, first: int, count: int, line_limit: int, limit: int) -> Page:
+    """At most `count` lines from line `first` (from 1), `line_limit` bytes of each, `limit` bytes in all.
+
+    Yields to the event loop after each MiB, so that a cancel is prompt in a file of gigabytes.
+    """
+    page = Page(first, count, line_limit, limit)
+    while chunk := file.read(_CHUNK):
+        if not page.take(chunk) and size > _COUNT_LIMIT:
+            return page
+        await asyncio.sleep(0)
+    page.finish()
+    return page

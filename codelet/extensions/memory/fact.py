@@ -1,10 +1,12 @@
-"""A fact: one statement in one line, where it comes from, and how it is known again."""
+"""A fact: one statement in one line, where it comes from, and how it is known again; and the facts of one session."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
+from typing import Any, Literal
 
 from codelet.record import Record
 from codelet.system.text import clean
@@ -82,3 +84,94 @@ def words_of(text: str) -> frozenset[str]:
 def gives_orders(text: str) -> bool:
     """Whether a statement is worded as an instruction to a model. A guess, only for how it is shown."""
     return _ORDERS.search(text) is not None
+
+
+MOST_FACTS = 1_000
+"""How many a session keeps; those of an export all stay, and then a new one takes the oldest's place."""
+
+Added = Literal["new", "known", "replaced", "full"]
+
+
+class FactList:
+    """`facts` in the order in which they came; another tuple once they have changed."""
+
+    def __init__(self) -> None:
+        self.facts: tuple[Fact, ...] = ()
+
+    def add(self, fact: Fact) -> Added:
+        """Take a fact in. One that is there already stays as it is; one of the same key goes."""
+        same = [each for each in self.facts if normal(each.text) == normal(fact.text) and each.key in ("", fact.key)]
+        if same and same[0].key == fact.key:
+            return "known"
+        older = [each for each in self.facts if fact.key and normal(each.key) == normal(fact.key)]
+        gone = {id(each) for each in (*older, *same)}
+        kept = [each for each in self.facts if id(each) not in gone]
+        if len(kept) >= max(MOST_FACTS, len(self.facts)):
+            oldest = next((each for each in kept if each.by != "user"), kept[0] if fact.by == "user" else None)
+            if oldest is None:
+                return "full"
+            kept.remove(oldest)
+        self.facts = (*kept, fact)
+        return "replaced" if older else "new"
+
+    def users(self, fact: Fact) -> Fact | None:
+        """The user's fact whose place this one, which is not the user's, would take; None if there is none."""
+        same, key = normal(fact.text), normal(fact.key)
+        return next((each for each in self.facts if each.by == "user" and _are_one(each, same, key)), None)
+
+    def forget(self, fact: Fact) -> None:
+        """Take a fact out."""
+        self.facts = tuple(each for each in self.facts if each is not fact)
+
+    def replace(self, fact: Fact, new: Fact) -> None:
+        """Put a fact in the place of another; one of the same words or the same key goes."""
+        same, key = normal(new.text), normal(new.key)
+        others = (each for each in self.facts if normal(each.text) != same and (not key or normal(each.key) != key))
+        stay = {id(fact), *map(id, others)}
+        self.facts = tuple(new if each is fact else each for each in self.facts if id(each) in stay)
+
+    def restore(self, texts: Iterable[str], origins: Sequence[Mapping[str, Any]] = ()) -> None:
+        """The facts of an export in place of these; what is known of where they come from goes by their texts."""
+        known = {str(origin.get("fact")): origin for origin in origins}
+        self.facts = tuple(_restored(text, known.get(text, {})) for text in texts)
+
+
+def _are_one(fact: Fact, same: str, key: str) -> bool:
+    """Whether the fact has that key, or that text under no key."""
+    return (key != "" and normal(fact.key) == key) or (normal(fact.text) == same and not fact.key)
+
+
+def _restored(text: str, origin: Mapping[str, Any]) -> Fact:
+    by = origin.get("by")
+    return Fact(
+        text=text,
+        key=plain(str(origin.get("key", "")), LONGEST_KEY),
+        by=by if by in ORIGINS else "export",
+        turn=int(origin.get("turn", 0)),
+        said=plain(str(origin.get("said", "")), LONGEST_SAID),
+        when=float(origin.get("when", 0)),
+    )
+
+
+def relevant(facts: Sequence[Fact], prompt: str, room: int) -> tuple[Fact, ...]:
+    """The facts that fit into so many characters, in their order: all, or those that share most with the prompt.
+
+    A word counts more the fewer facts have it; of facts that share nothing the newest come first.
+    """
+    if sum(min(len(fact.shown), LONGEST_FACT) for fact in facts) <= room:
+        return tuple(facts)
+    wanted = words_of(prompt)
+    words = [words_of(fact.shown) & wanted for fact in facts]
+    counts: dict[str, int] = {}
+    for each in words:
+        for word in each:
+            counts[word] = counts.get(word, 0) + 1
+    scores = [sum(log(1 + len(facts) / counts[word]) for word in sorted(each)) for each in words]
+    ranked = sorted(range(len(facts)), key=lambda place: (-scores[place], -place))
+    chosen: list[int] = []
+    for place in ranked:
+        size = min(len(facts[place].shown), LONGEST_FACT)
+        if size <= room:
+            chosen.append(place)
+            room -= size
+    return tuple(facts[place] for place in sorted(chosen))

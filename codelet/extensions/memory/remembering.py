@@ -19,13 +19,14 @@ from codelet.extensions.memory.fact import (
     LONGEST_KEY,
     LONGEST_SAID,
     Fact,
+    FactList,
     Origin,
     gives_orders,
     keyed,
     normal,
     plain,
+    relevant,
 )
-from codelet.extensions.memory.fact_list import FactList, relevant
 from codelet.messages import newest_prompt
 from codelet.safety.verdict import Touch
 from codelet.system.text.typed import whole_number

@@ -12,9 +12,18 @@ from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, extension_of
-from codelet.extensions.plans.checklist import MOST_STEPS, Checklist, as_exported, checklist_in, imported
-from codelet.extensions.plans.plan_command import edited
+from codelet.extensions.plans.checklist import (
+    MOST_STEPS,
+    Checklist,
+    PlannedStep,
+    StepStatus,
+    as_exported,
+    checklist_in,
+    imported,
+    one_row,
+)
 from codelet.safety.verdict import Verdict
+from codelet.system.text.typed import whole_number
 from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
@@ -40,6 +49,7 @@ _PLAN_FIRST = (
 _PLAN_ASKED = "The user approves it, or says why not. Once it is approved, carry it out."
 _PLAN_UNASKED = "No one can approve it here, so the plan is your answer: end your turn once it is sent."
 _PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it up to date]"
+_STATUSES: dict[str, StepStatus] = {"start": "in progress", "done": "completed", "fail": "failed"}
 _PLAN_ONLY = "it would change something, and the plan is not approved yet"
 
 
@@ -201,3 +211,39 @@ def _revision(plan: Checklist) -> str:
         return ""
     result = plan.steps[plan.failed - 1].result
     return _PLAN_FAILED.format(number=plan.failed, result=f" ({result})" if result else "")
+
+
+def edited(plan: Checklist | None, argument: str) -> Checklist | None:
+    """The plan as the words behind /plan change it; None where nothing of it is left. Raises UsageError."""
+    verb, _, rest = argument.partition(" ")
+    words = one_row(rest)
+    known = plan or Checklist("", ())
+    if verb == "clear" and not words:
+        return None
+    if verb == "goal" and words:
+        return known.replace(goal=words)
+    if verb == "add" and words:
+        if len(known.steps) >= MOST_STEPS:
+            raise UsageError(f"a plan has at most {MOST_STEPS} steps")
+        return known.replace(steps=(*known.steps, PlannedStep(words)))
+    if verb not in ("edit", "drop", *_STATUSES):
+        raise UsageError(f"/plan {one_row(argument)[:60]}: it takes {prompt.PLAN_CHANGES}")
+    return _with_change(known, verb, words)
+
+
+def _with_change(plan: Checklist, verb: str, words: str) -> Checklist:
+    """The plan with one step changed, or without it."""
+    number, _, more = words.partition(" ")
+    if not number:
+        raise UsageError(f"/plan {verb} N: name the step by its number; /plan shows them")
+    at = whole_number(number) or 0
+    if not 1 <= at <= len(plan.steps):
+        raise UsageError(f"/plan {verb} N: there is no step {number}; the plan has {len(plan.steps)}")
+    step = plan.steps[at - 1]
+    if verb == "drop":
+        return plan.replace(steps=(*plan.steps[: at - 1], *plan.steps[at:]))
+    if verb == "edit":
+        if not more:
+            raise UsageError("/plan edit N TEXT: there is no text")
+        return plan.with_step(at, PlannedStep(more))
+    return plan.with_step(at, step.replace(status=_STATUSES[verb], result=more or step.result))

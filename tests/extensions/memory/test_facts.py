@@ -10,8 +10,7 @@ from codelet.export.decode import from_json
 from codelet.export.document import Document
 from codelet.export.encode import to_json
 from codelet.export.recorder import Recorder, restore
-from codelet.extensions.memory.fact import Fact, gives_orders
-from codelet.extensions.memory.fact_list import MOST_FACTS, FactList, relevant
+from codelet.extensions.memory.fact import MOST_FACTS, Fact, FactList, gives_orders, relevant
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.safety.secrets import Masker

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codelet.errors import UsageError
+from codelet.extensions.plans import edited
 from codelet.extensions.plans.checklist import (
     LONGEST,
     MOST_STEPS,
@@ -16,7 +17,6 @@ from codelet.extensions.plans.checklist import (
     checklist_in,
     imported,
 )
-from codelet.extensions.plans.plan_command import edited
 
 WRITTEN = """\
 ## Goal: ship the parser
