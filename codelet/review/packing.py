@@ -24,7 +24,7 @@ from codelet.review.diff import (
     text_of_bytes,
 )
 from codelet.review.findings import HunkCoverage, HunkState
-from codelet.review.left_out import is_new_name, why_left_out
+from codelet.review.left_out import REMOVED, is_new_name, why_left_out
 from codelet.system.text import with_codes
 
 CHUNK_TOKENS = 24_000
@@ -109,6 +109,10 @@ def delimited(name: str, text: str) -> str:
 def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: bool = False) -> ReviewPlan:
     """The plan for a change with chunks of at most `most` tokens; with `generated` such files are reviewed, too."""
     reasons = [why_left_out(file, generated=generated) for file in files]
+    if all(reasons):  # a change that does nothing but remove is reviewed, if it fits one request
+        removed = [file for file, why in zip(files, reasons, strict=True) if why == REMOVED]
+        if sum(_size(hunk) for file in removed for hunk in file.hunks) <= WHOLE_TOKENS:
+            reasons = [None if why == REMOVED and file.hunks else why for file, why in zip(files, reasons, strict=True)]
     sizes = [sum(map(_size, file.hunks)) if why is None else 0 for file, why in zip(files, reasons, strict=True)]
     if most == CHUNK_TOKENS and sum(sizes) <= WHOLE_TOKENS:
         most = WHOLE_TOKENS

@@ -45,6 +45,22 @@ def test_a_new_file_in_a_vendored_folder_of_the_base_is_left_out(tmp_path: Path)
         assert shown_paths(server.requests[0]) == ["lib/vendor/c.py"]
 
 
+def test_a_change_that_only_removes_is_reviewed_if_it_fits_one_request(tmp_path: Path) -> None:
+    check = "def may(user):\n    return user.admin\n"
+    folder = repo.plain(tmp_path / "r", {"check.py": check, "app.py": "import check\n", "big.py": "x = 1\n" * 20_000})
+    repo.git(folder, "rm", "-q", "check.py")
+    repo.commit(folder, {})
+    claim = finding("    return user.admin", 2, "check.py", rule="removed-safeguard", severity="critical")
+    with ModelServer(model(found(claim))) as server:
+        done = review(server, folder, "HEAD", "--output", "json")
+        (one,) = report(done)["findings"]
+        assert (done.exit, one["path"], one["removed"]) == (1, "check.py", claim["quote"])
+        repo.git(folder, "rm", "-q", "big.py")
+        repo.commit(folder, {})
+        large = review(server, folder, "HEAD", "--output", "json")
+    assert (large.exit, report(large)["outcome"]) == (0, "nothing")
+
+
 def test_an_untracked_file_that_is_too_large_counts(tmp_path: Path) -> None:
     folder = repo.plain(tmp_path / "r", {"app.py": "x = 1\n"})
     repo.write(folder, {"app.py": "x = 2\n", "big.py": "x = 1\n" * 300_000})
