@@ -155,7 +155,7 @@ ROWS = (
     ManifestRow(
         made="event_log:EventLog", on=lambda given: given.settings.log is not None, guard=True, wakes=("start",)
     ),
-    ManifestRow(made="plans:PlanFirst", on=lambda given: given.settings.plan, guard=True, wakes=("start",)),
+    ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
 )
 """In the order of their guards, tools, reminders and commands."""
 

@@ -29,6 +29,8 @@ __all__ = [
     "export_keys",
     "facts_in",
     "file_history",
+    "is_planning",
+    "plan_first",
     "profile_places",
     "search_by_meaning",
 ]
@@ -50,6 +52,25 @@ def file_history(session: SessionView) -> ChangeLog:
     found = extension_of(session, FileHistory)
     assert found is not None
     return found.log
+
+
+def is_planning(session: SessionView) -> bool:
+    """Return whether nothing may be changed before the user has approved a plan."""
+    from codelet.extensions.plans import Plans
+
+    plans = extension_of(session, Plans)
+    return plans is not None and plans.planning
+
+
+def plan_first(session: SessionView, wanted: bool) -> bool:
+    """Begin or end plan mode; return whether the session can plan."""
+    from codelet.extensions.plans import PlanFirst, Plans
+
+    plans = extension_of(session, Plans)
+    if plans is None or (wanted and extension_of(session, PlanFirst) is None):
+        return False
+    plans.planning = wanted
+    return True
 
 
 def profile_places(settings: ExtensionSettings, workspace: Path) -> ProfilePlaces:

@@ -15,8 +15,14 @@ from codelet.settings import GROUPS, SETTINGS
 from codelet.system.text.typed import whole_number
 
 _EPILOG = """\
+rarely needed options: codelet completion man | man -l -
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
 6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
+_RARE = (
+    "compact-entries keep-last narrative handoff export-every export-archive snapshots reminders environment "
+    "transport strict sandbox-sockets log-level debug-requests"
+).split()
+"""Options that the help page leaves to the man page."""
 _OF_A_REVIEW = "model fallback_model api_base transport window max_tokens max_cost allow_unknown_cost timeout".split()
 
 
@@ -47,7 +53,11 @@ def print_help(command: str | None) -> None:
     """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
     if command and command not in COMMANDS:
         raise UsageError(f"there is no command {command!r}, only {', '.join(COMMANDS)}")
-    (command_parser(command) if command else build_parser()).print_help()
+    parser = command_parser(command) if command else build_parser()
+    for action in () if command else parser._actions:
+        if any(name.removeprefix("--") in _RARE for name in action.option_strings):
+            action.help = argparse.SUPPRESS
+    parser.print_help()
 
 
 def build_parser(commands: Iterable[str] = ()) -> argparse.ArgumentParser:

@@ -28,7 +28,7 @@ from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
 from codelet.opening import mentioned
 from codelet.providers.protocol import Effort, Provider
-from codelet.safety.verdict import MODES, Answer, Mode, Question
+from codelet.safety.verdict import Answer, Mode, Question
 from codelet.setting_kinds import ThemeName
 from codelet.system.text import clean
 
@@ -399,12 +399,12 @@ class Repl:
         sys.stdout.flush()
 
     async def show_resumed(self, note: str) -> None:
-        """Show where a conversation from a file was left: the last prompt and answer, the plan, and then the note."""
+        """Show where a conversation from a file was left: the last turns, the plan, and then the note."""
         from rich.text import Text
 
-        from codelet.frontends.terminal.show.last_turn import show_last_turn
+        from codelet.frontends.terminal.show.last_turn import show_last_turns
 
-        show_last_turn(self.screen.renderer, self.session.messages, self.session.mask)
+        show_last_turns(self.screen.renderer, self.session.messages, self.session.mask)
         if self.log.carried is not None and self.log.carried.plan and "plan" in self.session.commands:
             self.screen.say(Text())
             self.screen.text(await self.session.run_command("plan"))
@@ -434,8 +434,9 @@ class Repl:
         await self.confinement()
 
     def _cycle_mode(self) -> None:
-        place = MODES.index(self.session.policy.mode)
-        self.set_mode(MODES[(place + 1) % len(MODES)])
+        from codelet.frontends.terminal.slash_commands.change_session import next_mode
+
+        next_mode(self)
         self._looking = asyncio.create_task(self.confinement())
 
     async def _show_whole(self) -> None:

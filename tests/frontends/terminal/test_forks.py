@@ -84,8 +84,8 @@ def test_numbers_never_swap(forked: Forked) -> None:
     sent = forked.say("on and on")
     assert "the second way" in sent and "the first way" not in sent
     ask(terminal, "/new", "/fork 2 brings it back")
-    rows = [line.split() for line in ask(terminal, "/fork list", "last:").split("\n") if "last:" in line]
-    assert [(row[1], row[-1]) for row in rows] == [("1", "way"), ("2", "on")]
+    rows = [line.split() for line in ask(terminal, "/fork list", "tokens:").split("\n") if "tokens:" in line]
+    assert [(row[1], row[3], row[-1]) for row in rows] == [("1", "2", "way"), ("2", "3", "on")]
     sent = forked.say("from nothing")
     assert "on and on" not in sent and "common ground" not in sent
     ask(terminal, "/clear", "/fork 3 brings it back")

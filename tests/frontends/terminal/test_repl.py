@@ -528,9 +528,26 @@ def test_an_editor_of_the_repository_is_not_started(start: Start, repo: Path) ->
 
 def test_shift_tab_goes_through_the_modes(start: Start) -> None:
     terminal = start()
-    for mode in ("ask", "auto-edit", "auto", "read-only", "ask"):
+    for mode in ("ask", "auto-edit", "auto", "read-only", "ask · planning", "ask"):
         terminal.wait_for(f"  {mode} ·")
         terminal.type("\x1b[Z")
+
+
+def test_plan_mode_is_a_mode_that_can_be_chosen(start: Start, repo: Path) -> None:
+    change = ("write", {"path": "new.txt", "content": "x"})
+    steps = (step("One.", change), step("Refused."), step("Two.", change), step("Done."))
+    terminal = start(*steps, arguments=("--mode", "auto-edit"))
+    terminal.wait_for(STATUS)
+    terminal.line("/mode plan")
+    terminal.wait_for("auto-edit · planning")
+    terminal.line("write it")
+    terminal.wait_for("Refused.")
+    assert not (repo / "new.txt").exists()
+    terminal.line("/mode auto-edit")
+    terminal.until(lambda: "planning" not in terminal.text.rsplit("auto-edit", 1)[-1])
+    terminal.line("write it")
+    terminal.wait_for("Done.")
+    assert (repo / "new.txt").exists()
 
 
 def test_it_starts_without_argparse() -> None:

@@ -144,9 +144,11 @@ async def _go_to(repl: ReplControls, number: int) -> None:
 
 
 def _described(snapshot: Document, session: Session) -> str:
+    """The time of a kept conversation, its size, and its first and last words."""
     said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
-    newest = one_line(session.mask(said[-1]), 50) if said else "nothing"
-    return f"{plural(len(snapshot.messages), 'message')}, {tokens(snapshot.token_count)} tokens, last: {newest}"
+    ends = [one_line(session.mask(each), 30) for each in dict.fromkeys((said[0], said[-1]))] if said else ["no prompt"]
+    size = f"{plural(len(said), 'prompt')}, {tokens(snapshot.token_count)} tokens"
+    return f"{time.strftime('%H:%M', time.localtime(snapshot.timestamp))}  {size}: {' … '.join(ends)}"
 
 
 async def resume(repl: ReplControls, argument: str) -> None:

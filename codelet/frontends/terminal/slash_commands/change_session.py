@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.errors import EXIT_DONE, CodeletError
+from codelet.extensions.services import is_planning, plan_first
 from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.theme import THEMES
 from codelet.providers import REPLAY_PREFIX
 from codelet.providers.protocol import EFFORTS
 from codelet.safety.verdict import MODES, mode_named
 from codelet.system.text import one_line
+
+PLAN_MODE = "plan"
 
 if TYPE_CHECKING:
     from codelet.frontends.terminal.screen import Screen
@@ -126,13 +129,38 @@ def _effort_told(provider: Provider) -> str:
     return f"the effort is {now}; what {one_line(provider.model, 60)} takes: {takes}"
 
 
+def next_mode(repl: ReplControls) -> None:
+    """Go to the next mode, as Shift-Tab does: those of the policy, then plan mode."""
+    session = repl.session
+    place = MODES.index(session.policy.mode)
+    if is_planning(session):
+        plan_first(session, False)
+        repl.set_mode(MODES[0])
+    elif place + 1 < len(MODES) or not _begin_planning(repl):
+        repl.set_mode(MODES[(place + 1) % len(MODES)])
+
+
+def _begin_planning(repl: ReplControls) -> bool:
+    if not plan_first(repl.session, True):
+        return False
+    repl.set_mode(MODES[0] if repl.session.policy.mode == "read-only" else repl.session.policy.mode)
+    return True
+
+
 async def switch_mode(repl: ReplControls, argument: str) -> None:
     """Show the mode, or set it."""
+    if argument == PLAN_MODE:
+        if _begin_planning(repl):
+            repl.screen.note(f"mode {PLAN_MODE}: nothing changes until you approve a plan; Shift-Tab ends it")
+        else:
+            repl.screen.fail("this session has no plans")
+        return
     wanted = mode_named(argument)
     if argument and wanted is None:
-        repl.screen.fail(f"there is no mode {argument}; the modes are {', '.join(MODES)}")
+        repl.screen.fail(f"there is no mode {argument}; the modes are {', '.join(MODES)}, {PLAN_MODE}")
         return
     if wanted is not None:
+        plan_first(repl.session, False)
         repl.set_mode(wanted)
     meanings = {
         "ask": "reading in the workspace is allowed, commands that read run in a read-only sandbox, the rest asks",
