@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
+from codelet.frontends.parsers import build_parser
 from tests.support import repo
 from tests.support.program import environment
 from tests.support.script import Call, Reply
@@ -119,7 +120,7 @@ def test_every_flag_named_exists():
     outside = "\n".join(line for line in outside.splitlines() if "pip install" not in line)
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", outside))
     commands = re.findall(r"^    ([a-z]+) ", _help(), flags=re.MULTILINE)
-    known = _help() + "".join(_help(command) for command in commands)
+    known = build_parser().format_help() + "".join(_help(command) for command in commands)
     assert len(named) > 10
     assert sorted(flag for flag in named if flag not in known) == []
 

@@ -140,7 +140,7 @@ def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
     terminal.wait_for(STATUS)
     ask(terminal, f"use {key} please", "One.", STATUS)
     ask(terminal, "/fork", "kept as fork 1")
-    told = [ask(terminal, "/fork list", "last: use")]
+    told = [ask(terminal, "/fork list", "tokens: use")]
     terminal.line("/rewind")
     terminal.wait_for("Rewind to before which prompt?")
     told.append(terminal.settle(0.2).rpartition("Rewind to before")[2])
