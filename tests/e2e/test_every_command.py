@@ -60,7 +60,7 @@ ROWS = [
     ("/continue", "nothing to continue"), ("/continue x", "takes nothing"),
     ("/copy", "clipboard"), ("/copy 99", "answers so far"), ("/copy x", "takes a number"),
     ("/btw is it so?", "Answer 4"), ("/btw", "takes a question"),
-    ("/fork", "kept as fork 1"), ("/fork 7", "there is no fork 7"), ("/fork list", "tokens: make fresh.txt"),
+    ("/fork", "kept as fork 1"), ("/fork 7", "there is no fork 7"), ("/fork list", "… make fresh.txt"),
     ("/fork 1", "on with fork 1"),
     ("/export {export}", "saved in"), ("/export --nothing", "there is no --nothing"), ("/export {export}", "--force"),
     ("/import {export}", "resumed"), ("/import /nowhere.json", "nowhere"), ("/import", "name the file"),
