@@ -18,16 +18,12 @@ from codelet.system.text import valid_unicode
 
 _Fields = inspect.TypedDictType | inspect.StructType
 _Number = inspect.IntType | inspect.FloatType
-
-
-@cache
-def _of(form: Any) -> inspect.Type:
-    return inspect.type_info(form)
+_type_info = cache(inspect.type_info)
 
 
 def value_that_fits(value: Any, form: Any) -> Any:
     """Return a value of the form in plain JSON, UNSET if there is none; of a whole field without a form, what fits."""
-    kind = _of(form)
+    kind = _type_info(form)
     if isinstance(kind, inspect.DictType) and isinstance(kind.value_type, inspect.AnyType):
         if not isinstance(value, Mapping):
             return UNSET

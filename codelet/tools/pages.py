@@ -229,7 +229,7 @@ class Page:
         start = 0
         if self._ended < self._skip:
             start = self._skipped(chunk)
-        while start < len(chunk) and not self._full():
+        while start < len(chunk) and len(self.lines) < self._count and self._room > 0:
             end = chunk.find(b"\n", start)
             stop = len(chunk) if end < 0 else end
             self._add(chunk[start:stop])
@@ -248,9 +248,6 @@ class Page:
         elif self._open:
             self._end_line()
         self.total = self._ended
-
-    def _full(self) -> bool:
-        return len(self.lines) >= self._count or self._room <= 0
 
     def _skipped(self, chunk: bytes) -> int:
         """Count the lines to skip; where in the chunk the wanted ones begin."""

@@ -122,11 +122,6 @@ _READERS: dict[str, Callable[[Node, str], Any]] = {
 }
 
 
-def _here(name: str) -> str:
-    """A tool's name as it is here; `Bash(git log:*)` of elsewhere is the tool with less than all of it."""
-    return _ELSEWHERE.get(name.lower(), name)
-
-
 def _known(
     names: tuple[str, ...] | None, node: Node | None, own: frozenset[str]
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
@@ -136,7 +131,7 @@ def _known(
     found: list[str] = []
     strangers: list[str] = []
     for name in names:
-        here = _here(name)
+        here = _ELSEWHERE.get(name.lower(), name)
         if here in own or here.startswith("mcp__"):
             found.append(here)
         elif meant := _meant(name, own):

@@ -268,7 +268,7 @@ def _row(task: KnownTask) -> str:
     """
     how = one_line(task.status.lower(), _LONGEST_NAME)
     if task.exit_code is not None and task.status in ("Completed", "Failed"):
-        how += f", {_ended(task.exit_code)}"
+        how += f", signal {-task.exit_code}" if task.exit_code < 0 else f", exit code {task.exit_code}"
     if task.runs:
         how += f" for {_duration(time.time() - task.created)}"
     elif isinstance(task, BackgroundTask):
@@ -276,10 +276,6 @@ def _row(task: KnownTask) -> str:
     if isinstance(task, BackgroundTask):
         how += f", {task.lines} line{'s' if task.lines != 1 else ''}"
     return f"%{one_line(task.id, _LONGEST_NAME)} {how}: {one_line(task.description, _LONGEST_COMMAND)}"
-
-
-def _ended(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _duration(seconds: float) -> str:

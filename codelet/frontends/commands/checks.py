@@ -25,7 +25,9 @@ def run_check(arguments: argparse.Namespace) -> int:
         verdict = policy.judge("bash", [Touch("run", arguments.shell_command)], sandboxed=sandboxed)
         covered = policy.covered(verdict.suggestion) if verdict.suggestion else []
         explained = _verdict_explained(arguments.shell_command, verdict, covered)
-        print(_verdict_as_json(verdict) if arguments.json else explained)
+        fields = ("action", "tier", "reason", "rule", "suggestion", "sandbox")
+        as_json = {"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields}
+        print(json.dumps(as_json) if arguments.json else explained)
         return EXIT_DONE
     judged: list[JudgedCase] = []
     cases = read_cases(Path(arguments.cases))
@@ -36,11 +38,6 @@ def run_check(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(score(judged))
     return EXIT_DONE
-
-
-def _verdict_as_json(verdict: Verdict) -> str:
-    fields = ("action", "tier", "reason", "rule", "suggestion", "sandbox")
-    return json.dumps({"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields})
 
 
 def _verdict_explained(command: str, verdict: Verdict, covered: Sequence[str]) -> str:

@@ -96,13 +96,10 @@ def _inner(parser: argparse.ArgumentParser, path: str = "") -> Iterator[tuple[st
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[str]:
     for path, own, about in _inner(parser):
-        words = " ".join(_value(action) for action in own._positionals._group_actions if not _holds_commands(action))
+        takes = [each for each in own._positionals._group_actions if not isinstance(each, argparse._SubParsersAction)]
+        words = " ".join(map(_value, takes))
         yield f".SS codelet {_roff(f'{path} {words}'.rstrip())}\n{_roff(about)}\n"
         yield from _section(own, inner=True)
-
-
-def _holds_commands(action: argparse.Action) -> bool:
-    return isinstance(action, argparse._SubParsersAction)
 
 
 def _section(parser: argparse.ArgumentParser, *, inner: bool = False) -> Iterator[str]:

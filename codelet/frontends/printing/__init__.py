@@ -376,7 +376,10 @@ class _OneShot:
             status = self._unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
         else:
             unsaved = await self._save(task) if self._output.says_exit else None
-            outcome = self._outcome(failure, unsaved)
+            model, allow_cut = self._settings.model, self._settings.allow_cut
+            outcome = self._so_far.outcome(
+                self._session, failure, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
+            )
             status = outcome.exit_status
             try:
                 with self._interruptible():
@@ -453,9 +456,3 @@ class _OneShot:
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
         self._stopped = _SIGNALS[number]
         task.cancel()
-
-    def _outcome(self, error: CodeletError | None, unsaved: CodeletError | None) -> Outcome:
-        model, allow_cut = self._settings.model, self._settings.allow_cut
-        return self._so_far.outcome(
-            self._session, error, model=model, allow_cut=allow_cut, stopped=self._stopped, unsaved=unsaved
-        )
