@@ -222,9 +222,8 @@ class ReviewRun:
     def _report_progress(self, phase: str, done: int, total: int, left: float | None) -> None:
         findings = len(self._settled) + sum(map(len, self._open_findings.values()))
         usage = self._spending.usage
-        self._steps.put_nowait(
-            ReviewStep(phase=phase, done=done, total=total, findings=findings, usage=usage, left=left)
-        )
+        step = ReviewStep(phase=phase, done=done, total=total, findings=findings, usage=usage, left=left)
+        self._steps.put_nowait(step)
 
     async def _review(self, reviewer: Reviewer, chunk: DiffChunk) -> None:
         """Ask about a chunk, place what is found, and have it confirmed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from codelet.context import CompactionOptions
@@ -15,8 +15,7 @@ from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
 from codelet.safety import Policy
 
 if TYPE_CHECKING:
-    from codelet.providers.asking import ServerFacts
-    from codelet.providers.protocol import Chunk, Provider, Request
+    from codelet.providers.protocol import Provider
 
 
 class ReviewSessions:
@@ -52,42 +51,3 @@ class ReviewSessions:
             extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],
         )
         return Reviewer(session, self.spending)
-
-
-class Borrowed:
-    """A provider that another session owns: it is asked, and not closed."""
-
-    def __init__(self, provider: Provider) -> None:
-        self.model = provider.model
-        self.name = provider.name
-        self.origin = provider.origin
-        self.local = provider.local
-        self.effort = provider.effort
-        self._owned = provider
-
-    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The owner's answer."""
-        return self._owned.stream(request)
-
-    @property
-    def prefix_bound(self) -> bool:
-        """Whether the owner's model binds its reasoning to the prefix."""
-        return self._owned.prefix_bound
-
-    @property
-    def drops_thinking(self) -> bool:
-        """Whether the owner leaves reasoning out."""
-        return self._owned.drops_thinking
-
-    def drop_thinking(self) -> None:
-        """That is the owner's to do."""
-
-    async def warm(self) -> None:
-        """Nothing to do ahead."""
-
-    async def ask(self) -> ServerFacts | None:
-        """What the server says of the model."""
-        return await self._owned.ask()
-
-    async def close(self) -> None:
-        """The owner closes it."""

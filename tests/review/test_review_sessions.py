@@ -19,7 +19,7 @@ from codelet.loop.toolbox import Safeguards
 from codelet.review.findings import Report
 from codelet.review.packing import planned
 from codelet.review.review_run import ReviewOptions, ReviewRun
-from codelet.review.review_sessions import Borrowed, ReviewSessions
+from codelet.review.review_sessions import ReviewSessions
 from codelet.review.reviewed_change import Wanted, change_from_git
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
@@ -67,10 +67,10 @@ async def open_session(changed: Path, server: ModelServer) -> AsyncIterator[Open
         await session.close()
 
 
-async def reported(session: Session) -> Report:
+async def reported(session: Session, server: ModelServer) -> Report:
     """Reviews the last commit beside the session."""
     change = await change_from_git(Wanted(kind="commits", name="HEAD~1..HEAD"), session.workspace)
-    opened = ReviewSessions(session, change, lambda: Borrowed(session.provider))
+    opened = ReviewSessions(session, change, lambda: provider_of(server))
     options, name = ReviewOptions(jobs=1), session.provider.model
     run = ReviewRun(change, planned(change.files), options, opened.spending, opened.open, model=lambda: name)
     error = None
@@ -86,7 +86,7 @@ async def reported(session: Session) -> Report:
 
 async def review(session: Session, server: ModelServer) -> set[str]:
     """The same, where all goes well: what came of the calls."""
-    assert [each.title for each in (await reported(session)).findings] == [DOUBLED["title"]]
+    assert [each.title for each in (await reported(session, server)).findings] == [DOUBLED["title"]]
     return {each["content"] for one in server.requests for each in one.messages if each["role"] == "tool"}
 
 
@@ -114,13 +114,13 @@ async def test_so_do_the_rules(open_session: Opened, server: ModelServer, change
 
 async def test_what_it_uses_is_the_sessions_and_held_by_its_limits(open_session: Opened, server: ModelServer) -> None:
     free = open_session()
-    report = await reported(free)
+    report = await reported(free, server)
     assert (report.error, report.requests) == (None, 3)
     assert free.usage == report.usage and free.usage.output > 0
     held = open_session(limits=Limits(max_tokens=free.usage.output // 3 - 1))
-    cut = await reported(held)
+    cut = await reported(held, server)
     assert cut.error is not None and "(--max-tokens)" in cut.error and cut.partial
     before = len(server.requests)
-    again = await reported(held)
+    again = await reported(held, server)
     assert again.error is not None and "(--max-tokens)" in again.error
     assert len(server.requests) == before, "what was used before counts"

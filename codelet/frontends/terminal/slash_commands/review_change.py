@@ -170,12 +170,10 @@ class _ReviewInRepl:
         )  # fmt: skip
 
     def _provider(self) -> Provider:
-        """The session's model once more; a recording plays on, and is not closed."""
+        """The session's model once more; a recording plays on, and closing it changes nothing."""
         provider = self._repl.session.provider
         if provider.origin.startswith("replay:"):
-            from codelet.review.review_sessions import Borrowed
-
-            return Borrowed(provider)
+            return provider
         return self._repl.open_model(provider.model, provider.effort)
 
 
