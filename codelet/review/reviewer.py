@@ -11,19 +11,27 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from itertools import count
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codelet import events
+from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
-from codelet.extensions.base import Extension, Guard
+from codelet.extensions.base import Extension, Guard, guards_beside
 from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
 from codelet.loop.session import Session
+from codelet.loop.toolbox import Safeguards
 from codelet.providers.content.inline_reasoning import split_reasoning
 from codelet.providers.native import NativeProvider
 from codelet.review.model_answers import BadAnswer
 from codelet.review.review_prompt import AGAIN, LAST_STEP, TASK
+from codelet.review.review_rules import system_prompt
+from codelet.review.reviewed_change import ReviewedChange
+from codelet.safety import Policy
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.providers.protocol import Provider
 
 Answered = TypeVar("Answered")
 
@@ -251,3 +259,38 @@ class Reviewer:
         if any(each.read < each.bytes for each in cut):
             raise Unanswered(_TOO_LARGE)
         return split_reasoning("".join(answer))[1]
+
+
+class ReviewSessions:
+    """Opens the sessions of one review beside `session`; `provider` makes a provider for each.
+
+    The session's limits on tokens and cost hold for all of them together with what it has used already.
+    """
+
+    def __init__(self, session: Session, change: ReviewedChange, provider: Callable[[], Provider]) -> None:
+        self._session = session
+        self._change = change
+        self._provider = provider
+        self._system = ""
+        self.spending = Spending(session.meter.limits, session.meter)
+
+    async def open(self) -> Reviewer:
+        """One more. Raises UsageError where the rules or the model cannot be had."""
+        folder, change = self._session.workspace, self._change
+        if not self._system:
+            self._system = await system_prompt(folder, change.rules_at, None)
+        tools = change.tools(folder)
+        rules = self._session.policy.rules
+        session = Session(
+            self._provider(),
+            workspace=folder,
+            tools=(),
+            policy=Policy(folder, mode="read-only", deny=rules["deny"], ask=rules["ask"]),
+            system_prompt=self._system,
+            limits=self._session.meter.limits.replace(max_turns=MOST_STEPS, timeout=None),
+            bare=True,
+            compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
+            safeguards=Safeguards(masker=self._session.safeguards.hides),
+            extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],
+        )
+        return Reviewer(session, self.spending)

@@ -13,8 +13,7 @@ from codelet.errors import UsageError
 from codelet.review.diff import parse_diff
 from codelet.review.findings import Finding
 from codelet.review.repeats import ignore_comment, without_ignored
-from codelet.review.repeats.baseline import Baseline, open_baseline, read_baseline
-from codelet.review.repeats.fingerprint import NewSides, fingerprinted
+from codelet.review.repeats.baseline import Baseline, NewSides, fingerprinted, open_baseline, read_baseline
 from tests.support import repo
 
 BEFORE = "import os\n\n\ndef first(order):\n    return order\n\n\ndef last(order):\n    return order\n"

@@ -19,8 +19,8 @@ from codelet.loop.toolbox import Safeguards
 from codelet.review.findings import Report
 from codelet.review.packing import planned
 from codelet.review.review_run import ReviewOptions, ReviewRun
-from codelet.review.review_sessions import ReviewSessions
 from codelet.review.reviewed_change import Wanted, change_from_git
+from codelet.review.reviewer import ReviewSessions
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.settings import Settings

@@ -15,8 +15,7 @@ from codelet.record import Record
 from codelet.review.conclude import set_aside
 from codelet.review.diff import FileDiff
 from codelet.review.findings import BY_CHANGED_BASELINE, BY_NEW_COMMENT, Finding, HunkCoverage, Report, SetAside
-from codelet.review.repeats.baseline import open_baseline
-from codelet.review.repeats.fingerprint import NewSides, category_of, fingerprinted
+from codelet.review.repeats.baseline import NewSides, category_of, fingerprinted, open_baseline
 from codelet.system.text import one_line
 
 

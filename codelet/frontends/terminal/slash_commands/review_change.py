@@ -134,7 +134,7 @@ class _ReviewInRepl:
         from codelet.review.packing import planned
         from codelet.review.repeats import Repeats
         from codelet.review.review_run import ReviewOptions, ReviewRun
-        from codelet.review.review_sessions import ReviewSessions
+        from codelet.review.reviewer import ReviewSessions
 
         session = self._repl.session
         change = self.change = await _change(self._argument)
