@@ -42,7 +42,7 @@ plan: The whole plan each time: a line with the goal, then one line per step, ma
     yet\\n[>] Write the loop\\n[ ] Run the tests". Empty shows the plan."""
 RECALL_TOOL = """\
 Read what was cut out of a long result, or left out when the conversation was compacted. Such places name an id: \
-`recall id=r17`. Give an entry, a pattern or a turn. For a file as it is now, use read.
+`recall entry=r17`. Give an entry, a pattern or a turn. For a file as it is now, use read.
 
 entry: The id. Example: r17
 lines: These lines only. Examples: 201-600, 201-
@@ -183,12 +183,12 @@ CUT_MARKER = "\n[… {says} …]\n"
 CUT_BRIEFLY = "\n[… {size:,} bytes, {lines:,} lines{ids} …]\n"
 CUT_INPUT = "cut here: {what} has {size:,} bytes in {lines:,} lines and does not fit; here are its beginning and end. "
 CUT_KEPT = (
-    "Lines {between} are left out (recall id={id}): recall with entry={id} and lines={between}, byte_range or a "
+    "Lines {between} are left out (recall entry={id}): recall with entry={id} and lines={between}, byte_range or a "
     "pattern gives them, a long range in pieces. Read what your answer rests on, and name what you did not read"
 )
 CUT_ENDS = (
-    "In memory are its first {head:,} bytes (recall id={first}) and its last {tail:,} (recall id={last}): recall with "
-    "that entry and lines, byte_range or a pattern reads on in them. The {missing:,} bytes between are nowhere: say "
+    "In memory are its first {head:,} bytes (recall entry={first}) and its last {tail:,} (recall entry={last}): recall "
+    "with that entry and lines, byte_range or a pattern reads on in them. The {missing:,} bytes between are nowhere: say "
     "that you could not read them"
 )
 CUT_LOST = "What lies between cannot be read: say so"

@@ -31,8 +31,8 @@ _ENTRY_BYTES = 512
 # What a call takes for each character of it.
 _BYTES_PER_CHARACTER = 4
 _OWN_ID = re.compile(r"r[0-9]{1,9}")
-_NAMED_HINT = "recall id=r"
-_NAMED = re.compile(r"recall id=(r[0-9]{1,9})\b")
+# Older exports have `id` for the argument.
+_NAMED = re.compile(r"recall (?:entry|id)=(r[0-9]{1,9})\b")
 # A repeated group can take exponential time, many repetitions in a row polynomial time of a high degree.
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:(?:[*+}]|(?<![(\\*+}])\?).*){4}", re.DOTALL)
 
@@ -97,7 +97,7 @@ class Archive:
     def _named(self, message: Mapping[str, Any]) -> list[Archived]:
         """The entries that a message names, other than itself."""
         told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
-        keys = dict.fromkeys(_NAMED.findall(told)) if _NAMED_HINT in told else ()
+        keys = dict.fromkeys(_NAMED.findall(told)) if "recall " in told else ()
         found = (self._entries[key] for key in keys if key in self._entries)
         return [entry for entry in found if entry.message is not message]
 

@@ -106,7 +106,9 @@ class Input:
 
     def _brief_marker(self) -> str:
         ids = " and ".join(part.key for part in self.parts)
-        return prompt.CUT_BRIEFLY.format(size=self._bytes, lines=self._lines, ids=f"; recall id={ids}" if ids else "")
+        return prompt.CUT_BRIEFLY.format(
+            size=self._bytes, lines=self._lines, ids=f"; recall entry={ids}" if ids else ""
+        )
 
     def _marker(self, head: int, tail: int, *, recall: bool) -> str:
         first, last = self.parts[0], self.parts[-1]

@@ -211,7 +211,7 @@ async def narrate(
     *,
     sleep: Sleep,
 ) -> tuple[str, ...]:
-    """Ask for a narrative, at most three times, and check it; () if there is none to be had.
+    """Ask for a narrative and check it; () if there is none to be had. Without an answer it is asked for three times.
 
     `sleep` waits between the tries. Cancelling ends it; every other failure of the summariser counts for the breaker.
     The caller sets the time limit of one try inside `summariser`.
@@ -227,6 +227,8 @@ async def narrate(
             breaker.succeeded()
             return lines
         breaker.failed(turn)
+        if isinstance(answer, str):
+            return ()  # an answer was paid for: no compaction asks for a second one
     return ()
 
 

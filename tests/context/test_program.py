@@ -187,7 +187,9 @@ def test_the_repl_overflows_previews_compacts_and_takes_back(start: Start, repo:
     assert terminal.scrollback.count("· compacted: ") >= 2
     terminal.line("/context all")
     terminal.wait_for("history ")
-    shown = terminal.wait_for("working ")
+    terminal.wait_for("working ")
+    shown = terminal.wait_for("answer ")
+    assert all(f"{part} " in shown for part in ("verbatim", "words", "state", "prose", "evidence"))
     assert "core " in shown and "context " in shown
     terminal.line("/compact --preview 50%")
     terminal.wait_for("would be compacted: the next request")

@@ -143,7 +143,7 @@ def test_the_marker_names_size_lines_and_id_and_recall_is_offered_at_once(codele
     codelet(*WINDOW, "-p", "review this", stdin=LINES)
     first, *later = codelet.server.requests
     [text] = [text for text in texts_in(first.messages) if "review this" in text]
-    assert "stdin has 480,000 bytes in 20,000 lines" in text and "recall id=r1" in text
+    assert "stdin has 480,000 bytes in 20,000 lines" in text and "recall entry=r1" in text
     assert "line 000000" in text and "line 019999" in text and "line 010000" not in text
     assert "recall" in json.dumps(first.json["tools"])
     assert all(request.json["tools"] == first.json["tools"] for request in later)
@@ -233,7 +233,7 @@ def test_what_a_compaction_cuts_before_it_was_sent_counts_as_unread(codelet: Cod
     done = codelet("--window", "32000", "-p", "review this", "--output-format", "json", stdin=source)
     assert done.exit == 5, done.err
     sent = "\n".join(texts_in(codelet.server.requests[-1].messages))
-    assert "recall id=r" in sent and "stdin has 60,000 bytes" in sent
+    assert "recall entry=r" in sent and "stdin has 60,000 bytes" in sent
     read = sum(len(line) for line in source.decode().splitlines(keepends=True) if line in sent)
     assert done.json()["cut"] == [{"what": "stdin", "bytes": 60_000, "read": read}]
 
@@ -248,7 +248,7 @@ def test_a_large_tool_result_can_be_read_on_and_is_no_cut_of_the_input(codelet_o
     done = codelet("--yes", "-p", "which number is in line 10000?", "--output-format", "stream-json")
     assert (done.exit, done.lines()[-1]["cut"]) == (0, [])
     cut, recalled = (str(event["text"]) for event in done.lines() if event["type"] == "tool_result")
-    assert len(cut) <= 30_000 and "recall id=r1" in cut and "\n10000\n" not in cut
+    assert len(cut) <= 30_000 and "recall entry=r1" in cut and "\n10000\n" not in cut
     assert cut.endswith("20000\n[exit code 0]")
     assert recalled.partition("\n")[2] == "9999\n10000\n10001\n"
 
@@ -355,4 +355,4 @@ def test_the_terminal_says_how_much_of_a_pasted_prompt_was_sent(codelet: Codelet
         terminal.type("and on\r")
         terminal.wait_for("again")
     sent = "\n".join(texts_in(codelet.server.requests[0].messages))
-    assert "line 000000" in sent and "recall id=r1" in sent and "line 002000" not in sent
+    assert "line 000000" in sent and "recall entry=r1" in sent and "line 002000" not in sent

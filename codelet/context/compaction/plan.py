@@ -246,7 +246,7 @@ class KeepPlan:
                 continue
             if text in seen and at not in self.cut:
                 key = self._recall_id(len(self.cut))
-                self.kept[at] = with_text(message, SAME.format(hint=f"; recall id={key}" if key else ""))
+                self.kept[at] = with_text(message, SAME.format(hint=f"; recall entry={key}" if key else ""))
                 self.cut.append(at)
             seen.add(text)
 
@@ -279,7 +279,7 @@ def cut(text: str, most: int, recall_id: str = "") -> str:
     if len(text) <= most:
         return text
     total = text.count("\n") + 1
-    hint = f"; recall id={recall_id}" if recall_id else ""
+    hint = f"; recall entry={recall_id}" if recall_id else ""
     marker = f"\n[… {{}} lines left out of {len(text)} characters{hint} …]\n"
     room = most - len(marker.format(total))
     if room < 40:

@@ -109,8 +109,8 @@ def test_a_message_without_a_call_is_the_head_of_what_it_was_cut_from():
     archive = Archive()
     whole = user("The beginning of a long text. " + "x" * 5_000)
     key = archive.put(1, whole)
-    cut = user(f"The beginning of a long text. {'x' * 200} [… recall id={key} …]")
-    assert archive.take_out(user("Something else. recall id=r1")) == []
+    cut = user(f"The beginning of a long text. {'x' * 200} [… recall entry={key} …]")
+    assert archive.take_out(user("Something else. recall entry=r1")) == []
     assert [entry.message for entry in archive.take_out(cut)] == [whole]
     assert (len(archive), archive.bytes) == (0, 0)
 
@@ -119,12 +119,16 @@ def test_calls_are_the_same_where_their_ids_are():
     archive = Archive()
     archive.put(1, calling(("a", "read", {"path": "x"}), ("b", "read", {"path": "y"})))
     archive.put(1, result("a", "text"))
-    both = calling(("a", "read", {"path": "recall id=r1"}), ("b", "read", {}))
+    both = calling(("a", "read", {"path": "recall entry=r1"}), ("b", "read", {}))
     assert archive.original(both) is archive.entries()[0].message
-    for other in (calling(("a", "read", {"path": "recall id=r1"})), result("a", "recall id=r1"), user("recall id=r1")):
+    for other in (
+        calling(("a", "read", {"path": "recall entry=r1"})),
+        result("a", "recall entry=r1"),
+        user("recall entry=r1"),
+    ):
         assert archive.original(other) is None
-    assert archive.original(result("a", "recall id=r2")) is archive.entries()[1].message
-    assert archive.original({"role": "tool", "content": "recall id=r2"}) is None
+    assert archive.original(result("a", "recall entry=r2")) is archive.entries()[1].message
+    assert archive.original({"role": "tool", "content": "recall entry=r2"}) is None
 
 
 def test_a_message_of_just_the_cap_is_kept():

@@ -30,7 +30,7 @@ def test_p1_a_text_of_100_megabytes_is_reduced_before_it_enters():
     assert len(entered) <= 64_000
     assert "FatalError: disk full" in entered
     assert entered.endswith("last line")
-    assert "recall id=r1" in entered
+    assert "recall entry=r1" in entered
     assert time.process_time() - begun < 20
 
 
@@ -146,8 +146,9 @@ async def test_p5_a_summariser_that_fails_or_lies_changes_nothing_and_the_circui
         return await summariser(prompt)
 
     breaker = Breaker()
-    assert await narrate(counted, "go", NarrativeCheck(["src/a.py was changed"]), breaker, 7, sleep=sleep) == ()
-    assert (len(tries), waits) == (3, [1.0, 2.0])
+    for _ in range(1 if summariser is failing else 3):  # an answer is asked for once, a failed request again
+        assert await narrate(counted, "go", NarrativeCheck(["src/a.py was changed"]), breaker, 7, sleep=sleep) == ()
+    assert (len(tries), waits) == (3, [1.0, 2.0] if summariser is failing else [])
     assert not breaker.allows(8)
     assert await narrate(counted, "go", NarrativeCheck(["src/a.py"]), breaker, 8, sleep=sleep) == ()
     assert len(tries) == 3

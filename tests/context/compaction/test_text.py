@@ -79,7 +79,7 @@ def test_results_that_the_model_has_not_seen_stay_whole_while_there_is_room():
     made = compact(messages, 8_000)
     assert made.messages[-1] == messages[-1] and not made.report.cut
     tight = compact(messages, 3_000, settings=CompactionSettings(first_id=7))
-    assert "recall id=r7" in str(tight.messages[-1]["content"]) and len(tight.report.cut) == 1
+    assert "recall entry=r7" in str(tight.messages[-1]["content"]) and len(tight.report.cut) == 1
     assert messages[tight.report.cut[0]] == messages[-1]
 
 

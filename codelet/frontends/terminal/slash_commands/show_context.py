@@ -202,7 +202,14 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
         over = over or (part.used > part.limit and part.name in ("context", "history"))
     if over:
         used.append(f"{dot}a compaction brings it back to its share", QUIET)
-    return [*indented(screen, styled(dot.join(parts))), *indented(screen, used)]
+    listed = [*indented(screen, styled(dot.join(parts))), *indented(screen, used)]
+    if (report := session.compactor.report) is not None and any(report.allocation):
+        told = [
+            f"{name.replace('_', ' ')} {tokens(size)}" for name, size in report.allocation._asdict().items() if size
+        ]
+        told.append(f"answer {tokens(budget.reserve)}")
+        listed += indented(screen, styled((f"the last compaction gave {dot.join(told)}", QUIET)))
+    return listed
 
 
 def indented(screen: Screen, line: Text) -> list[Text]:
