@@ -204,3 +204,33 @@ def test_litellm_does_nothing_more_once_the_answer_is_there(
     texts = [delta["content"] for delta in deltas if "content" in delta]
     assert "".join(texts) == "hello"
     assert "counted, priced and logged" not in told
+
+
+ASKS_ONCE = """
+import asyncio, sys
+from codelet.providers.by_litellm.child import import_litellm
+litellm = import_litellm()
+import httpx
+before = set(sys.modules)
+
+async def main():
+    asked = {"messages": [{"role": "user", "content": "hi"}], "api_key": "k", "_skip_mcp_handler": True}
+    async for _ in await litellm.acompletion(model="openai/scripted", api_base=sys.argv[1], stream=True, **asked):
+        pass
+
+asyncio.run(main())
+print(len(set(sys.modules) - before))
+"""
+
+
+def test_what_the_first_request_needs_is_imported_before_it(model_server: ModelServer, tmp_path: Path):
+    model_server.script = [Reply("hello")]
+    offline = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+    done = subprocess.run(
+        [sys.executable, "-c", ASKS_ONCE, model_server.openai],
+        env=environment(tmp_path, offline),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < 100, "modules; without the list of them it would be about five hundred"

@@ -53,12 +53,13 @@ def _imported() -> ModuleType:
     if installed in MALICIOUS:
         raise ProviderError(f"litellm {installed} is malicious: remove it and replace the keys it could read")
     try:
-        return _import()
+        return import_litellm()
     except BaseException as error:
         raise ProviderError(f"litellm cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def _import() -> ModuleType:
+def import_litellm() -> ModuleType:
+    """Import litellm with what its first request would import."""
     from importlib import import_module
 
     tempfile.tempdir = os.environ.get("TMPDIR") or "/tmp"  # else a file is written there to try it
