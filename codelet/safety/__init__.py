@@ -75,7 +75,7 @@ class Policy:
 
     def covered(self, rule: str) -> list[str]:
         """Return up to ten commands that a rule for commands would allow, each judged as it would be then."""
-        from codelet.safety.shell.suggestion import candidates
+        from codelet.safety.shell.rule_cover import candidates
 
         with_rule = Policy(self.workspace, "ask", [rule])
         judged = ((each, with_rule.judge("bash", [Touch("run", each)])) for each in candidates(rule))

@@ -52,24 +52,37 @@ def git_targets(root: str) -> Mapping[str, str]:
     return found
 
 
+def ask_git(folder: str, *words: str) -> str | None:
+    """The exit code of the hardened git, and on the next lines what it prints, at most 1 MiB; None without an answer
+    within 2 s.
+    """
+    from codelet.system.git import hardened_argv, look_environment
+    from codelet.system.process import StartError
+    from codelet.system.process.brief import capture_now
+
+    where = Path(folder)
+    environment = look_environment(where) | {"LC_ALL": "C"}
+    try:
+        argv = hardened_argv(words[0], words[1:])
+        done = capture_now(argv, cwd=where, environment=environment, timeout=_SECONDS, limit=_CAP)
+    except StartError:
+        return None
+    if done.timed_out or done.cut:
+        return None
+    return f"{done.exit_code}\n{done.stdout.decode('utf-8', 'surrogateescape')}"
+
+
 def why_obeyed(place: str, root: str) -> str | None:
     """Why git would obey a file that is written at `place`, or None."""
     return next((why for target, why in git_targets(root).items() if is_below(place, (target,))), None)
 
 
 def _named(root: str, folder: str) -> Iterator[tuple[str, str]]:
-    from codelet.system.git import hardened_argv, look_environment
-    from codelet.system.process import StartError
-    from codelet.system.process.brief import capture_now
+    from codelet.system.git import hardened_argv
 
-    where = Path(folder)
-    argv = ["git", *hardened_argv("config", ("--list", "-z", "--show-origin", "--includes"))[1:]]
     settings = set(hardened_argv("config")[1:])
-    try:
-        done = capture_now(argv, cwd=where, environment=look_environment(where), timeout=_SECONDS, limit=_CAP)
-    except StartError:
-        return
-    fields = done.stdout.decode("utf-8", "surrogateescape").split("\0")
+    listed = ask_git(folder, "config", "--list", "-z", "--show-origin", "--includes") or ""
+    fields = listed.partition("\n")[2].split("\0")
     for origin, entry in zip(fields[::2], fields[1::2], strict=False):
         name, _, value = entry.partition("\n")
         if f"{name}={value}" in settings or origin.startswith("command line:"):

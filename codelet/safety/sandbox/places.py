@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from codelet.safety import sensitive_names
-from codelet.safety.git_targets import git_targets, holds_password
+from codelet.safety.git_targets import ask_git, git_targets, holds_password
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import runs_only_git
 from codelet.safety.sandbox.visible import holds_home, private_settings, toolchains
@@ -27,7 +27,7 @@ _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
 """The delicate folders, and those that they stand in."""
-_GIT_SECONDS, _NO_REPOSITORY = 2.0, 128
+_NO_REPOSITORY = "128"
 
 
 class Secrets:
@@ -61,20 +61,12 @@ class Secrets:
 
     def _tracked(self, places: list[str]) -> set[str]:
         """Which of the places git keeps, all of them where it does not say."""
-        from codelet.system.git import hardened_argv, look_environment
-        from codelet.system.process import StartError
-        from codelet.system.process.brief import capture_now
-
         names = [place[len(self._root) + 1 :] for place in places if contained(place, self._root)]
-        argv = hardened_argv("ls-files", ["-z", "--", *(f":(literal){name}" for name in names)])
-        environment = look_environment(Path(self._root))
-        try:
-            done = capture_now(argv, cwd=Path(self._root), environment=environment, timeout=_GIT_SECONDS)
-        except StartError:
-            return set(places)
-        if done.exit_code != 0 or done.timed_out or done.cut:
-            return set() if done.exit_code == _NO_REPOSITORY else set(places)
-        return {f"{self._root}/{name}" for name in done.stdout.decode("utf-8", "surrogateescape").split("\0") if name}
+        said = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
+        code, _, listed = (said or "").partition("\n")
+        if code != "0":
+            return set() if code == _NO_REPOSITORY else set(places)
+        return {f"{self._root}/{name}" for name in listed.split("\0") if name}
 
     def of_home(self) -> list[str]:
         """The existing secrets of the home, but for what the workspace lies in."""

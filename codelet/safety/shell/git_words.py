@@ -13,20 +13,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codelet.safety import sensitive_names
-from codelet.safety.git_targets import holds_password
+from codelet.safety.git_targets import ask_git, holds_password
 from codelet.safety.paths import contained, why_unread, workspace_root
 from codelet.safety.sandbox.git_attributes import find_attributes
 from codelet.safety.shell.folders import Location, folder_reached
 from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, READ_ONLY_GIT, STASH_LISTS, split_git
 from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, parse_arguments
-from codelet.system.git import hardened_argv, look_environment
 from codelet.system.git.hardening import find_repository, stray
-from codelet.system.process import StartError
-from codelet.system.process.brief import capture_now
 
-_SECONDS, _CAP = 2.0, 1 << 20
 _MOST_OBJECTS = 8
-_PRINTS = frozenset(("show", "diff", "log", "stash", "blame", "grep", "range-diff", "reflog", "cat-file", "rev-list"))
+_PRINTS = frozenset(("show", "diff", "log", "stash", "grep", "range-diff", "reflog", "cat-file", "rev-list"))
 _PATCH = frozenset(
     ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
      "-W", "--function-context", "--binary", "--color-words", "--word-diff", "--word-diff-regex", "-L", "-S", "-G")
@@ -126,31 +122,23 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
         _refuse_objects(parsed.operands, place)
     if name == "diff":
         _refuse_objects([one for one in parsed.operands if _HASH.fullmatch(one)], place)
-    prints = name in ("show", "diff", "blame", "grep", "range-diff") or parsed.has(*_PATCH)
+    prints = name in ("show", "diff", "grep", "range-diff") or parsed.has(*_PATCH)
     prints = prints or (name == "stash" and parsed.operands[:1] == ["show"] and bool(parsed.options))
     if not prints or (name != "grep" and parsed.has(*_SUMMARIES) and not parsed.has("-S", "-G", "-L")):
         return
     oracle = sorted(_ORACLES & {option for option, _ in parsed.options})
     mounted = mounts and find_attributes(place.root) is not None
-    if name not in ("grep", "blame") and not oracle and mounted:
+    if name != "grep" and not oracle and mounted:
         return
-    if name in ("blame", "grep") and _names_no_secret(name, parsed):
+    named = parsed.operands if parsed.has("-e") else parsed.operands[1:]
+    if name == "grep" and named and all(Path(one).suffix and not why_unread(one) for one in named if one != "--"):
         return
     left_out = [one for one in parsed.operands if one.startswith((":!", ":^", ":(exclude"))]
-    paths = [one for one in parsed.operands[0 if parsed.has("-e") else 1 :] if one not in (*left_out, "--")]
+    paths = (one for one in named if one not in (*left_out, "--"))
     now = name == "grep" and all(Path(place.cwd, path).exists() for path in paths)
     if secret := kept_secret(place, left_out, history=not now):
         what = f"git {name} {oracle[0]}" if oracle else f"git {name}"
         raise RefusedError(f"{what} may show {secret}, which git keeps")
-
-
-def _names_no_secret(name: str, parsed: ParsedArguments) -> bool:
-    """Whether all that is printed is of files that are named, none of them by the name of a secret."""
-    paths = [one for one in parsed.operands if not re.fullmatch(r"HEAD(?:[~^]\d*)*|[\w/.-]+\^", one)]
-    if name == "blame":
-        return bool(paths) and not any(why_unread(path) for path in paths)
-    paths = parsed.operands if parsed.has("-e") else parsed.operands[1:]
-    return bool(paths) and all(Path(path).suffix and not why_unread(path) for path in paths if path != "--")
 
 
 def _refuse_objects(operands: Sequence[str], place: Location) -> None:
@@ -162,7 +150,7 @@ def _refuse_objects(operands: Sequence[str], place: Location) -> None:
             raise RefusedError("git shows an object that is known only at run time")
         if ":" in operand or operand in ("HEAD", "@", "--") or Path(place.cwd, operand).exists():
             continue
-        if ask_git(place.cwd, ("cat-file", "-t", f"{operand.lstrip('^').partition('..')[0]}^{{}}")).strip() == b"blob":
+        if _ask(place, "cat-file", "-t", f"{operand.lstrip('^').partition('..')[0]}^{{}}").strip() == "blob":
             raise RefusedError(f"{operand} is content whose file is not named")
 
 
@@ -174,26 +162,18 @@ def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> s
     patterns = [one for one in sensitive_names.SECRET_FILES if "/" not in one]
     specs = [f":(glob,icase,top)**/{one}" for one in (*patterns, *(f"*{end}" for end in sensitive_names.COPIES))]
     specs += [f":(glob,icase,top)**/{folder}/**" for folder in sensitive_names.SECRET_FOLDERS]
-    listed = ask_git(place.cwd, ("ls-files", "-z", "--", *specs, *excluded))
+    listed = _ask(place, "ls-files", "-z", "--", *specs, *excluded)
     if history:
-        words = ("log", "--all", "--format=", "--name-only", "-z", "--max-count=20", "--", *specs, *excluded)
-        listed += b"\0" + ask_git(place.cwd, words)
-    names = listed.decode("utf-8", "surrogateescape").split("\0")
-    return next((name for name in map(str.strip, names) if name and why_unread(name)), None)
+        log = ("log", "--all", "--format=", "--name-only", "-z", "--max-count=20")
+        listed += "\0" + _ask(place, *log, "--", *specs, *excluded)
+    return next((name for name in map(str.strip, listed.split("\0")) if name and why_unread(name)), None)
 
 
-def ask_git(folder: str, words: Sequence[str]) -> bytes:
-    """What the hardened git prints, at most 1 MiB within 2 seconds. Raises RefusedError if that is not all."""
-    where = Path(folder)
-    environment = look_environment(where) | {"LC_ALL": "C"}
-    try:
-        argv = hardened_argv(words[0], words[1:])
-        done = capture_now(argv, cwd=where, environment=environment, timeout=_SECONDS, limit=_CAP)
-    except StartError as error:
-        raise RefusedError(f"git cannot be asked about the repository: {error}") from error
-    if done.timed_out or done.cut:
-        raise RefusedError("git took too long to say what the command would read")
-    return done.stdout
+def _ask(place: Location, *words: str) -> str:
+    printed = ask_git(place.cwd, *words)
+    if printed is None:
+        raise RefusedError("git does not say, or not in time, what the command would read")
+    return printed.partition("\n")[2]
 
 
 def _refuse_other_repository(place: Location) -> None:

@@ -15,10 +15,9 @@ from codelet.safety.shell.critical import REWRITES_HISTORY, find_critical
 from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import nested_scripts, unwrapped
 from codelet.safety.shell.program_arguments import RefusedError
-from codelet.safety.shell.rule_cover import runs_free, why_not_covered
+from codelet.safety.shell.rule_cover import rule_for, runs_free, why_not_covered
 from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
 from codelet.safety.shell.strict import check_strict, is_plain, refuse_path
-from codelet.safety.shell.suggestion import rule_for
 from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdict
 
 
