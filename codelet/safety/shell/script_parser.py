@@ -415,13 +415,17 @@ class _Reader:
         return Word(plain, text, dynamic=dynamic)
 
 
+_SAME_IN_PYTHON = re.compile(
+    r"""(?:[^\\]|\\[abfnrtv\\'"]|\\x[0-7][0-9a-fA-F]|\\[01][0-7][0-7]|\\u00[0-7][0-9a-fA-F])*""", re.DOTALL
+)
+
+
 def _ansi_c(text: str) -> Word:
-    """`$'…'`, whose escapes are nearly those of Python."""
-    try:
-        plain = text[2:-1].replace("\\e", "\x1b").encode("latin-1", "backslashreplace").decode("unicode_escape")
-    except UnicodeDecodeError:
+    """`$'…'`, known where its escapes are those of Python too."""
+    inner = text[2:-1]
+    if not _SAME_IN_PYTHON.fullmatch(inner):
         return Word(text, text, dynamic=True)
-    return Word(plain, text)
+    return Word(inner.encode("latin-1", "backslashreplace").decode("unicode_escape"), text)
 
 
 def _multiplies(function: Node, text: str) -> bool:
