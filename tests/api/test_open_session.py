@@ -449,17 +449,11 @@ async def test_what_was_attached_is_closed_if_opening_fails(options: dict[str, A
             done.append(f"closed {self.name}")
             raise RuntimeError("that, too")
 
-    class Part(ExportPart):
-        key = "mine"
-
-        def save(self) -> Any:
-            return 1
-
-        def restore(self, value: Any) -> None:
-            raise ZeroDivisionError
+    def restore(value: Any) -> None:
+        raise ZeroDivisionError
 
     class Broken(Extension):
-        parts = (Part(),)
+        parts = (ExportPart("mine", lambda: 1, restore),)
 
         def attach(self, session: Any) -> None:
             if how == "attach":

@@ -22,8 +22,7 @@ from codelet.export.saver import Saver
 from codelet.export.store_target import is_url, open_place, open_target
 from codelet.export.stores.store import Store
 from codelet.frontends.commands.sessions import add_arguments, run_sessions
-from codelet.redis_store.address import parse_address
-from codelet.redis_store.redis import RedisLease
+from codelet.redis_store.redis import RedisLease, parse_address
 from codelet.redis_store.scripts import fence_key, lock_key, session_key
 from tests.export import material
 from tests.export.redis_server import RedisServer
