@@ -259,12 +259,13 @@ def test_a_later_push_is_reviewed_since_the_last_review_that_passed(
         place = {"GITHUB_API_URL": forge.base, "GITHUB_TOKEN": forge.token, "GITHUB_REPOSITORY": "o/r"}
         env = variables | place | {"GITHUB_EVENT_PATH": str(event), "REVIEW_SINCE": "github", "REVIEW_DIR": "out"}
 
-        def reviewed(text: str) -> tuple[int, str | None]:
+        def reviewed(text: str, base: str = base) -> tuple[int, str | None]:
             if text:
                 repo.commit(work, {"shop.py": text, "out/.gitignore": "*"})
             forge.head = repo.git(work, "rev-parse", "HEAD")
             done = shell(str(CI / "review.sh"), "--base", base, cwd=work, env=env)
-            since = json.loads((work / "out" / "review.json").read_text())["since"]
+            report = json.loads((work / "out" / "review.json").read_text())
+            since = report["base"] if report["whole_base"] else None
             posted = shell(env["CODELET"], "review", "post", "--github", "out/review.json", cwd=work, env=env)
             assert posted.returncode == 0, posted.stderr
             return done.returncode, since
@@ -274,8 +275,9 @@ def test_a_later_push_is_reviewed_since_the_last_review_that_passed(
         assert reviewed("") == (0, None), "the same commit again is no empty change"
         assert reviewed(f"{FAULTY}\nA = 1\n") == (1, first)
         assert reviewed(f"{FAULTY}\nA = 1\nB = 2\n") == (1, first), "what failed is not passed over"
-        forge.comments.clear()
-        assert reviewed(f"{SHOP}\nA = 1\nB = 3\n") == (0, None)
+        evil = repo.git(work, "rev-parse", "HEAD")
+        assert reviewed(f"{FAULTY}\nA = 1\nB = 3\n", base=evil) == (0, None), "its base has the fault"
+        assert reviewed(f"{FAULTY}\nA = 1\nB = 4\n") == (1, None), "moved to a base without it, all is reviewed"
 
 
 @pytest.mark.parametrize("base", ["", " ", None])

@@ -157,7 +157,7 @@ class Report(Record, kw_only=True):
     """What a review came to.
 
     `subject` says in words what was reviewed; `base` and `head` are commit ids, None where a side is no commit.
-    `since` is the commit after which it began, None if the whole change was reviewed.
+    `whole_base` is the base of the whole change if only what is new since `base` was reviewed, else None.
     `usage`, `cost` (US dollars) and `model` are None where unknown, `cost` 0.0 only where nothing was asked.
     `summary` is a paragraph on the findings as a whole, "" without one. `fallbacks` are models that answered in
     place of `model`. `partial` says that something ended it early, `error` why it is not whole; `lost` counts
@@ -168,7 +168,7 @@ class Report(Record, kw_only=True):
     subject: str
     base: str | None = None
     head: str | None = None
-    since: str | None = None
+    whole_base: str | None = None
     findings: tuple[Finding, ...] = ()
     aside: tuple[SetAside, ...] = ()
     hunks: tuple[HunkCoverage, ...] = ()

@@ -151,7 +151,7 @@ class ReviewRun:
             subject=self._change.subject,
             base=self._change.base,
             head=self._change.head,
-            since=self._change.since,
+            whole_base=self._change.whole_base,
             findings=tuple(self._settled),
             aside=(*self._aside, *unsettled),
             hunks=self._hunks(),

@@ -48,7 +48,8 @@ _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
 class Wanted(Record, kw_only=True):
     """What the user asked to have reviewed. `name` is a range or a commit, or the branch to compare with.
 
-    `base` is the commit whose rules hold for a diff that was made already, `since` one that was reviewed before.
+    `base` is the commit whose rules hold for a diff that was made already. `since` is a commit that was reviewed
+    before, or `BASE..COMMIT` with the base of that review.
     """
 
     kind: Kind
@@ -61,17 +62,18 @@ class Wanted(Record, kw_only=True):
 class ReviewedChange(Record, kw_only=True):
     """A change with where it stands. `subject` says in words what it is.
 
-    `base` and `head` are ids of commits, None where that side is none. `since` is `base` if an earlier review covered
-    what came before it. Rules are read at `rules_at`. `reads_at` is the commit whose files the model may read;
-    `holds_change` says whether they are those after the change (True), before it (False), or neither for sure (None).
-    `messages` are the commits' own words, `description` the author's. `nested_rules` are folders with their own rules.
+    `base` and `head` are ids of commits, None where that side is none. `whole_base` is the base of all of it if an
+    earlier review covered what came before `base`. Rules are read at `rules_at`. `reads_at` is the commit whose files
+    the model may read; `holds_change` says whether they are those after the change (True), before it (False), or
+    neither for sure (None). `messages` are the commits' own words, `description` the author's. `nested_rules` are
+    folders with their own rules.
     """
 
     subject: str
     files: tuple[FileDiff, ...]
     base: str | None = None
     head: str | None = None
-    since: str | None = None
+    whole_base: str | None = None
     rules_at: str | None = None
     reads_at: str | None = None
     holds_change: bool | None = True
@@ -157,7 +159,7 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         files=await _with_known_folders(folder, files, rules_at),
         base=start,
         head=pair.head,
-        since=start if start != pair.base else None,
+        whole_base=pair.base if start != pair.base else None,
         rules_at=rules_at,
         reads_at=pair.head,
         messages=await _messages(folder, pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"),
@@ -166,16 +168,22 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
 
 
 async def _since(folder: Path, name: str, pair: CommitPair) -> str:
-    """The id of a commit that was reviewed last, if it is between the two; else the first of them."""
-    answer = await run_git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    if name.startswith("-") or answer is None or answer.exit_code != 0:
-        return pair.base
-    start = answer.stdout.decode("ascii", "replace").strip()
-    for one, other in ((start, pair.head), (pair.base, start)):
+    """The id of a commit that was reviewed last, if it is between the two; else the first of them.
+
+    If the base of that review is named, it has to be before this one's: what was in it was not reviewed.
+    """
+    earlier, _, last = name.rpartition("..")
+    ids = []
+    for each in (last, *([earlier] if earlier else [])):
+        answer = await run_git(folder, "rev-parse", "--verify", "--quiet", f"{each}^{{commit}}")
+        if each.startswith("-") or answer is None or answer.exit_code != 0:
+            return pair.base
+        ids.append(answer.stdout.decode("ascii", "replace").strip())
+    for one, other in ((ids[0], pair.head), (pair.base, ids[0]), *((each, pair.base) for each in ids[1:])):
         within = await run_git(folder, "merge-base", "--is-ancestor", one, other)
         if within is None or within.exit_code != 0:
             return pair.base
-    return start
+    return ids[0]
 
 
 async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:

@@ -26,12 +26,12 @@ mkdir -p -- "$dir" || exit 2
 rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.html" "$dir/review.xml" \
   "$dir/gl-code-quality-report.json" "$dir/review.rdjson" || exit 2
 
-# The commit that our own comment on the request names. The same commit again is reviewed as a whole.
+# The base and the head that our own comment on the request names. The same commit again is reviewed as a whole.
 since=
 case ${REVIEW_SINCE:-} in
   github | gitlab) since=$("${CODELET:-codelet}" review post "--$REVIEW_SINCE" --last-reviewed </dev/null) || since= ;;
 esac
-if [ -n "$since" ] && [ "$since" != "$(git rev-parse HEAD)" ]; then
+if [ -n "$since" ] && [ "${since##*.}" != "$(git rev-parse HEAD)" ]; then
   set -- "$@" --since "$since"
 fi
 

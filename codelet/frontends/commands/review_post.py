@@ -15,7 +15,7 @@ from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.commands.review_merge import read_report
 from codelet.frontends.streams import say
 from codelet.review.findings import Report
-from codelet.review.posting.comments import reviewed_head
+from codelet.review.posting.comments import reviewed_range
 from codelet.review.posting.github import GitHubRequest
 from codelet.review.posting.gitlab import GitLabRequest
 from codelet.review.posting.post import CommentPlace, PostedRequest, Posting
@@ -39,7 +39,7 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
                 raise UsageError("--last-reviewed takes no report: codelet review post --last-reviewed")
             request = _request(service, options.request, (), os.environ, deadline)
             request.read()
-            print(reviewed_head(request.summary_text) or "")
+            print(reviewed_range(request.summary_text) or "")
             return EXIT_DONE
         if len(options.what) != 2:
             raise UsageError("post takes one JSON report: codelet review post FILE")

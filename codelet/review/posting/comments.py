@@ -26,7 +26,7 @@ from codelet.review.rule_list import rule_name
 _LONGEST = 60_000
 """Characters of a comment; GitHub takes 65,536."""
 _FINDING = re.compile(r"<!-- codelet:finding ([0-9a-f][0-9a-f.]{7,79}) ([a-z0-9-]{1,100}) -->")
-_REVIEW = re.compile(r"<!-- codelet:review ([0-9a-f]{40,64}|-) -->")
+_REVIEW = re.compile(r"<!-- codelet:review (?:([0-9a-f]{40,64}\.\.[0-9a-f]{40,64})|[0-9a-f]{40,64}|-) -->")
 
 _STILL_THERE: frozenset[AsideKind] = frozenset(("misplaced", "unconfirmed", "below", "surplus", "duplicate"))
 """Findings that are not reported on their lines, although nothing says that they are gone."""
@@ -79,7 +79,7 @@ def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Chang
     known = {thread.key for thread in threads}
     doubtful = {(aside.path, aside.rule) for aside in report.aside if aside.kind in _STILL_THERE}
     vague = any(aside.kind in _STILL_THERE and telling.file_of(aside, report) is None for aside in report.aside)
-    may_resolve = newest and not vague and telling.is_whole(report) and report.since is None
+    may_resolve = newest and not vague and telling.is_whole(report) and report.whole_base is None
     return Changes(
         new={key: finding for key, finding in wanted.items() if key not in known},
         gone=[
@@ -121,13 +121,14 @@ def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: s
 def summary_comment(report: Report, unplaced: Collection[str], before: str, *, newest: bool) -> str:
     """The comment on the whole review. `unplaced` are the keys of findings that could not be commented on.
 
-    Its first line names the last head commit whose review was whole and passed, so that a later review can begin
-    there: that of this report, or the one that the comment named `before`. What failed must not be passed over.
+    Its first line names the range of commits in the last review that was whole and passed, so that a later review can
+    begin there: that of this report, or the one that the comment named `before`. What failed must not be passed over,
+    and nor must what was in the base of that review: a request can be moved to another base.
     """
     passed = telling.is_whole(report) and report.coverage is not None and report.exit == EXIT_DONE
-    head = report.head if passed else None
-    head = head or reviewed_head(before) or "-"
-    told = [f"<!-- codelet:review {head} -->"]
+    base = report.whole_base or report.base
+    reviewed = f"{base}..{report.head}" if passed and base and report.head else reviewed_range(before) or "-"
+    told = [f"<!-- codelet:review {reviewed} -->"]
     if report.head is not None and not newest:
         told.append(f"> This review is of commit `{report.head}`; the request has other commits by now.")
     placed = [finding for key, finding in findings_by_key(report.findings).items() if key not in unplaced]
@@ -146,10 +147,10 @@ def is_summary(text: str) -> bool:
     return _REVIEW.match(text) is not None
 
 
-def reviewed_head(text: str) -> str | None:
-    """The head commit of the whole review that a comment is on; None if there is none."""
+def reviewed_range(text: str) -> str | None:
+    """The base and the head of the last review that passed, as a comment names them; None if there is none."""
     found = _REVIEW.match(text)
-    return found[1] if found is not None and found[1] != "-" else None
+    return found[1] if found is not None else None
 
 
 def _cut(text: str) -> str:

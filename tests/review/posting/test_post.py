@@ -122,7 +122,7 @@ def test_other_peoples_comments_with_our_marks_count_for_nothing(forge: Forge, p
         {"lost": 1, "exit": 5},
         {"hunks": (HunkCoverage(path="app.py", state="failed", why="no answer"),)},
         {"head": "d" * 40},
-        {"since": "c" * 40, "exit": 0},
+        {"whole_base": "c" * 40, "exit": 0},
         {"aside": (SetAside(kind="unconfirmed", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
         {"aside": (SetAside(kind="surplus", why="x", rule="rule-1", title="t", severity="high", path="app.py"),)},
         {"aside": (SetAside(kind="misplaced", why="x", rule="other", title="t", severity="low", path="no/file"),)},
@@ -149,13 +149,13 @@ def test_the_last_commit_whose_review_passed_is_known(forge: Forge, post: Callab
         post(failed)
         assert last() == "", "what failed is reviewed again"
     post(reported(exit=0))
-    assert last() == HEAD
+    assert last() == f"{'b' * 40}..{HEAD}"
     forge.head = "d" * 40
     for failed in (reported(head="d" * 40, error="no answer", exit=3), reported(flaw(1), head="d" * 40)):
         post(failed)
-        assert last() == HEAD
-    post(reported(head="d" * 40, exit=0))
-    assert last() == "d" * 40
+        assert last() == f"{'b' * 40}..{HEAD}"
+    post(reported(head="d" * 40, base=HEAD, whole_base="b" * 40, exit=0))
+    assert last() == f"{'b' * 40}..{'d' * 40}"
 
 
 def test_a_finding_outside_the_shown_lines_is_put_on_its_file(forge: Forge, post: Callable[..., Finished]) -> None:
