@@ -24,9 +24,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     one.add_argument("--diff", metavar="FILE", help="a unified diff; - is stdin")
     what.add_argument("--base", metavar="BRANCH",
                       help="HEAD since its merge base with that branch; with --diff whose rules hold")  # fmt: skip
-    what.add_argument(
-        "--since", metavar="COMMIT", help="only what is new since that commit, which was reviewed (or BASE..COMMIT)"
-    )
+    what.add_argument("--since", metavar="COMMIT", help="only what is new since that commit, which was reviewed")
     what.add_argument("--generated", action="store_true", help="generated, vendored and lock files, too")
     how = review.add_argument_group("how")
     how.add_argument("--rules", metavar="FILE", help="your rules, beside REVIEW.md and CLAUDE.md of the base commit")
@@ -58,9 +56,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     service.add_argument("--gitlab", action="store_true", help="on GitLab (GITLAB_TOKEN, CI_PROJECT_ID)")
     post.add_argument("--request", type=positive, metavar="N", help="its number (default: the one the job runs for)")
     post.add_argument(
-        "--last-reviewed",
-        action="store_true",
-        help="only print BASE..HEAD of the last review that passed",
+        "--last-reviewed", action="store_true", help="only print BASE..HEAD of the last review that passed"
     )
     out = review.add_argument_group("output")
     out.add_argument("--output", action="append", default=[], metavar="FORMAT[=FILE]",
