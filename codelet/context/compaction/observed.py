@@ -20,10 +20,11 @@ CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "checkpoint":
 _APPROVAL = 40
 """Characters of the longest answer that counts as one, if it is no question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
-_COMMAND, _SAID, _STEP = 80, 120, 100
+_COMMAND, _SAID, _STEP, _READ = 80, 120, 100, 2_000
 _NOT_TOLD = 5
 _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
+_LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
 _QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
 # With `-f` it also ends well if there was nothing to remove.
 _REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
@@ -92,6 +93,7 @@ def counts_in(text: str) -> list[str]:
 
 def command_key(command: str) -> str:
     """Return a command without what its output is piped into, for comparing two of them."""
+    command = _LONG_CD.sub("cd …", command)
     if " | " in command and not _QUOTED_PIPE.search(command):
         command = command.partition(" | ")[0]
     return " ".join(_BOTH.sub("", command).split())
@@ -338,7 +340,7 @@ def _run_row(ran: Sequence[Observation]) -> str:
 
 def _shown(run: Observation) -> str:
     """Return a command in one line, without the bound on what is shown of its output."""
-    return clip(" ".join(_SHOWN.sub("", run.what).split()), _COMMAND)
+    return clip(" ".join(_SHOWN.sub("", _LONG_CD.sub("cd …", run.what[:_READ])).split()), _COMMAND)
 
 
 def _row(fact: Observation) -> str:

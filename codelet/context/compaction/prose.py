@@ -62,13 +62,21 @@ def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int |
         return Words([Line(*each) for each in texts])
     if cap < _SHORTEST:
         return Words([], cap, len(texts))
-    shorten = _gists([text for _, _, text in texts]) if cap < _STUB else clip
-    return Words([Line(number, piece, shorten(text, cap)) for number, piece, text in texts], cap)
+    if cap >= _STUB:
+        return Words([Line(number, piece, clip(text, cap)) for number, piece, text in texts], cap)
+    return Words(_gists(texts, cap, min(most, room * _WORDS_MOST // 100)), cap)
 
 
-def _gists(texts: Sequence[str]) -> Callable[[str, int], str]:
-    """Return what shortens one of these texts to a few words: those that are in the fewest of them, in order."""
-    count = Counter(word for text in texts for word in set(text.split()))
+def _gists(texts: Sequence[tuple[int, SessionPiece, str]], cap: int, room: int) -> list[Line]:
+    """Return a few words of each text, those that are in the fewest of them, and with it the turns that repeat it."""
+    again: dict[str, list[str]] = {}
+    for _, piece, text in texts:
+        if text.startswith(AS_BEFORE):
+            again.setdefault(text[len(AS_BEFORE) - 1 : -1], []).append(f"t{piece.turn}")
+    first = [each for each in texts if not each[2].startswith(AS_BEFORE)]
+    count = Counter(word for _, _, text in first for word in set(text.split()))
+    room -= sum(len(each) + 2 for turns in again.values() for each in turns)
+    cap = max(cap, min(_STUB, common_cap([min(len(text), _STUB) for _, _, text in first], max(0, room))))
 
     def gist(text: str, most: int) -> str:
         words = text.split()
@@ -81,7 +89,11 @@ def _gists(texts: Sequence[str]) -> Callable[[str, int], str]:
                 taken.add(place)
         return " ".join(["…", *(words[place] for place in sorted(taken))])
 
-    return gist
+    def line(number: int, piece: SessionPiece, text: str) -> Line:
+        turns = again.pop(f"t{piece.turn}", [])
+        return Line(number, piece, gist(text, cap) + (f" (again at {', '.join(turns)})" if turns else ""))
+
+    return [line(*each) for each in first]
 
 
 def _without_repeats(texts: Sequence[tuple[int, SessionPiece, str]]) -> list[tuple[int, SessionPiece, str]]:
@@ -159,6 +171,8 @@ def _sentences(
         elif piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
             weight = _CLOSES if piece.closes else _AFTER_FAILURE if after_failure else 1.0
             weight *= (_OLDEST + (1 - _OLDEST) * number / total) * lift(piece.turn)
+            if piece.calls and lines[-1].endswith((":", "：")):
+                lines = lines[:-1]  # it leads into the call
             said = _split(lines)
             for place, text in said:
                 announces = piece.calls and place == said[-1][0]
