@@ -188,8 +188,8 @@ CUT_KEPT = (
 )
 CUT_ENDS = (
     "In memory are its first {head:,} bytes (recall entry={first}) and its last {tail:,} (recall entry={last}): recall "
-    "with that entry and lines, byte_range or a pattern reads on in them. The {missing:,} bytes between are nowhere: say "
-    "that you could not read them"
+    "with that entry and lines, byte_range or a pattern reads on in them. The {missing:,} bytes between are nowhere: "
+    "say that you could not read them"
 )
 CUT_LOST = "What lies between cannot be read: say so"
 

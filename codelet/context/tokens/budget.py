@@ -34,17 +34,6 @@ def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
     return value
 
 
-def compaction_threshold(window: int) -> int:
-    """Nine tenths of the window, rounded down."""
-    return 9 * checked_tokens(window, "window") // 10
-
-
-def summarization_budget(window: int) -> int:
-    """What is left for the list when a summary is due: the window less 50,000, or 0.8 of a window up to 50,000."""
-    checked_tokens(window, "window")
-    return 8 * window // 10 if window <= 50_000 else window - 50_000
-
-
 def effective_tokens(total: int, cache_read: int) -> int:
     """Tokens with what the cache gave counted at a tenth."""
     return total - 9 * cache_read // 10
@@ -107,11 +96,6 @@ class Budget(Record):
     def enough(self) -> int:
         """The size up to which a compaction's result is good enough: 0.6 H."""
         return max(1, 6 * self.limit // 10)
-
-    @property
-    def least_batch(self) -> int:
-        """What a reduction of old results must save at least, as each edit costs the cache."""
-        return max(8_000, 5 * self.hard // 100)
 
     def trigger(self, prompt: int, cache_read: int) -> Trigger | None:
         """Which limit asks for a compaction of a prompt of that many real tokens; None if neither."""

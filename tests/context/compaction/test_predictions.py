@@ -18,7 +18,7 @@ from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.score import lift, scores
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.narrative import Breaker, NarrativeCheck, accepted, narrate
-from codelet.context.tokens.budget import Budget, Shares, checked_tokens, compaction_threshold
+from codelet.context.tokens.budget import Budget, Shares, checked_tokens
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 from tests.support.amount import amount
 
@@ -216,8 +216,6 @@ def test_p9_budgets_are_positive_integers_of_sensible_size(value):
         Budget(value)
     with pytest.raises(ValueError, match="budget"):
         Shares(value)
-    with pytest.raises(ValueError, match="window"):
-        compaction_threshold(value)
 
 
 def test_p9_a_budget_over_the_window_is_refused():

@@ -10,21 +10,13 @@ from codelet.context.tokens.budget import (
     Budget,
     BudgetExceeded,
     Shares,
-    compaction_threshold,
     effective_tokens,
     had_effect,
     percent_of,
-    summarization_budget,
 )
 
 
-def test_the_acceptance_lists_numbers():
-    assert compaction_threshold(200_000) == 180_000
-    assert compaction_threshold(128_000) == 115_200
-    assert compaction_threshold(99) == 89
-    assert summarization_budget(200_000) == 150_000
-    assert summarization_budget(50_000) == 40_000
-    assert summarization_budget(40_000) == 32_000
+def test_what_the_cache_gave_counts_a_tenth():
     assert effective_tokens(100_000, 80_000) == 28_000
 
 
