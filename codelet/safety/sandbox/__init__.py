@@ -52,6 +52,7 @@ def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
 
 async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confinement:
     """Try the ways in their order, each with a real command."""
+    from codelet.safety.sandbox.command_lines import Bounds, writable_root
     from codelet.system.process import StartError, child_environment, find_program, run_child, shell_argv
 
     environment = child_environment()
@@ -63,7 +64,7 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
     for found in ways:
         way = found.way
         try:
-            argv = _confined(found, nothing, _bounds(workspace, sockets=sockets))
+            argv = _confined(found, nothing, Bounds(writable_root(workspace), "read-only", sockets=sockets))
             done = await run_child(argv, cwd=workspace, environment=environment, timeout=_SECONDS, output_limit=_CAP)
         except (StartError, FileNotFoundError) as error:
             reasons.append(f"{way}: {error}")
@@ -74,13 +75,6 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
         said = done.output.strip().partition("\n")[0]
         reasons.append(f"{way}: {said or f'exit code {done.exit_code}'}")
     return Confinement(None, "; ".join(reasons))
-
-
-def _bounds(workspace: Path, *, sockets: bool) -> Bounds:
-    """The least that a command may do there. Raises FileNotFoundError where nothing would be left to protect."""
-    from codelet.safety.sandbox.command_lines import Bounds, writable_root
-
-    return Bounds(writable_root(workspace), "read-only", sockets=sockets)
 
 
 def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Sequence[str]:

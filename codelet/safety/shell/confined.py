@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from codelet.record import Record
 from codelet.safety.paths import Access, judge_path
 from codelet.safety.shell.folders import Folders, change_folder
 from codelet.safety.shell.git_words import check_git
@@ -56,14 +57,13 @@ class _Unknown(str):
     __slots__ = ()
 
 
-class _Folder:
-    """Where a command runs: `path` is None where that is not known."""
+class _Folder(Record):
+    """Where a command runs: `path` is None where that is not known. `mounts`: see `check_git`."""
 
-    def __init__(self, path: str | None, root: str, workspace: Path, *, mounts: bool) -> None:
-        self.path = path
-        self.root = root
-        self.workspace = workspace
-        self.mounts = mounts
+    path: str | None
+    root: str
+    workspace: Path
+    mounts: bool = True
 
 
 def check_confined(command: SimpleCommand, folders: Folders, *, mounts: bool) -> None:
@@ -75,18 +75,13 @@ def check_confined(command: SimpleCommand, folders: Folders, *, mounts: bool) ->
         return
     words = [word.text if word.plain else _Unknown(word.text) for word in command.words]
     if words[0] == "cd":
-        _change(command, folders)
+        if len(command.words) == 2 and command.words[1].plain:
+            change_folder(command, folders)
+        else:
+            folders.lost = folders.lost or not command.inner
         return
     for cwd in folders.of(command):
         _judge(words, _Folder(None if folders.lost else cwd, cwd, folders.workspace, mounts=mounts))
-
-
-def _change(command: SimpleCommand, folders: Folders) -> None:
-    """Follow a `cd`, where it can be told where it leads."""
-    if len(command.words) == 2 and command.words[1].plain:
-        change_folder(command, folders)
-    else:
-        folders.lost = folders.lost or not command.inner
 
 
 def _judge(words: Sequence[str], here: _Folder) -> None:
@@ -177,7 +172,7 @@ def check_redirect(redirect: Redirect, folders: Folders) -> None:
     if re.match(r"/dev/(?:tcp|udp)/", word.text):
         raise RefusedError("it opens a network connection")
     for cwd in folders.of(redirect):
-        here = _Folder(None if folders.lost else cwd, cwd, folders.workspace, mounts=True)
+        here = _Folder(None if folders.lost else cwd, cwd, folders.workspace)
         _paths([("read", word.text if word.plain else _Unknown(word.text))], here)
 
 

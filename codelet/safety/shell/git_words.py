@@ -74,20 +74,18 @@ def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
         raise RefusedError("git branch and git tag with a name create it")
     if name in ("branch", "tag"):
         parsed.uses[:] = []  # `--contains` and the like take the next word as a commit, whatever it is
-    if name == "stash" and first not in ([one] for one in STASH_LISTS):
-        raise RefusedError("git stash changes the tree")
-    if name == "reflog" and first and first[0] in ("expire", "delete", "drop", "write"):
-        raise RefusedError(f"git reflog {first[0]} writes")
-    if name == "worktree" and parsed.operands != ["list"]:
-        raise RefusedError("git worktree writes")
-    if name == "remote" and parsed.operands and (first != ["get-url"] or len(parsed.operands) != 2):
-        raise RefusedError(f"git remote {parsed.operands[0]} writes or reaches the network")
-    if name == "config" and len(parsed.operands) != 1:
-        raise RefusedError("git config writes, or shows credentials")
-    if name == "symbolic-ref" and len(parsed.operands) > 1:
-        raise RefusedError("git symbolic-ref writes")
-    if name == "var" and first and first[0] not in GIT_VARIABLES:
-        raise RefusedError("git var of this name is not known to be read-only")
+    word, count = "".join(first), len(parsed.operands)
+    writes = {
+        "stash": (word not in STASH_LISTS, "git stash changes the tree"),
+        "reflog": (word in ("expire", "delete", "drop", "write"), f"git reflog {word} writes"),
+        "worktree": (parsed.operands != ["list"], "git worktree writes"),
+        "remote": (count and (word, count) != ("get-url", 2), f"git remote {word} writes or reaches the network"),
+        "config": (count != 1, "git config writes, or shows credentials"),
+        "symbolic-ref": (count > 1, "git symbolic-ref writes"),
+        "var": (count and word not in GIT_VARIABLES, "git var of this name is not known to be read-only"),
+    }
+    if name in writes and writes[name][0]:
+        raise RefusedError(writes[name][1])
 
 
 def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from glob import iglob
 from itertools import islice
 from pathlib import Path
@@ -133,8 +132,9 @@ def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -
             raise RefusedError(word)
         if not word.startswith("-") or word in ("-", "--"):
             _refuse_operand(word, word, place)
-            if prefix[:1] == ("git",):
-                _refuse_old_secret(word)
+            for path in possible_paths(word) if prefix[:1] == ("git",) else ():
+                if why := why_unread(path):  # `HEAD~3:.env` need not be there now
+                    raise RefusedError(f"{word}: {path} {why}")
             continue
         option, attached, value = word.partition("=")
         if not _is_harmless(option, bool(attached), known):
@@ -155,20 +155,8 @@ def _takes_message(prefix: Sequence[str], option: str) -> bool:
     return with_message and re.fullmatch(r"-[anqv]*m|--message", option) is not None
 
 
-def _refuse_old_secret(word: str) -> None:
-    """Raise RefusedError where a word names a secret in a revision: `HEAD~3:.env`, which need not be there now."""
-    for path in possible_paths(word):
-        if why := why_unread(path):
-            raise RefusedError(f"{word}: {path} {why}")
-
-
-@cache
-def _known(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
 def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
-    if option in known or option in _known(_WHOLE) or option in _SELECTS_FORMAT:
+    if option in known or option in _WHOLE.split() or option in _SELECTS_FORMAT:
         return True
     if not option.startswith("--"):
         letters = _LETTERS | {name[1] for name in known if len(name) == 2}
@@ -176,7 +164,7 @@ def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
     parts = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
     if parts[0] == "no" and len(parts) > 1 and not attached:
         return True  # it switches something off
-    return set(parts) <= _known(_PARTS)
+    return set(parts) <= set(_PARTS.split())
 
 
 def _refuse_operand(word: str, text: str, place: Location) -> None:
