@@ -14,8 +14,7 @@ from rich.cells import chop_cells
 from rich.text import Text
 
 from codelet.frontends.terminal.show.console import truncate, wrap, wrap_indented
-from codelet.frontends.terminal.show.diff_colours import HUNK
-from codelet.frontends.terminal.show.diff_rows import diff_rows, is_diff
+from codelet.frontends.terminal.show.diff_rows import HUNK, diff_rows, is_diff
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, WARN
 from codelet.frontends.terminal.status_row import short_path

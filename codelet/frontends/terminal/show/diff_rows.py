@@ -1,20 +1,53 @@
-"""Shows a unified diff: line numbers, signs and colours; without its file headers where one file is meant."""
+"""Shows a unified diff: line numbers, signs, the code's colours, and which words of a changed line are other ones.
+
+The old and the new text of a hunk are coloured apart: a string or comment goes on over the lines of its own side. What
+is above a hunk is not known. If a side ends inside a string or a comment it may have begun in one, so it stays plain.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import accumulate
 
+from rich.style import Style
 from rich.text import Span, Text
 
-from codelet.frontends.terminal.show.changed_words import WordSpan, changed_words
 from codelet.frontends.terminal.show.console import truncate
-from codelet.frontends.terminal.show.diff_colours import HUNK, code_colours
+from codelet.frontends.terminal.show.highlight import COMMENT, KEYWORD, NAME, STRING, VALUE, part_of_file
 from codelet.frontends.terminal.show.style import ADDED, MARGIN, QUIET, REMOVED, Signs
 from codelet.system.text import clean
 
+HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
+WordSpan = tuple[int, int]
+"""Where a changed part begins and ends in the line, without the line's sign; at one place where the other has more."""
+
 _SHOWN = 12
 """So many columns of what changed are to be seen."""
+_MOST_CHARACTERS = 20_000
+"""What comes after these in a diff is not coloured: so much is read in some milliseconds, and a key may be waiting."""
+_LONGEST_CODE = 1_000
+"""Nor is a hunk with a longer line, which a program made."""
+_NAMES: dict[str | Style, str] = {
+    Style.parse(COMMENT): "look.comment",
+    Style.parse(STRING): "look.string",
+    Style.parse(KEYWORD): "look.keyword",
+    Style.parse(VALUE): "look.value",
+    Style.parse(NAME): "look.name",
+}
+"""What the colours of code are called in a diff, where a theme may want others."""
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_SIGNIFICANT = re.compile(r"\w+|[^\w\s]")
+_LONGEST = 400
+_MOST_LINES = 200
+"""Bounds: of longer lines, and of more changed lines in a row, nothing is marked."""
+_ALIKE = 0.4
+"""A line that has less than this in common with the other is a new line rather than a changed one."""
+_MOST_COMPARED = 400
+"""Where lines were added or removed besides, so many pairs are compared at most to find which line became which."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +87,7 @@ def diff_rows(
     old = new = 0
     body = False
     source = clean(text).rstrip("\n").split("\n")
-    marked, coloured = changed_words(source), code_colours(source)
+    marked, coloured = changed_words(source), _code_colours(source)
     for number, line in enumerate(source):
         if hunk := HUNK.match(line):
             if body:
@@ -109,3 +142,128 @@ def _row(number: int, mark: str, line: str, coloured: Iterable[Span], changed: I
     if not line.strip():
         row.rstrip()
     return row
+
+
+def _code_colours(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
+    """The colours by the number of the line, counted from 0 over the lines of a unified diff, without its sign."""
+    found: dict[int, Sequence[Span]] = {}
+    left = _MOST_CHARACTERS
+    for file, starts, numbers in _hunks(lines):
+        sizes = list(accumulate(len(lines[number]) for number in numbers))
+        taken = [number for number, size in zip(numbers, sizes, strict=True) if size <= left]
+        if all(len(lines[number]) <= _LONGEST_CODE for number in taken):
+            for sign, start in zip("-+", starts, strict=True):
+                found.update(_side(lines, file, taken, sign, is_begin=start <= 1))
+        if len(taken) < len(numbers):
+            break
+        left -= sizes[-1] if sizes else 0
+    return found
+
+
+def _side(
+    lines: Sequence[str], file: str, numbers: Sequence[int], sign: str, *, is_begin: bool
+) -> Mapping[int, Sequence[Span]]:
+    """The colours of the old or the new text of a hunk: of a line that both have the new one's are taken."""
+    own = [number for number in numbers if lines[number][:1] in (sign, " ", "")]
+    read = part_of_file(file, [lines[number][1:] for number in own])
+    if read is None or (read[1] and not is_begin):
+        return {}
+    return {
+        number: [Span(start, end, _NAMES[style]) for start, end, style in row.spans if style in _NAMES]
+        for number, row in zip(own, read[0], strict=True)
+    }
+
+
+def _hunks(lines: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], list[int]]]:
+    """The hunks of files: the name, the first lines in the old and new text, and the numbers of the hunk's lines."""
+    file, numbers = "", list[int]()
+    starts: tuple[int, int] | None = None
+    for number, line in enumerate(lines):
+        found = HUNK.match(line)
+        if starts is not None and (found or line.startswith("diff --git ")):
+            yield file, starts, numbers
+        if found:
+            starts, numbers = (int(found[1]), int(found[2])), []
+        elif line.startswith("diff --git "):
+            file, starts = "", None
+        elif starts is not None:
+            if line[:1] in ("+", "-", " ", ""):
+                numbers.append(number)
+        elif line.startswith(("--- ", "+++ ")) and (name := line[4:].partition("\t")[0]) != "/dev/null":
+            file = name
+    if starts is not None:
+        yield file, starts, numbers
+
+
+def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
+    """The changed parts by the number of the line, counted from 0 over the lines of a unified diff."""
+    found: dict[int, Sequence[WordSpan]] = {}
+    for removed, added in _pairs(lines):
+        before, after = lines[removed][1:], lines[added][1:]
+        if max(len(before), len(after)) <= _LONGEST:
+            found[removed], found[added] = _between(before, after)
+    return found
+
+
+def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Each removed line with the added one that takes its place, where as many stand there of one as of the other, or
+    where the likeness of the lines tells it.
+
+    Lines that begin with a backslash say of the line before that no line end follows it: they part nothing.
+    """
+    kept = [number for number, line in enumerate(lines) if not line.startswith("\\")]
+    place = 0
+    while place < len(kept):
+        first = place
+        while place < len(kept) and lines[kept[place]][:1] == "-":
+            place += 1
+        middle = place
+        while place < len(kept) and lines[kept[place]][:1] == "+":
+            place += 1
+        removed, added = kept[first:middle], kept[middle:place]
+        if not removed or not added or lines[removed[0]].startswith("--- "):
+            pass  # nothing was replaced, or it is the head of a file
+        elif len(removed) == len(added) <= _MOST_LINES:
+            yield from zip(removed, added, strict=True)
+        elif len(removed) * len(added) <= _MOST_COMPARED:
+            yield from _alike(lines, removed, added)
+        place = max(place, first + 1)
+
+
+def _alike(lines: Sequence[str], removed: Sequence[int], added: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The pairs of most likeness in all that keep the order of the lines; a line may have no other."""
+    words = {number: Counter(_SIGNIFICANT.findall(lines[number][1 : _LONGEST + 1])) for number in (*removed, *added)}
+    counts = {number: sum(counter.values()) for number, counter in words.items()}
+    most: list[list[float]] = [[0.0] * (len(added) + 1) for _ in range(len(removed) + 1)]
+    likeness = {}
+    for i, old in enumerate(removed):
+        for j, new in enumerate(added):
+            ratio = 2 * sum((words[old] & words[new]).values()) / max(counts[old] + counts[new], 1)
+            likeness[i, j] = ratio if ratio >= _ALIKE else 0.0
+            most[i + 1][j + 1] = max(most[i][j + 1], most[i + 1][j], most[i][j] + likeness[i, j])
+    pairs = []
+    i, j = len(removed), len(added)
+    while i and j:
+        if likeness[i - 1, j - 1] and most[i][j] == most[i - 1][j - 1] + likeness[i - 1, j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((removed[i], added[j]))
+        elif most[i][j] == most[i - 1][j]:
+            i -= 1
+        else:
+            j -= 1
+    return reversed(pairs)
+
+
+def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return [], []
+    places = [[0, *accumulate(map(len, side))] for side in (old, new)]
+    spans: tuple[list[WordSpan], list[WordSpan]] = [], []
+    for kind, *ends in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        for side, (start, end) in enumerate((ends[:2], ends[2:])):
+            spans[side].append((places[side][start], places[side][end]))
+    return spans

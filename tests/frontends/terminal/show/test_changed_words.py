@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from codelet.frontends.terminal.show.changed_words import changed_words
-from codelet.frontends.terminal.show.diff_rows import diff_rows
+from codelet.frontends.terminal.show.diff_rows import changed_words, diff_rows
 from codelet.frontends.terminal.show.style import Signs
 from codelet.tools.change import unified
 

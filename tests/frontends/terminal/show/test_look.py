@@ -8,8 +8,8 @@ import re
 import pytest
 
 from codelet import events
-from codelet.frontends.terminal.show.changed_words import changed_words
 from codelet.frontends.terminal.show.console import OutputConsole
+from codelet.frontends.terminal.show.diff_rows import changed_words
 from codelet.frontends.terminal.show.links import takes_links
 from codelet.frontends.terminal.show.markdown import markdown_rows
 from codelet.frontends.terminal.show.renderer import Renderer
