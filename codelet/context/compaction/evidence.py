@@ -10,8 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from codelet.context.compaction.changes import as_changed, stripped
-from codelet.context.compaction.lexicon import Lexicon, is_noise, pieces
+from codelet.context.compaction.lexicon import Lexicon, as_changed, is_noise, pieces, stripped
 from codelet.context.compaction.prose import Line
 from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, is_error, strings
 

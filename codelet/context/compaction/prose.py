@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from codelet.context.compaction.changes import as_changed
-from codelet.context.compaction.lexicon import Lexicon, clip, common_cap, pieces
+from codelet.context.compaction.lexicon import Lexicon, as_changed, clip, common_cap, pieces
 from codelet.context.compaction.reading import SessionPiece
 
 # In percent of the room: all prompts under one cap; while that is below `_SHORT` characters a prompt, more of it.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codelet.context.compaction import compact
-from codelet.context.compaction.changes import as_changed
+from codelet.context.compaction.lexicon import as_changed
 from codelet.context.tokens import estimate_message
 from scripts.bench.context.readers import read_all
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, user
