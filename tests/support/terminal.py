@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,15 +34,39 @@ KEYS = {
 }
 
 
+_OWN_SCREEN = 1049
+
+
 class _Screen(pyte.HistoryScreen):
-    """Answers the program's questions about the cursor, as a terminal does."""
+    """Answers the program's questions about the cursor, and gives it a screen of its own, as a terminal does."""
 
     def __init__(self, columns: int, lines: int, answer: Any) -> None:
         self._answer = answer
+        self.main: Any = None
         super().__init__(columns, lines, history=100_000, ratio=0.5)
 
     def write_process_input(self, data: str) -> None:
         self._answer(data)
+
+    def set_mode(self, *modes: int, **options: Any) -> None:
+        """Keep what is on the screen while a program has one of its own, which pyte does not know."""
+        super().set_mode(*modes, **options)
+        if _OWN_SCREEN in modes and self.main is None:
+            self.main = deepcopy((dict(self.buffer), self.history, self.cursor.x, self.cursor.y))
+            self.erase_in_display(2)
+
+    def select_graphic_rendition(self, *attributes: int, **options: Any) -> None:
+        """Leave out what only looks like it: a setting of the keys, by vim."""
+        if not options.get("private"):
+            super().select_graphic_rendition(*attributes)
+
+    def reset_mode(self, *modes: int, **options: Any) -> None:
+        """Bring back what was on the screen."""
+        super().reset_mode(*modes, **options)
+        if _OWN_SCREEN in modes and self.main is not None:
+            (rows, self.history, self.cursor.x, self.cursor.y), self.main = self.main, None
+            self.buffer.clear()
+            self.buffer.update(rows)
 
 
 class Terminal:
@@ -104,6 +129,11 @@ class Terminal:
         if self._text is None:
             self._text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
         return self._text
+
+    @property
+    def is_full_screen(self) -> bool:
+        """Whether a program has a screen of its own."""
+        return self._screen.main is not None
 
     @property
     def scrollback(self) -> str:

@@ -10,13 +10,15 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 from rich.text import Text
 
 from codelet.errors import UsageError
-from codelet.frontends.terminal.draft import Draft
-from codelet.frontends.terminal.keys import Key, Keyboard
 from codelet.frontends.terminal.menu import HINT
+from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.question import (
     AnswerChoice,
     body_rows,
@@ -31,7 +33,7 @@ from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
 from codelet.safety.verdict import Answer, Question
-from codelet.system.text import clean, one_line, visible
+from codelet.system.text import one_line, visible
 
 _TYPING_SECONDS = 1.0
 """Keys within this time after the last typed-ahead one are still meant for the line, not for a question."""
@@ -42,14 +44,15 @@ _ALONE_SECONDS = 0.5
 _MOST_EXAMPLES = 3
 """Rows of commands that a rule would cover."""
 _RULE_HINT = "edit the rule · enter allow it for this session and say yes · esc back"
+_WRITTEN = {"reason": "Reason for the model (optional): ", "rule": "Rule: "}
 _PASTE_SECONDS = 0.03
 """Nobody presses a letter and Enter as quickly as this: it was pasted."""
 
 
 @dataclass
 class _Open:
-    """The question on the screen. `reason` is None until the user has said no and may say why, `rule` until the user
-    changes the rule that "always" would add; `problem` is what is wrong with it.
+    """The question on the screen. `writes` is what the user writes in the line: why the answer is no, or the rule that
+    "always" would add; `problem` is what is wrong with that one.
 
     `pressed` is the choice of a letter that waits to be alone, since `pressed_at`. `on_menu` says that the user has
     turned to the choices, although a line was begun. `first` is the choice that Enter takes until the mark is moved.
@@ -58,48 +61,36 @@ class _Open:
     question: Question
     answer: asyncio.Future[Answer]
     choices: Sequence[AnswerChoice]
-    shown_at: float
     first: int = 0
-    reason: str | None = None
-    rule: str | None = None
+    shown_at: float = 0.0
+    writes: Literal["", "reason", "rule"] = ""
     problem: str = ""
     mark: int = 0
     on_menu: bool = False
     pressed: AnswerChoice | None = None
     pressed_at: float = 0.0
-    pressed_key: str = ""
+    pressed_key: KeyPress | None = None
     timer: asyncio.TimerHandle | None = None
     printed: bool = False
     bodies: dict[int, list[Text]] = field(default_factory=dict)
 
 
 class ApprovalDialog:
-    """The session's `ask`. `stop` ends the turn; `typed` returns when the user last typed ahead into `draft`."""
+    """The session's `ask`. `stop` ends the turn; what is typed goes to `line` unless it can only be an answer."""
 
-    def __init__(
-        self,
-        renderer: Renderer,
-        keyboard: Keyboard,
-        stop: Callable[[], None],
-        typed: Callable[[], float],
-        draft: Draft,
-    ) -> None:
+    def __init__(self, renderer: Renderer, line: PromptLine, stop: Callable[[], None]) -> None:
         self._renderer = renderer
-        self._keyboard = keyboard
+        self._line = line
         self._stop = stop
-        self._typed = typed
-        self._draft = draft
         self._lock = asyncio.Lock()
         self._open: _Open | None = None
         self._typed_here = float("-inf")
         self._number, self._following = 1, 0
-        self._to_line: Callable[[Key], None] = lambda key: None
 
     async def ask(self, question: Question) -> Answer:
         """Ask; questions are put one after the other. Cancelled with the turn."""
         async with self._lock:
             await self._until_typing_ends()
-            self._to_line = self._keyboard.handler
             answer_to_come: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             choices = choices_for(question)
             first = next(
@@ -107,14 +98,18 @@ class ApprovalDialog:
             )
             self._number = self._number + 1 if question.following == self._following - 1 else 1
             self._following = question.following
-            self._open = _Open(question, answer_to_come, choices, time.monotonic(), first=first, mark=first)
+            self._open = _Open(question, answer_to_come, choices, first=first, mark=first)
             try:
-                self._show_to_answer()
-                answer = await self._open.answer
+                with self._line.asking(self._key, self.redraw):
+                    self._show()
+                    self._line.read_pressed()
+                    self._open.shown_at = time.monotonic()
+                    if self._line.text:
+                        self._show()
+                    answer = await self._open.answer
             finally:
                 self._cancel_press(self._open)
                 self._open = None
-                self._keyboard.handler = self._to_line
                 self._renderer.shown_parts.asked = ()
                 self._renderer.ask(())
             self._tell(question, answer)
@@ -125,21 +120,8 @@ class ApprovalDialog:
         if self._open is not None:
             self._show()
 
-    def _show_to_answer(self) -> None:
-        """Show the question and listen for its answer. What is pressed while it is drawn, which may take a second, goes
-        to the line as before: nobody has seen what it would answer.
-        """
-        assert self._open is not None
-        self._show()
-        typed = self._typed()
-        self._keyboard.read_pressed()
-        self._keyboard.handler = self._key
-        self._open.shown_at = time.monotonic()
-        if self._typed() != typed:
-            self._show()
-
     async def _until_typing_ends(self) -> None:
-        if (wait := self._typed() + _TYPING_SECONDS - time.monotonic()) > 0:
+        if (wait := self._line.typed_at + _TYPING_SECONDS - time.monotonic()) > 0:
             await asyncio.sleep(wait)
             await self._until_typing_ends()
 
@@ -154,13 +136,12 @@ class ApprovalDialog:
         rows = [*head_rows(open_.question, renderer, number=self._number), *body, *why]
         renderer.shown_parts.asked = rows
         choices = self._choice_rows(open_)
-        typing = open_.reason is not None or open_.rule is not None
-        footer = (0 if typing else len(renderer.footer)) + (renderer.status is not None)
+        footer = len(renderer.waiting) + self._line.height
         if len(rows) + len(choices) + footer > height - 2:
             rows = self._too_long(open_, body, height - 2 - len(choices) - footer, len(choices) + footer)
         if renderer.is_live:
-            renderer.ask([*rows, *choices], cursor=typing)
-        elif not open_.printed or open_.reason == "" or self._is_new_rule(open_):
+            renderer.ask([*rows, *choices])
+        elif not open_.printed or open_.writes:
             renderer.say([*(() if open_.printed else rows), *choices])
             open_.printed = True
 
@@ -186,22 +167,17 @@ class ApprovalDialog:
 
     def _choice_rows(self, open_: _Open) -> list[Text]:
         width, sign = self._renderer.width, self._renderer.signs.choice
-        if open_.reason is not None:
-            hint = Text("enter confirm · esc back", QUIET)
-            reason = Text.assemble("Reason for the model (optional): ", clean(open_.reason))
-            return [*wrap_indented(hint, width, "  "), *wrap_indented(reason, width, "  ")]
-        if open_.rule is not None:
+        if open_.writes == "reason":
+            return wrap_indented(Text("enter confirm · esc back", QUIET), width, "  ")
+        if open_.writes == "rule":
             told = Text(open_.problem, WARN) if open_.problem else Text(_RULE_HINT, QUIET)
-            rows = [
-                *wrap_indented(told, width, "  "),
-                *wrap_indented(Text(f"Rule: {visible(open_.rule)}"), width, "  "),
-            ]
-            if open_.question.covered and open_.rule == open_.question.verdict.suggestion:
+            rows = wrap_indented(told, width, "  ")
+            if open_.question.covered and self._line.answer == open_.question.verdict.suggestion:
                 examples = visible(" · ".join(open_.question.covered))
                 rows += wrap_indented(Text(f"It allows, for example: {examples}", QUIET), width, "  ")[:_MOST_EXAMPLES]
             return rows
         rows = []
-        line_first = bool(self._draft.text) and not open_.on_menu and open_.pressed is None
+        line_first = bool(self._line.text) and not open_.on_menu and open_.pressed is None
         for place, choice in enumerate(open_.choices):
             marked = place == open_.mark and not line_first
             words = Text.assemble((visible(choice.words), "bold" if marked else ""), (f" ({choice.key})", QUIET))
@@ -216,81 +192,84 @@ class ApprovalDialog:
             hints = ["enter queues your message · ↑↓ back to the choices", *hints[1:]]
         return [*rows, *(row for hint in hints for row in wrap_indented(Text(hint, QUIET), width, "  "))]
 
-    def _key(self, key: Key) -> None:
+    def _key(self, press: KeyPress) -> list[KeyPress]:
+        """Take a key; gives back what is meant for the line."""
         open_ = self._open
         assert open_ is not None
-        if open_.reason is not None:
-            self._reason_key(key, open_, open_.reason)
-            return
-        if open_.rule is not None:
-            self._rule_key(key, open_, open_.rule)
-            return
-        match key.meaning:
-            case "escape" | "interrupt":
+        if not open_.shown_at and press.key not in (Keys.Escape, Keys.ControlC):
+            return [press]  # it is being drawn, which may take a second: nobody has seen what this would answer
+        if open_.writes and press.key not in (Keys.ControlC, Keys.ControlM, Keys.Escape):
+            return [press]
+        match press.key:
+            case Keys.Escape if open_.writes:
+                self._write(open_, "")
+            case Keys.ControlM if open_.writes:
+                self._take_written(open_)
+            case Keys.Escape | Keys.ControlC:
                 self._stop()
-            case "suspend":
-                self._to_line(key)
-                self._show()
-            case "up" | "down":
+            case Keys.ControlZ:
+                return [press]
+            case Keys.Up | Keys.Down:
                 self._cancel_press(open_)
                 open_.on_menu = True
-                open_.mark = (open_.mark + (1 if key.meaning == "down" else -1)) % len(open_.choices)
+                open_.mark = (open_.mark + (1 if press.key == Keys.Down else -1)) % len(open_.choices)
                 if not self._renderer.is_live:
                     choice = open_.choices[open_.mark]
                     self._renderer.say([Text(f"{self._renderer.signs.choice} {visible(choice.words)}")])
                 self._show()
-            case "mode":
+            case Keys.BackTab:
                 wanted = next((choice for choice in open_.choices if choice.means == "mode"), None)
                 if wanted is not None and self._is_calm(open_):
                     self._take(open_, wanted)
-            case "tab" if offered_rule(open_.question) is not None:
+            case Keys.ControlI if offered_rule(open_.question) is not None:
                 self._cancel_press(open_)
-                open_.rule = offered_rule(open_.question)
-                self._show()
-            case "enter":
-                self._enter(open_, key)
-            case "text":
-                self._text(open_, key)
+                self._write(open_, "rule", offered_rule(open_.question) or "")
+            case Keys.ControlM:
+                return self._enter(open_, press)
+            case _ if len(press.key) == 1:
+                return self._letter(open_, press)
             case _:
-                self._type(open_, key)
+                return self._type(open_, press)
+        return []
 
-    def _text(self, open_: _Open, key: Key) -> None:
+    def _letter(self, open_: _Open, press: KeyPress) -> list[KeyPress]:
         """A letter: an answer if it stays alone, else a part of what the user types."""
-        letter = key.text.lower()
+        letter = press.key.lower()
         numbered = {str(place): choice for place, choice in enumerate(open_.choices, 1)}
         choice = numbered.get(letter) or next((choice for choice in open_.choices if choice.key == letter), None)
         recent = time.monotonic() - self._typed_here < _ALONE_SECONDS
         if choice is None or open_.pressed is not None or recent:
-            self._type(open_, key)
-            return
-        open_.pressed, open_.pressed_at, open_.pressed_key = choice, time.monotonic(), letter
+            return self._type(open_, press)
+        open_.pressed, open_.pressed_at, open_.pressed_key = choice, time.monotonic(), press
         open_.mark = open_.choices.index(choice)
-        if not (choice.means == "always" and self._draft.text):  # "a" is a word: behind a begun line it wants Enter
+        if not (choice.means == "always" and self._line.text):  # "a" is a word: behind a begun line it wants Enter
             open_.timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, self._take, open_, choice)
         self._show()
+        return []
 
-    def _type(self, open_: _Open, key: Key) -> None:
-        """Send the key to the line for the next prompt, along with a letter pressed right before it."""
+    def _type(self, open_: _Open, *presses: KeyPress) -> list[KeyPress]:
+        """Give the keys to the line, along with a letter pressed right before them."""
         pressed = self._cancel_press(open_)
-        for each in ([Key("text", open_.pressed_key)] if pressed is not None else []) + [key]:
-            self._to_line(each)
+        before = [open_.pressed_key] if pressed is not None and open_.pressed_key is not None else []
         self._typed_here = time.monotonic()
         open_.on_menu, open_.mark = False, open_.first
-        asyncio.get_running_loop().call_soon(self.redraw)  # after the line has drawn itself
+        asyncio.get_running_loop().call_soon(self.redraw)  # after the line has taken them
+        return [*before, *presses]
 
-    def _enter(self, open_: _Open, key: Key) -> None:
+    def _enter(self, open_: _Open, press: KeyPress) -> list[KeyPress]:
         choice = open_.pressed
         if choice is not None:
             if choice.means in ("yes", "always") and time.monotonic() - open_.pressed_at < _PASTE_SECONDS:
-                self._type(open_, Key("text", ""))
-            elif choice.means == "no":
+                return self._type(open_)
+            if choice.means == "no":
                 self._settle(open_, Answer(allow=False))
             else:
                 self._take(open_, choice)
-        elif self._draft.text and not open_.on_menu:
-            self._type(open_, key)
+        elif self._line.text and not open_.on_menu:
+            return self._type(open_, press)
         elif self._is_calm(open_):
             self._take(open_, open_.choices[open_.mark])
+        return []
 
     def _is_calm(self, open_: _Open) -> bool:
         """Whether a key can be meant for this question: it has been there for a moment, and nothing was typed."""
@@ -300,67 +279,33 @@ class ApprovalDialog:
         self._cancel_press(open_)
         match choice.means:
             case "no":
-                open_.reason = ""
-                self._show()
+                self._write(open_, "reason")
             case "stop":
                 self._stop()
             case _:
                 self._settle(open_, Answer(True, always=choice.means == "always", mode=choice.means == "mode"))
 
-    def _reason_key(self, key: Key, open_: _Open, reason: str) -> None:
-        match key.meaning:
-            case "text" | "paste":
-                open_.reason = reason + key.text
-            case "backspace":
-                open_.reason = reason[:-1]
-            case "line" | "word":
-                open_.reason = ""
-            case "enter":
-                self._settle(open_, Answer(allow=False, reason=reason.strip()))
-                return
-            case "escape":
-                open_.reason = None
-            case "interrupt":
-                self._stop()
-                return
+    def _write(self, open_: _Open, what: Literal["", "reason", "rule"], text: str = "") -> None:
+        """Have something written in the line, or go back to the choices."""
+        open_.writes, open_.problem = what, ""
+        self._line.edit_answer(_WRITTEN.get(what), text)
         self._show()
 
-    def _rule_key(self, key: Key, open_: _Open, rule: str) -> None:
-        """A key while the rule is changed: Enter allows what it says, if it is a rule."""
-        open_.problem = ""
-        match key.meaning:
-            case "text" | "paste":
-                open_.rule = rule + key.text.replace("\n", " ")
-            case "backspace":
-                open_.rule = rule[:-1]
-            case "word":
-                open_.rule = rule[: len(rule.rstrip()) - len((rule.split() or [""])[-1])]
-            case "line":
-                open_.rule = ""
-            case "enter":
-                self._take_rule(open_, rule.strip())
-                return
-            case "escape":
-                open_.rule = None
-            case "interrupt":
-                self._stop()
-                return
-        self._show()
-
-    def _is_new_rule(self, open_: _Open) -> bool:
-        """Whether the rule's rows say something new: each key would print them again where nothing is redrawn."""
-        return open_.rule is not None and (bool(open_.problem) or open_.rule == open_.question.verdict.suggestion)
-
-    def _take_rule(self, open_: _Open, rule: str) -> None:
+    def _take_written(self, open_: _Open) -> None:
+        """Enter: the answer is no for the reason in the line; or it allows what the rule says, if it is one."""
+        text = self._line.answer.strip()
+        if open_.writes == "reason":
+            self._settle(open_, Answer(allow=False, reason=text))
+            return
         from codelet.safety.rules import parse_rule
 
         try:
-            text = parse_rule(rule).text
+            rule = parse_rule(text).text
         except UsageError as error:
             open_.problem = one_line(str(error), 200)
             self._show()
             return
-        changed = "" if text == open_.question.verdict.suggestion else text
+        changed = "" if rule == open_.question.verdict.suggestion else rule
         self._settle(open_, Answer(True, always=True, rule=changed))
 
     def _cancel_press(self, open_: _Open) -> AnswerChoice | None:

@@ -1,5 +1,4 @@
-"""What the user types and pastes: long pastes behind a marker, and while a turn runs the line being edited and lines
-that wait.
+"""What the user types and pastes: long pastes behind a marker, and while a turn runs the lines that wait.
 
 Only what was typed acts: a line that begins with a pasted `!` or `#` gets a space in front, which makes it a prompt.
 The space stays with the line in the queue, in the history and when it comes back to the editor.
@@ -11,9 +10,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from codelet.frontends.terminal.keys import Key
-from codelet.frontends.terminal.show.style import ACCENT, QUIET, Signs
-from codelet.system.text import clean, one_line
+from codelet.frontends.terminal.show.style import QUIET
+from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -137,76 +135,52 @@ def _marker(number: int, text: str) -> str:
 
 
 class Draft:
-    """Nothing typed is ever lost: it is in `text` or in `queued` until somebody takes it.
+    """The lines that were entered while a turn runs, until somebody takes them: nothing typed is ever lost.
 
     `acts` does at once what a line asks for, where that needs no turn to end, and says whether it did.
     """
 
     def __init__(self, pastes: Pastes, acts: Callable[[str], bool] = lambda line: False) -> None:
-        self._line = EditedLine()
         self.queued: list[str] = []
         self._at_end: list[str] = []
         self._acts = acts
+        self._pastes = pastes
         self.leaving = False
         """Whether codelet is to be left when the turn ends by itself."""
         self.left = False
         """Whether it is to be left however the turn ends."""
         self.sent = False
         """Whether the first line that waits was entered behind a stop: it is the next prompt."""
-        self._pastes = pastes
+        self.is_over = True
+        """Whether the turn was stopped or has ended: the next prompt is about to be read."""
 
-    @property
-    def text(self) -> str:
-        """The line that is being edited."""
-        return self._line.text
-
-    def take(self, key: Key) -> None:
-        """Apply one key to the line."""
-        match key.meaning:
-            case "text":
-                self._add(key.text)
-            case "paste":
-                self._add(self._pastes.collapse(key.text), pasted=True)
-            case "newline":
-                self._add("\n")
-            case "backspace":
-                self._keep(len(self.text) - 1)
-            case "word":
-                kept = self.text.rstrip()
-                self._keep(len(kept) - len(kept.split()[-1]) if kept else 0)
-            case "line":
-                self._keep(0)
-            case "leave":
-                self.leaving = not self.text
-            case "enter" | "later":
-                self._enter(later=key.meaning == "later")
-            case "up":
-                if not self.text and self.queued:
-                    line = self.queued.pop()
-                    self._line = self._pastes.origin_of(line)
-                    self._forget(line)
-
-    def _add(self, text: str, *, pasted: bool = False) -> None:
-        self._line.insert(text, len(self.text), pasted=pasted)
-
-    def _keep(self, length: int) -> None:
-        """Keep so many characters of the line, from its start."""
-        kept = max(length, 0)
-        self._line.insert("", kept, pasted=False, over=len(self.text) - kept)
-
-    def take_stopped(self, key: Key) -> None:
-        """Apply a key that came behind a stop: the next prompt, which is not there yet, is to take it as its own."""
+    def enter(self, line: str, *, later: bool = False) -> None:
+        """Take a line; `later` keeps it for the turn's end."""
         waits = bool(self.queued)
-        if key.meaning == "leave":
-            self.left = not self.text and not waits  # as on an empty line only
+        if later:
+            self._at_end.append(line)
+        if later or self.is_over or not self._acts(line):
+            self.queued.append(line)
+        if self.is_over:
+            self.sent = self.sent or not waits
+
+    def leave(self) -> None:
+        """Leave when the turn ends, or behind a stop at once, where nothing waits to be sent."""
+        if not self.is_over:
+            self.leaving = True
         else:
-            self.take(key)
-            self.sent = bool(self.queued) and (self.sent or not waits)
+            self.left = not self.queued
+
+    def take_back(self) -> str:
+        """Take the last line that waits, to edit it."""
+        line = self.queued.pop()
+        self._forget(line)
+        return line
 
     def withdraw(self) -> str:
-        """Take everything out, queued and unfinished, for the editor."""
-        everything = "\n".join([*self.queued, *([self._pastes.enter(self._line)] if self.text else [])])
-        self._line, self.queued, self.leaving, self.left, self.sent = EditedLine(), [], False, False, False
+        """Take everything out for the line."""
+        everything = "\n".join(self.queued)
+        self.queued, self.leaving, self.left, self.sent = [], False, False, False
         self._at_end.clear()
         return everything
 
@@ -229,39 +203,20 @@ class Draft:
             self.queued.remove(line)
         return taken
 
-    def rows(self, width: int, signs: Signs) -> list[Text]:
-        """The rows to show below a running turn; none if nothing was typed."""
+    def rows(self, width: int) -> list[Text]:
+        """The rows to show below a running turn; none if nothing waits."""
         from rich.text import Text
 
         newest = self.queued[-_MOST_QUEUED:]
-        rows = [Text("  " + one_line(f"{self._waits(line)}: {line}", width - 4), QUIET) for line in newest]
+        rows = []
+        for line in newest:
+            waits = "after this turn" if line in self._at_end else "queued"
+            rows.append(Text("  " + one_line(f"{waits}: {line}", width - 4), QUIET))
         if earlier := len(self.queued) - len(newest):
             rows.insert(0, Text(f"  queued: {earlier:,} more; esc stops the turn and gives all of it back", QUIET))
         if self.leaving:
             rows.append(Text("  leaving when this turn ends; esc stops it and stays", QUIET))
-        if self.text:
-            *above, last = clean(self.text).split("\n")
-            lead = f"(+{len(above)}) " if above else ""
-            room = max(width - len(lead) - 4, 10)
-            shown = Text(last)
-            while shown.cell_len > room:
-                shown = shown[max(1, (shown.cell_len - room) // 2) :]
-            rows.append(Text.assemble((f"{signs.prompt} ", ACCENT), (lead, QUIET), shown))
         return rows
-
-    def _waits(self, line: str) -> str:
-        return "after this turn" if line in self._at_end else "queued"
-
-    def _enter(self, *, later: bool) -> None:
-        if self.text.endswith("\\"):
-            self._keep(len(self.text) - 1)
-            self._add("\n")
-        elif self.text.strip():
-            line, self._line = self._pastes.enter(self._line), EditedLine()
-            if later:
-                self._at_end.append(line)
-            if later or not self._acts(line):
-                self.queued.append(line)
 
     def _forget(self, line: str) -> None:
         if line in self._at_end:

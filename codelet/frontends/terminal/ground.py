@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from codelet.frontends.terminal.keys import KeyInput
+from codelet.frontends.terminal.key_sequences import KeyInput
 from codelet.frontends.terminal.show.theme import Ground, ground_told
 
 _QUESTION = "\x1b]11;?\x1b\\"

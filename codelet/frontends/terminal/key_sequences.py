@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Generator, Iterator
+from typing import TextIO
 
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+
+FLUSH_SECONDS = 0.03
+"""ESC is the key itself when nothing follows for so long."""
 
 REJOIN_SECONDS = 1.0
 """The rest of a sequence may follow its ESC this late: over ssh, in a web terminal, on a serial line."""
@@ -157,3 +165,59 @@ def _key_of(sequence: str) -> str:
     if modifiers & _CTRL:
         return alt + chr(ord(letter.upper()) & 0x1F) if "@" <= letter.upper() <= "_" or letter == " " else ""
     return alt + (letter.upper() if modifiers & _SHIFT else letter)
+
+
+_LOCAL = ("VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "KONSOLE_VERSION", "XTERM_VERSION", "WT_SESSION",
+          "TERM_PROGRAM", "WEZTERM_PANE", "GHOSTTY_RESOURCES_DIR", "WINDOWID")  # fmt: skip
+_REMOTE = ("SSH_CONNECTION", "SSH_TTY", "TMUX", "STY", "MOSH_CONNECTION")
+_ESCAPE_SECONDS, _LOCAL_ESCAPE_SECONDS = 0.3, 0.035
+_MOST_AT_ONCE = 65_536
+"""Characters that are read in one go."""
+
+
+def escape_seconds() -> float:
+    """How long the rest of a sequence may take, in seconds: a terminal on this machine sends it with its ESC."""
+    is_local = any(os.environ.get(name) for name in _LOCAL) and not any(os.environ.get(name) for name in _REMOTE)
+    return _LOCAL_ESCAPE_SECONDS if is_local else _ESCAPE_SECONDS
+
+
+class KeyInput(Vt100Input):
+    """The terminal's keys, and the one reader of them. `answered` receives what the terminal answers to a question of
+    codelet's; of the presses `route` gives on those that are for the line editor.
+    """
+
+    def __init__(self, stdin: TextIO) -> None:
+        super().__init__(stdin)
+        self.answered: Callable[[str], None] = lambda answer: None
+        self.route: Callable[[list[KeyPress]], list[KeyPress]] = lambda presses: presses
+        self._sequences = KeySequences(self._answer)
+
+    @property
+    def rejoined(self) -> bool:
+        """Whether the last read began with the rest of a key whose ESC had been taken for the key itself."""
+        return self._sequences.rejoined
+
+    def read_keys(self) -> list[KeyPress]:
+        """The keys that were pressed since."""
+        data = ""
+        while len(data) < _MOST_AT_ONCE and (more := self.stdin_reader.read()):
+            data += more
+        for part in self._sequences.feed(data):
+            if isinstance(part, Paste):
+                self._buffer.append(KeyPress(Keys.BracketedPaste, part))
+            else:
+                self.vt100_parser.feed(part)
+        return self._taken()
+
+    def flush_keys(self) -> list[KeyPress]:
+        """ESC, if it was pressed and nothing followed."""
+        self.vt100_parser.feed(self._sequences.flush())
+        self.vt100_parser.flush()
+        return self._taken()
+
+    def _answer(self, answer: str) -> None:
+        self.answered(answer)
+
+    def _taken(self) -> list[KeyPress]:
+        taken, self._buffer = self._buffer, []
+        return self.route(taken)

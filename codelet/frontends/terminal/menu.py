@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable, Sequence
 
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
 from rich.text import Text
 
-from codelet.frontends.terminal.keys import Key, Keyboard
+from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.console import truncate, wrap
 from codelet.frontends.terminal.show.numbers import tokens
 from codelet.frontends.terminal.show.renderer import Renderer
@@ -26,22 +27,22 @@ _WIDE = 60
 
 
 async def choose(
-    renderer: Renderer, keyboard: Keyboard, head: Sequence[Text], options: Sequence[Text], mark: int = 0
+    renderer: Renderer, line: PromptLine, head: Sequence[Text], options: Sequence[Text], mark: int = 0
 ) -> int | None:
     """The place of the option that the user takes, None for none. `head` is printed above and stays."""
     for first, *more in (wrap(each, renderer.width - 2) for each in head):
         renderer.say([first, *(Text.assemble("  ", row) for row in more)])
-    return await _Menu(renderer, lambda: options, mark).ask(keyboard)
+    return await _Menu(renderer, lambda: options, mark).ask(line)
 
 
-async def pick_model(renderer: Renderer, keyboard: Keyboard, models: Sequence[KnownModel], current: str) -> str | None:
+async def pick_model(renderer: Renderer, line: PromptLine, models: Sequence[KnownModel], current: str) -> str | None:
     """The name of the model that the user picks, None for none. `current` is marked at first."""
     if not models:
         return None
     mark = next((at for at, model in enumerate(models) if model.name == current), 0)
     searched = [f"{model.name} {model.vendor.name}".lower() for model in models]
     menu = _Menu(renderer, lambda: _model_rows(models, current, renderer.width), mark, "Choose a model", searched)
-    place = await menu.ask(keyboard)
+    place = await menu.ask(line)
     return None if place is None else models[place].name
 
 
@@ -81,16 +82,13 @@ class _Menu:
         self._words = ""
         self._shown_at = time.monotonic()
 
-    async def ask(self, keyboard: Keyboard) -> int | None:
+    async def ask(self, line: PromptLine) -> int | None:
         """Show it until the user takes an option, or none."""
-        loop = asyncio.get_running_loop()
-        with keyboard.listening(self._key):
-            loop.add_signal_handler(signal.SIGWINCH, self._show)
+        with line.asking(self._key, self._show):
             try:
                 self._show()
                 return await self._taken
             finally:
-                loop.remove_signal_handler(signal.SIGWINCH)
                 self._renderer.ask(())
                 self._renderer.stop()
 
@@ -117,23 +115,26 @@ class _Menu:
         hints += [f"{hidden} more"] if hidden else []
         renderer.ask([*rows, truncate(Text(f"  {' · '.join(hints)}", QUIET), width, more)])
 
-    def _key(self, key: Key) -> None:
-        match key.meaning:
-            case "up" | "down" if self._places:
-                self._mark = (self._mark + (1 if key.meaning == "down" else -1)) % len(self._places)
-            case "enter" if self._places and time.monotonic() - self._shown_at >= _CALM_SECONDS:
+    def _key(self, press: KeyPress) -> list[KeyPress]:
+        match press.key:
+            case Keys.Up | Keys.Down if self._places:
+                self._mark = (self._mark + (1 if press.key == Keys.Down else -1)) % len(self._places)
+            case Keys.ControlM if self._places and time.monotonic() - self._shown_at >= _CALM_SECONDS:
                 self._take(self._places[self._mark])
-                return
-            case "escape" | "interrupt" | "leave":
+                return []
+            case Keys.Escape | Keys.ControlC | Keys.ControlD:
                 self._take(None)
-                return
-            case "text" | "paste":
-                self._narrow(self._words + one_line(key.text, 40))
-            case "backspace":
+                return []
+            case Keys.ControlZ:
+                return [press]
+            case Keys.ControlH:
                 self._narrow(self._words[:-1])
-            case "line" | "word":
+            case Keys.ControlU | Keys.ControlW:
                 self._narrow("")
+            case _ if len(press.key) == 1 or press.key == Keys.BracketedPaste:
+                self._narrow(self._words + one_line(press.data, 40))
         self._show()
+        return []
 
     def _narrow(self, words: str) -> None:
         if self._searched:

@@ -11,32 +11,23 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.utils import is_dumb_terminal
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from codelet.frontends.terminal.screen import TerminalScreen
-    from codelet.frontends.terminal.show.renderer import Renderer
 
 
 async def show_last(screen: TerminalScreen) -> None:
     """Show whole what the screen shows in part, in the pager, or its last part on the screen."""
-    if screen.renderer.shown_parts.last() is None:
+    parts = screen.renderer.shown_parts
+    if (part := parts.last()) is None and not parts.asked:
         screen.note("nothing was shown yet, or since /clear")
-    elif not await show_whole(screen.renderer):
-        screen.say(*last_part(screen.renderer))
+        return
+    renderer = screen.renderer
+    rows, place = parts.rows(renderer.width, renderer.signs)
+    async with screen.lent(lambda: None):
+        shown = await _page(renderer.written(rows), place + 1)
+    if not shown and part is not None:
+        from codelet.frontends.terminal.show.shown_parts import part_rows
 
-
-async def show_whole(renderer: Renderer) -> bool:
-    """Show what the screen shows in part, whole, in the pager; False where there is no pager."""
-    rows, place = renderer.shown_parts.rows(renderer.width, renderer.signs)
-    return await _page(renderer.written(rows), place + 1)
-
-
-def last_part(renderer: Renderer) -> list[Text]:
-    """The last thing that the screen shows in part, whole, for where there is no pager; no rows if there is none."""
-    from codelet.frontends.terminal.show.shown_parts import part_rows
-
-    part = renderer.shown_parts.last()
-    return part_rows(part, renderer.width, renderer.signs) if part is not None else []
+        screen.say(*part_rows(part, renderer.width, renderer.signs))
 
 
 async def _page(text: str, line: int) -> bool:

@@ -9,12 +9,8 @@ from codelet.errors import UsageError
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.frontends.terminal.keys import Meaning
     from codelet.setting_kinds import ThemeName
     from codelet.settings import Settings
-
-_WHILE_RUNNING: dict[str, Meaning] = {"newline": "newline", "later": "later", "stop": "escape", "mode": "mode"}
-"""The actions that mean something while a turn runs."""
 
 
 class Preferences(Record, kw_only=True):
@@ -29,15 +25,6 @@ class Preferences(Record, kw_only=True):
     title: bool = False
     history: Path | None = None
     theme: ThemeName = "auto"
-
-    @property
-    def while_running(self) -> dict[str, Meaning]:
-        """The keys that are read while a turn runs: one alone, or one behind ESC, as `escape x`."""
-        return {
-            " ".join(keys): _WHILE_RUNNING[action]
-            for action, keys in self.keys
-            if action in _WHILE_RUNNING and (len(keys) == 1 or (len(keys) == 2 and keys[0] == "escape"))
-        }
 
 
 def preferences_of(settings: Settings) -> Preferences:

@@ -5,24 +5,40 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from shutil import which
 
-from prompt_toolkit.application import get_app, run_in_terminal
+from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, completion_is_selected, has_focus, vi_mode
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.filters import Condition, Filter, completion_is_selected, emacs_mode, has_focus, vi_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
 from prompt_toolkit.keys import Keys
 
 from codelet.frontends.terminal.draft import EditedLine, Pastes
 from codelet.system.process.start import supplied_by
-from codelet.system.text import clean
 
+KEYS_HELP = (
+    ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
+    ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
+    ("Tab", "complete /commands and @files"),
+    ("Ctrl-V", "attach the image in the clipboard"),
+    ("Ctrl-R", "search what you sent before"),
+    ("Ctrl-O", "see in full what the screen shows in part: outputs, changes, reasoning, answers"),
+    ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
+    ("Shift-Tab", "next mode"),
+    ("Esc, Ctrl-C", "stop the turn; continue resumes it"),
+    ("Esc Esc", "on an empty line: go back to an earlier prompt, as /rewind"),
+    ("Ctrl-D, Ctrl-C twice", "leave"),
+)
+
+_ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
 _Handler = Callable[[KeyPressEvent], None]
 _EDITING = has_focus(DEFAULT_BUFFER)
+ANSWER = "answer"
+"""The buffer of what is written behind a question."""
 _TWICE_SECONDS = 1.0
 """Two ESCs within this time are one wish."""
 
@@ -57,11 +73,9 @@ class LineOrigin:
         finally:
             self._pasting = False
 
-    def enter(self, buffer: Buffer) -> None:
-        """Make the line what is to be sent, and kept in the history: a prompt if its first character was pasted."""
-        entered = self._pastes.enter(self._line)
-        if entered != buffer.text:
-            buffer.text = entered
+    def entered(self) -> str:
+        """The line as it is to be sent, and kept in the history: a prompt if its first character was pasted."""
+        return self._pastes.enter(self._line)
 
     def _changed(self, buffer: Buffer) -> None:
         """Take over a change whose origin is unknown."""
@@ -92,65 +106,75 @@ class LineOrigin:
 def prompt_bindings(
     pastes: Pastes,
     origin: LineOrigin,
-    interrupted: Callable[[], None],
-    cycle_mode: Callable[[], None],
-    open_whole: Callable[[], None],
-    paste_picture: Callable[[], None],
-    workspace: Path,
+    actions: Mapping[str, Callable[[], None]],
+    is_busy: Condition,
+    can_take_back: Condition,
     own: Iterable[tuple[str, tuple[str, ...]]] = (),
 ) -> KeyBindings:
-    """The bindings; `own` are the user's keys, each with its action, and win over all others."""
+    """The bindings; `own` are the user's keys, each with its action, and win over all others. `is_busy` says that no
+    prompt is read now, as while a turn runs, `can_take_back` that Up takes back a line that waits.
+    """
     bindings = KeyBindings()
 
-    def mode(event: KeyPressEvent) -> None:
-        cycle_mode()
-        event.app.invalidate()
+    def does(name: str) -> _Handler:
+        return lambda event: actions[name]()
 
-    def interrupt(event: KeyPressEvent) -> None:
-        interrupted()
-
-    def whole(event: KeyPressEvent) -> None:
-        open_whole()
-
-    def send(event: KeyPressEvent) -> None:
-        _send(event, origin)
-
-    editor = _editor(pastes, workspace)
-    _bind_going_back(bindings)
-    _bind_sending(bindings, send)
-    _bind_pasting(bindings, pastes, origin, paste_picture)
-    bindings.add("c-c", filter=_EDITING)(interrupt)
-    bindings.add("<sigint>", filter=_EDITING)(interrupt)
-    bindings.add("s-tab", filter=_EDITING)(mode)
-    bindings.add("c-o", filter=_EDITING)(whole)
-    bindings.add("c-x", "c-e", filter=_EDITING)(editor)
-    actions: dict[str, _Handler] = {
+    is_empty = Condition(lambda: not get_app().current_buffer.text)
+    _bind_escape(bindings, actions["send"], is_empty & ~is_busy)
+    _bind_pasting(bindings, pastes, origin, actions["picture"])
+    send, later = _bind_sending(bindings, actions, is_busy)
+    bindings.add("enter", filter=has_focus(ANSWER))(does("answer"))
+    bindings.add("up", filter=_EDITING & can_take_back)(does("back"))
+    bindings.add("c-d", filter=_EDITING & is_empty)(does("leave"))
+    for name, key in (("stop", "c-c"), ("stop", "<sigint>"), ("suspend", "c-z")):
+        bindings.add(key, filter=_EDITING | has_focus(ANSWER))(does(name))
+    for name, key in (("mode", "s-tab"), ("whole", "c-o"), ("editor", "c-x c-e")):
+        bindings.add(*key.split(), filter=_EDITING)(does(name))
+    handlers: dict[str, _Handler] = {
         "send": send,
         "newline": _new_line,
-        "later": _new_line,
-        "stop": interrupt,
-        "mode": mode,
+        "later": later,
+        "stop": does("stop"),
+        "mode": does("mode"),
         "search": start_reverse_incremental_search.call,
-        "editor": editor,
+        "editor": does("editor"),
     }
     for action, keys in own:
-        bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(actions[action])
+        bindings.add(*keys, filter=_EDITING, eager=len(keys) == 1)(handlers[action])
     return bindings
 
 
-def _editor(pastes: Pastes, workspace: Path) -> _Handler:
-    """The key that opens the line in the user's own editor."""
+def _bind_sending(
+    bindings: KeyBindings, actions: Mapping[str, Callable[[], None]], is_busy: Condition
+) -> tuple[_Handler, _Handler]:
+    """Enter sends, or takes the completion that is marked; with ESC before it, and as Ctrl-J, it begins a new line, or
+    while a turn runs sends when that has ended. Gives what sends now, and later.
+    """
 
-    def edit(event: KeyPressEvent) -> None:
-        if refusal := why_no_editor(workspace):
-            run_in_terminal(lambda: print(f"✗ {clean(refusal)}"))
-            return
+    def send(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        pastes.any = True  # what is pasted in the editor looks like what is typed there
-        buffer.text = pastes.expand(buffer.text)
-        buffer.open_in_editor()
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif buffer.text.strip():
+            actions["send"]()
 
-    return edit
+    def later(event: KeyPressEvent) -> None:
+        if not is_busy():
+            event.current_buffer.insert_text("\n")
+        elif event.current_buffer.text.strip():
+            actions["later"]()
+
+    def complete(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+        if event.current_buffer.text.startswith("/"):
+            send(event)
+
+    bindings.add("enter", filter=_EDITING & ~completion_is_selected)(send)
+    bindings.add("enter", filter=_EDITING & completion_is_selected)(complete)
+    bindings.add("escape", "enter", filter=_EDITING)(later)
+    bindings.add("c-j", filter=_EDITING)(_new_line)
+    return send, later
 
 
 def why_no_editor(workspace: Path) -> str:
@@ -187,42 +211,33 @@ def _bind_pasting(bindings: KeyBindings, pastes: Pastes, origin: LineOrigin, pas
         paste_picture()
 
 
-def _bind_sending(bindings: KeyBindings, send: _Handler) -> None:
-    """Enter sends, or takes the completion that is marked; with ESC before it, and as Ctrl-J, it begins a new line."""
-    bindings.add("enter", filter=_EDITING & ~completion_is_selected)(send)
-    bindings.add("enter", filter=_EDITING & completion_is_selected)(_take_completion)
-    bindings.add("escape", "enter", filter=_EDITING)(_new_line)
-    bindings.add("c-j", filter=_EDITING)(_new_line)
+def _bind_escape(bindings: KeyBindings, send: Callable[[], None], goes_back: Filter) -> None:
+    """ESC twice on an empty line is /rewind; before a key that it makes no other of it is Alt, which types nothing.
 
-
-def _bind_going_back(bindings: KeyBindings) -> None:
-    """ESC twice on an empty line is /rewind; with vi's keys ESC has its own meaning."""
+    With vi's keys ESC has its own meaning.
+    """
     pressed = [float("-inf")]
 
-    @bindings.add("escape", filter=_EDITING & Condition(lambda: not get_app().current_buffer.text) & ~vi_mode)
+    @bindings.add("escape", filter=_EDITING & goes_back & ~vi_mode)
     def _go_back(event: KeyPressEvent) -> None:
         before, pressed[0] = pressed[0], time.monotonic()
         if pressed[0] - before < _TWICE_SECONDS:
             event.current_buffer.text = "/rewind"
-            event.current_buffer.validate_and_handle()
+            send()
 
-
-def _send(event: KeyPressEvent, origin: LineOrigin) -> None:
-    buffer = event.current_buffer
-    if buffer.document.text_before_cursor.endswith("\\"):
-        buffer.delete_before_cursor()
-        buffer.insert_text("\n")
-    elif buffer.text.strip():
-        origin.enter(buffer)
-        buffer.validate_and_handle()
-
-
-def _take_completion(event: KeyPressEvent) -> None:
-    buffer = event.current_buffer
-    buffer.complete_state = None
-    if buffer.text.startswith("/"):
-        buffer.validate_and_handle()
+    @bindings.add("escape", Keys.Any, filter=emacs_mode)
+    def _alt(event: KeyPressEvent) -> None:
+        press = event.key_sequence[-1]
+        if len(press.key) > 1:  # a key of its own
+            if press.key == Keys.Escape and goes_back():
+                pressed[0] = time.monotonic()
+            event.key_processor.feed(press, first=True)
 
 
 def _new_line(event: KeyPressEvent) -> None:
     event.current_buffer.insert_text("\n")
+
+
+def chord_seconds(pressed: list[KeyPress]) -> float:
+    """How long the next key of a chord may take. ESC before it is Alt, which the terminal sends at once."""
+    return _ALT_SECONDS if pressed and pressed[0].key == Keys.Escape else _CHORD_SECONDS

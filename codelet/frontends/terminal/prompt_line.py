@@ -1,92 +1,73 @@
-"""The prompt: one line that may grow, with its keys, history in memory, completion, search and a status row below."""
+"""The prompt: a line that may grow, with its keys, history in memory, completion, search and a status row below.
+
+It is there for the whole session: while a turn runs, and through questions, what is typed goes to the same line.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import create_app_session, get_app, in_terminal
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
-from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
-from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_completions, is_done, to_filter
+from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
+from prompt_toolkit.filters import Condition, has_focus, is_searching, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import ConditionalContainer, FloatContainer, FormattedTextControl, HSplit, Window
-from prompt_toolkit.layout.menus import CompletionsMenu
-from prompt_toolkit.output import ColorDepth, Output
-from prompt_toolkit.output.plain_text import PlainTextOutput
-from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts import CompleteStyle
-from prompt_toolkit.styles import Style
+from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import is_dumb_terminal
 
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
-from codelet.frontends.terminal.draft import Pastes
-from codelet.frontends.terminal.keys import FLUSH_SECONDS, KeyInput
+from codelet.frontends.terminal.draft import Draft, Pastes
+from codelet.frontends.terminal.key_sequences import FLUSH_SECONDS, KeyInput, escape_seconds
+from codelet.frontends.terminal.line_layout import STYLE, color_depth, line_layout
 from codelet.frontends.terminal.preferences import Preferences
-from codelet.frontends.terminal.prompt_keys import LineOrigin, prompt_bindings
+from codelet.frontends.terminal.prompt_keys import ANSWER, LineOrigin, chord_seconds, prompt_bindings
+from codelet.frontends.terminal.show.bottom import Bottom, SessionApplication
 
-KEYS_HELP = (
-    ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
-    ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
-    ("Tab", "complete /commands and @files"),
-    ("Ctrl-V", "attach the image in the clipboard"),
-    ("Ctrl-R", "search what you sent before"),
-    ("Ctrl-O", "see in full what the screen shows in part: outputs, changes, reasoning, answers"),
-    ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
-    ("Shift-Tab", "next mode"),
-    ("Esc, Ctrl-C", "stop the turn; continue resumes it"),
-    ("Esc Esc", "on an empty line: go back to an earlier prompt, as /rewind"),
-    ("Ctrl-D, Ctrl-C twice", "leave"),
-)
-
-_MENU_ROWS = 8
 _LEAVE_SECONDS = 2.0
-_ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
-_STYLE = Style.from_dict(
-    {
-        "prompt": "ansicyan bold",
-        "status": "dim",
-        "status.warn": "ansiyellow",
-        "completion-menu": "noinherit",
-        "completion-menu.completion": "noinherit",
-        "completion-menu.completion.current": "noinherit reverse",
-        "completion-menu.meta.completion": "noinherit dim",
-        "completion-menu.meta.completion.current": "noinherit reverse",
-        "scrollbar.background": "noinherit",
-        "scrollbar.button": "noinherit reverse",
-        "search-toolbar": "noinherit",
-        "search-toolbar.text": "bold",
-        "incsearch": "reverse",
-        "incsearch.current": "reverse bold",
-    }
-)
+_NOT_TYPED = (Keys.ControlC, Keys.ControlO, Keys.ControlZ, Keys.BackTab)
+Asked = Callable[[KeyPress], list[KeyPress]]
+"""Takes a key while a question is open; gives back what is meant for the line."""
 
 
 class PromptLine:
-    """Reads one prompt at a time. `status` returns the row below the line."""
+    """Reads one prompt at a time; what is entered while none is read goes to `draft`.
 
-    _whole: asyncio.Task[None] | None = None
-    _pasting: asyncio.Task[None] | None = None
-    _warning = ""
+    `status` returns the row below the line. While a turn runs `stop` stops it; `pausing` is called with True when ESC
+    seems to have been pressed, and with False when it was part of another key. `entered` is called when `draft` has
+    changed, `hung_up` when the terminal is gone, `lay_out` when its window has another size.
+    """
+
+    exit_status = EXIT_DONE
+    stop: Callable[[], None] | None = None
+    _reading: asyncio.Future[str] | None = None
+    _running: asyncio.Task[None] | None = None
+    _side: asyncio.Task[None] | None = None
+    _asked: Asked | None = None
+    _escape: asyncio.TimerHandle | None = None
+    _stop_wanted = _remembered = False
+    _warning = _offered = _question = ""
+    _shown = ("", "")
     _leave_at = 0.0
-    _offered = ""
 
     def __init__(
         self,
         source: KeyInput,
         pastes: Pastes,
+        draft: Draft,
         *,
         workspace: Path,
         completer: ReplCompleter,
@@ -96,174 +77,418 @@ class PromptLine:
         sign: str,
         preferences: Preferences,
         complain: Callable[[str], None],
+        fail: Callable[[str], None],
     ) -> None:
-        self._status = status
-        self._sign = sign
-        self._show_whole = show_whole
-        self._pastes, self._workspace = pastes, workspace
-        self.exit_status = EXIT_DONE
-        self.output = make_output()
-        own = (self._interrupted, cycle_mode, self._open_whole, self._paste_picture)
+        self._fail, self._sign = fail, sign
+        self._source, self._pastes, self._draft, self._workspace = source, pastes, draft, workspace
+        self._status, self._cycle_mode, self._show_whole = status, cycle_mode, show_whole
+        self.pausing: Callable[[bool], None] = lambda paused: None
+        self.entered: Callable[[], None] = lambda: None
+        self.hung_up: Callable[[], None] = lambda: None
+        self.lay_out: Callable[[], None] = lambda: None
+        self.typed_at = float("-inf")
+        """When a key last came for the line; long ago once it was entered."""
+        self._is_dumb = is_dumb_terminal()
+        self.bottom = None if self._is_dumb else Bottom()
+        self._lay_out_question: Callable[[], None] = lambda: None
+        source.route = self._route
         self._origin = LineOrigin(pastes)
-        bindings = prompt_bindings(pastes, self._origin, *own, workspace, preferences.keys)
-        with create_app_session(input=source, output=self.output):
-            self._session: PromptSession[str] = PromptSession(
-                self._message,
-                input=source,
-                output=None if is_dumb_terminal() else self.output,
-                multiline=True,
-                wrap_lines=True,
-                history=_history(preferences, pastes, complain),
-                editing_mode=EditingMode.VI if preferences.edit_mode == "vi" else EditingMode.EMACS,
-                cursor=ModalCursorShapeConfig() if preferences.edit_mode == "vi" else None,
-                completer=completer,
-                complete_while_typing=Condition(self._completing),
-                complete_style=CompleteStyle.COLUMN,
-                reserve_space_for_menu=0,  # the menu has a place of its own, below
-                prompt_continuation="  ",
-                key_bindings=bindings,
-                enable_open_in_editor=False,
-                enable_suspend=True,
-                search_ignore_case=True,
-                style=_STYLE,
-                include_default_pygments_style=False,
-                color_depth=_color_depth(preferences.theme != "plain"),
-                erase_when_done=self.erases,
-            )
-        self._listen()
-        self._add_rows_below()
+        self._buffer = Buffer(
+            name=DEFAULT_BUFFER,
+            multiline=True,
+            completer=completer,
+            complete_while_typing=Condition(self._completing),
+            history=_history(preferences, pastes, complain),
+            tempfile_suffix=".md",
+        )
+        self._answer = Buffer(name=ANSWER)
+        self._app = self._application(preferences)
+        self._origin.follow(self._buffer)
+        self._buffer.on_text_insert += self._type_over_offer
+        if not self._is_dumb:
+            self._answer.on_text_changed += lambda _: self._lay_out_question()
+        else:
+            self._buffer.on_text_insert += lambda buffer: self._echo(buffer.document.char_before_cursor)
 
-    @property
-    def erases(self) -> bool:
-        """Whether the line is taken off the screen once it is sent: the REPL shows it in its own way."""
-        return not is_dumb_terminal()
+    def _application(self, preferences: Preferences) -> Application[None]:
+        actions: dict[str, Callable[[], None]] = {
+            "send": self._send,
+            "later": lambda: self._send(later=True),
+            "stop": self._interrupted,
+            "mode": self._next_mode,
+            "whole": lambda: self._beside(self._show_whole()),
+            "picture": lambda: self._beside(self._insert_picture()),
+            "leave": self._leave,
+            "suspend": lambda: self._beside(self._suspend()),
+            "back": self._take_back,
+            "answer": lambda: self._answered(KeyPress(Keys.ControlM)),
+            "editor": lambda: self._beside(self._edit()),
+        }
+        can_take_back = Condition(lambda: not self._buffer.text and bool(self._draft.queued) and not self._is_reading)
+        bindings = prompt_bindings(
+            self._pastes,
+            self._origin,
+            actions,
+            Condition(lambda: not self._is_reading),
+            can_take_back,
+            preferences.keys,
+        )
+        hidden = Condition(lambda: self._asked is not None and not self._buffer.text)
+        is_vi = preferences.edit_mode == "vi"
+        self._colours = preferences.theme != "plain"
+        options: dict[str, Any] = {
+            "layout": line_layout(
+                self._buffer, self._answer, self._sign, lambda: self._question, hidden, self._status_row
+            ),
+            "input": self._source,
+            "key_bindings": bindings,
+            "editing_mode": EditingMode.VI if is_vi else EditingMode.EMACS,
+            "cursor": ModalCursorShapeConfig() if is_vi else None,
+            "style": STYLE,
+            "include_default_pygments_style": False,
+            "color_depth": lambda: color_depth(self._colours),
+            "erase_when_done": True,
+            "reverse_vi_search_direction": True,
+        }
+        if self.bottom is None:
+            app: Application[None] = Application(output=DummyOutput(), terminal_size_polling_interval=None, **options)
+        else:
+            app = SessionApplication(self.bottom, **options)
+            self.bottom.stream.gone = self._gone
+            self.bottom.lay_out = lambda: self.lay_out() if self._asked is None else self._lay_out_question()
+        app.ttimeoutlen = FLUSH_SECONDS
+        app.key_processor.after_key_press += lambda keys: setattr(app, "timeoutlen", chord_seconds(keys.key_buffer))
+        return app
 
     async def read(self, default: str = "", *, offered: str = "") -> str:
         """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set.
 
-        The line begins with `default`, to be edited, or else with `offered`: Enter takes it, what is typed replaces it.
+        `default` comes before what is in the line by now. If both are empty, the line begins with `offered`: Enter
+        takes it, what is typed replaces it.
         """
-        self._leave_at, self._warning = 0.0, ""
-        self._offered = "" if default else offered
-        self._origin.begin(default or offered)
-        reading = asyncio.ensure_future(self._session.prompt_async(default=default or offered))
+        self._leave_at, self._warning, self._stop_wanted = 0.0, "", False
+        if self._remembered:  # the line has read its history before
+            self._remembered = False
+            self._buffer.reset(self._buffer.document)
+        if default:
+            typed = f"\n{self._origin.entered()}" if self._buffer.text else ""
+            self._put(default + typed)
+        elif offered and not self._buffer.text:
+            self._put(offered)
+            self._offered = offered
+        self._reading = asyncio.get_running_loop().create_future()
+        if self._is_dumb:
+            self._echo(f"{self._sign} {self._buffer.text}")
+        self.refresh()
         try:
-            return await asyncio.shield(reading)
-        except asyncio.CancelledError:
-            if self._whole is not None:  # the line editor would wait until the user has left the pager
-                self._whole.cancel()
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-            raise
+            return await self._reading
+        finally:
+            self._reading = None
+
+    def start(self) -> None:
+        """Show the line and read keys, until `close`."""
+        self._running = asyncio.create_task(self._app.run_async(set_exception_handler=False))
+        self._running.add_done_callback(self._gone)
+
+    async def close(self) -> None:
+        """Take the line off the screen and give the terminal back. Raises what ended it by mistake."""
+        if self._side is not None:
+            self._side.cancel()  # the line would wait until the user has left the pager
+        if self._running is None:
+            return
+        self._running.remove_done_callback(self._gone)
+        if not self._app.is_running:
+            self._running.cancel()
+            return
+        if not self._app.is_done:
+            self._app.exit()
+        try:
+            await self._running
+        except (EOFError, OSError):  # the terminal is gone
+            return
+        if self.bottom is not None:
+            self.bottom.stream.writer.finish()
+
+    def _gone(self, _: object = None) -> None:
+        self.hung_up()
+
+    @property
+    def _is_reading(self) -> bool:
+        """Whether a prompt is to be entered now."""
+        return self._reading is not None and not self._reading.done()
+
+    @property
+    def text(self) -> str:
+        """What is in the line."""
+        return self._buffer.text
+
+    @property
+    def height(self) -> int:
+        """Rows of the line and the status, while a question is open."""
+        is_hidden = not self._buffer.text and not self._app.layout.has_focus(self._answer)
+        return 1 if is_hidden else max(0 if self.bottom is None else self.bottom.height, 2)
 
     def refresh(self) -> None:
-        """Show the status row anew, where it is on the screen."""
-        if self._session.app.is_running:
-            self._session.app.invalidate()
+        """Show the status row again, if it says something else by now."""
+        if self._app.is_running and self._row() != self._shown:
+            self._app.invalidate()
 
     def use_colours(self, colours: bool) -> None:
         """Go on with colours, or without."""
-        self._session.color_depth = _color_depth(colours)
+        self._colours = colours
 
     def remember(self, text: str) -> None:
         """Add a line that was not typed here to the history."""
-        self._session.history.append_string(text)
+        self._buffer.history.append_string(text)
+        self._remembered = True
 
-    def _open_whole(self) -> None:
-        if self._whole is None or self._whole.done():
-            self._whole = self._session.app.create_background_task(self._leave_terminal())
+    def take_stop(self) -> bool:
+        """Whether a stop was wanted before the turn began that it was meant for."""
+        wanted, self._stop_wanted = self._stop_wanted, False
+        return wanted
 
-    def _paste_picture(self) -> None:
-        if self._pasting is None or self._pasting.done():
-            self._pasting = self._session.app.create_background_task(self._insert_picture())
+    @contextmanager
+    def asking(self, asked: Asked, lay_out: Callable[[], None]) -> Iterator[None]:
+        """Hand keys to a question; `lay_out` draws it again for another size of the window."""
+        self._asked, self._lay_out_question = asked, lay_out
+        if self.bottom is not None:
+            self.bottom.draw()  # an empty line leaves its row to the question
+        try:
+            yield
+        finally:
+            self._asked = None
+            self.edit_answer(None)
+
+    def edit_answer(self, question: str | None, text: str = "") -> None:
+        """Have an answer written behind a question, in place of the line; None brings the line back."""
+        if question is None:
+            self._app.layout.focus(self._buffer)
+        else:
+            self._question = question
+            self._answer.reset(Document(text))
+            self._app.vi_state.reset()
+            self._app.layout.focus(self._answer)
+            if self._is_dumb:
+                self._echo(f"{question}{text}")
+        self._app.invalidate()
+
+    @property
+    def answer(self) -> str:
+        """What was written behind the question."""
+        return self._answer.text
+
+    def read_pressed(self) -> None:
+        """Take at once all that was pressed until now: it was not meant for a question that comes after."""
+        self.feed(self._source.read_keys())
+
+    def feed(self, presses: list[KeyPress]) -> None:
+        """Press keys."""
+        self._app.key_processor.feed_multiple(presses)
+        self._app.key_processor.process_keys()
+        self._app.invalidate()
+
+    @asynccontextmanager
+    async def lent(self, resized: Callable[[], None] = lambda: None, *, raw: bool = True) -> AsyncIterator[None]:
+        """The terminal without codelet's rows, for another program. It reads the keys, none is a signal for us."""
+        bottom = self.bottom
+        if bottom is not None:
+            bottom.hold(True)
+        try:
+            async with in_terminal():
+                if bottom is not None:
+                    bottom.stream.writer.finish()
+                    bottom.resized = resized
+                if not raw:
+                    yield
+                else:
+                    with self._source.raw_mode():
+                        yield
+        finally:
+            if bottom is not None:
+                bottom.hold(False)
+
+    def _put(self, text: str) -> None:
+        self._offered = ""
+        self._origin.begin(text)
+        self._buffer.reset(Document(text))
+
+    def _send(self, *, later: bool = False) -> None:
+        """Enter: give the line to who reads it, or to the draft."""
+        text = self._origin.entered()
+        self._offered = ""
+        if self._is_reading:
+            self._buffer.text = text
+            self._buffer.append_to_history()
+        self._put("")
+        self._app.vi_state.reset()
+        if self._is_dumb:
+            self._echo("\n")
+        if not self._is_reading:
+            self._draft.enter(text, later=later)
+            self.entered()
+        elif self._reading is not None:
+            self._reading.set_result(text)
+
+    def _take_back(self) -> None:
+        self._put(self._draft.take_back())
+        self.entered()
+
+    def _leave(self) -> None:
+        """Ctrl-D on an empty line: leave, when the turn is over if one runs."""
+        if not self._is_reading:
+            self._draft.leave()
+            self.entered()
+        elif self._reading is not None:
+            self._reading.set_exception(EOFError())
+
+    def _next_mode(self) -> None:
+        if self._asked is not None:
+            self._answered(KeyPress(Keys.BackTab))
+        else:
+            self._cycle_mode()
+            self.refresh()
+
+    def _interrupted(self) -> None:
+        """Ctrl-C: stops a turn, clears a line; on an empty one, twice within two seconds, leaves."""
+        if self._asked is not None:
+            self._answered(KeyPress(Keys.ControlC))
+            return
+        if not self._is_reading:
+            self._escaped()
+            return
+        if self._buffer.text:
+            self._buffer.text = self._origin.entered()
+            self._buffer.append_to_history()
+            self._put("")
+            return
+        now = time.monotonic()
+        if now < self._leave_at and self._reading is not None:
+            self.exit_status = EXIT_INTERRUPT
+            self._reading.set_exception(EOFError())
+            return
+        self._leave_at = now + _LEAVE_SECONDS
+        self.refresh()
+        asyncio.get_running_loop().call_later(_LEAVE_SECONDS + 0.05, self.refresh)
+
+    def _route(self, presses: list[KeyPress]) -> list[KeyPress]:
+        """The keys that are for the line. ESC alone stops a turn, once no rest of a sequence has come: a slow terminal
+        may send an arrow's ESC long before its `[A`. ESC directly before another key is Alt.
+        """
+        if self._escape is not None and presses:
+            self._escape.cancel()
+            if self._source.rejoined:
+                self._escape = None
+                self.pausing(False)
+            else:
+                self._escaped()
+        if presses and all(press.key == Keys.Escape for press in presses) and self._takes_escape():
+            if self._escape is None:
+                wait = escape_seconds() - FLUSH_SECONDS
+                self._escape = asyncio.get_running_loop().call_later(wait, self._escaped)
+                self.pausing(True)
+            return []
+        while presses and self._asked is not None:  # one by one: the next one's meaning may depend on it
+            count = 2 if presses[0].key == Keys.Escape else 1
+            pressed, presses = presses[:count], presses[count:]
+            self.feed(self._typed(pressed if count > 1 else self._asked(pressed[0])))
+        return self._typed(presses)
+
+    def _typed(self, presses: list[KeyPress]) -> list[KeyPress]:
+        """Note when keys come for the line while no prompt is read."""
+        for press in presses if not self._is_reading and not has_focus(self._answer)() else ():
+            if press.key == Keys.ControlM:
+                self.typed_at = float("-inf")
+            elif press.key not in _NOT_TYPED:
+                self.typed_at = time.monotonic()
+        return presses
+
+    def _takes_escape(self) -> bool:
+        """Whether ESC is no key of the line's: it stops what runs, or is for a question."""
+        if self._asked is not None:
+            return True
+        return not self._is_reading and not is_searching() and not vi_insert_mode()
+
+    def _escaped(self) -> None:
+        self._escape = None
+        if self._asked is not None:
+            self._answered(KeyPress(Keys.Escape))
+        elif self.stop is not None:
+            self.stop()
+        else:
+            self._stop_wanted = not self._is_reading
+
+    def _answered(self, press: KeyPress) -> None:
+        """Hand a key to the question, however it came."""
+        if self._asked is not None:
+            self._asked(press)
+
+    def _beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do one thing next to the reading of keys."""
+        if self._side is None or self._side.done():
+            self._side = asyncio.create_task(work)
+        else:
+            work.close()
+
+    async def _suspend(self) -> None:
+        """Ctrl-Z: give the terminal back, stop this process and its group, and go on when continued."""
+        async with self.lent(raw=False):
+            os.kill(0, signal.SIGTSTP)
+
+    async def _edit(self) -> None:
+        """Open the line in the user's own editor."""
+        from codelet.frontends.terminal.prompt_keys import why_no_editor
+
+        if refusal := why_no_editor(self._workspace):
+            self._fail(refusal)
+            return
+        self._pastes.any = True  # what is pasted in the editor looks like what is typed there
+        self._buffer.text = self._pastes.expand(self._buffer.text)
+        if self.bottom is not None:
+            self.bottom.hold(True)
+        try:
+            await self._buffer.open_in_editor()
+        finally:
+            if self.bottom is not None:
+                self.bottom.hold(False)
 
     async def _insert_picture(self) -> None:
         """Put the name of the clipboard's picture into the line, or say why there is none."""
         from codelet.system.clipboard import copied_picture
 
         copied = await copied_picture(self._workspace)
-        buffer = self._session.default_buffer
         if copied.data:
-            blank = "" if buffer.document.char_before_cursor in ("", " ", "\n") else " "
-            buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
+            blank = "" if self._buffer.document.char_before_cursor in ("", " ", "\n") else " "
+            self._buffer.insert_text(f"{blank}{self._pastes.keep_picture(copied.data)} ")
         else:
             self._warning = copied.why
         self.refresh()
 
-    async def _leave_terminal(self) -> None:
-        """Leave the terminal for a while to what shows the whole, and reads the keys; none is a signal for us."""
-        async with in_terminal():
-            with self._session.input.raw_mode():
-                await self._show_whole()
-
-    def _listen(self) -> None:
-        """Take an ESC for one soon, and notice what is typed behind an offer."""
-        app = self._session.app
-        app.ttimeoutlen = FLUSH_SECONDS
-        app.key_processor.after_key_press += lambda keys: setattr(app, "timeoutlen", _chord_seconds(keys.key_buffer))
-        self._origin.follow(self._session.default_buffer)
-        self._session.default_buffer.on_text_insert += lambda _: self._type_over_offer()
-
-    def _message(self) -> StyleAndTextTuples:
-        return [("class:prompt", f"{self._sign} ")]
-
-    def _add_rows_below(self) -> None:
-        # prompt-toolkit's own toolbar waits until the terminal has told where its cursor is; this one is
-        # there at once, right below the line.
-        row = Window(FormattedTextControl(self._status_row), height=1, style="class:status")
-        # The menu takes this row's place, so that the line above stays where it is. prompt-toolkit's own one floats
-        # over rows that it keeps free below the line, and the row below would jump.
-        menu = CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1)
-        container = self._session.layout.container
-        assert isinstance(container, HSplit)
-        for part in container.children:
-            if isinstance(part, FloatContainer):
-                part.floats[:] = [each for each in part.floats if not isinstance(each.content, CompletionsMenu)]
-        self._session.layout.current_window.dont_extend_height = to_filter(True)
-        below = HSplit([ConditionalContainer(row, filter=~has_completions), Window()])
-        container.children += [menu, ConditionalContainer(below, filter=~is_done)]
+    def _echo(self, text: str) -> None:
+        """Write to a terminal that moves no cursor."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
     def _status_row(self) -> StyleAndTextTuples:
+        self._shown = self._row()
+        return [self._shown]
+
+    def _row(self) -> tuple[str, str]:
+        """The style and the text of the status row."""
         if time.monotonic() < self._leave_at:
-            return [("class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too")]
+            return "class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too"
         if self._warning:
-            return [("class:status.warn", self._warning)]
-        return [("", self._status())]
+            return "class:status.warn", self._warning
+        return "", self._status()
 
     def _completing(self) -> bool:
-        return wants_completion(self._session.default_buffer.document.text_before_cursor)
+        return wants_completion(self._buffer.document.text_before_cursor)
 
-    def _type_over_offer(self) -> None:
+    def _type_over_offer(self, _: Buffer) -> None:
         """Take what was offered away once something is typed behind it; a warning is read by then."""
         self._warning = ""
         offered, self._offered = self._offered, ""
-        buffer = self._session.default_buffer
-        if offered and buffer.text.startswith(offered) and (typed := buffer.text[len(offered) :]):
-            buffer.document = Document(typed)
-
-    def _interrupted(self) -> None:
-        """Ctrl-C: clears a line; on an empty one, twice within two seconds, leaves."""
-        app, buffer = self._session.app, self._session.default_buffer
-        if buffer.text:
-            self._origin.enter(buffer)
-            buffer.append_to_history()
-            buffer.reset()
-            self._origin.begin("")
-            return
-        now = time.monotonic()
-        if now < self._leave_at:
-            self.exit_status = EXIT_INTERRUPT
-            get_app().exit(exception=EOFError)
-            return
-        self._leave_at = now + _LEAVE_SECONDS
-        app.invalidate()
-        if app.loop is not None:
-            app.loop.call_later(_LEAVE_SECONDS + 0.05, app.invalidate)
-
-
-def _chord_seconds(pressed: Sequence[KeyPress]) -> float:
-    """How long the next key of a chord may take. ESC before it is Alt, which the terminal sends at once."""
-    return _ALT_SECONDS if pressed and pressed[0].key == Keys.Escape else _CHORD_SECONDS
+        if offered and self._buffer.text.startswith(offered) and (typed := self._buffer.text[len(offered) :]):
+            self._buffer.document = Document(typed)
 
 
 def _history(preferences: Preferences, pastes: Pastes, complain: Callable[[str], None]) -> History:
@@ -273,30 +498,3 @@ def _history(preferences: Preferences, pastes: Pastes, complain: Callable[[str],
     from codelet.frontends.terminal.history_file import HistoryFile
 
     return HistoryFile(preferences.history, pastes.expand, complain)
-
-
-class _KeptOnce(Vt100_Output):
-    """tmux keeps in its scrollback what is erased from the first column of the first row on, as "clear" does it.
-
-    After Ctrl-L the line stands there, and would be found a second time above. A blank is written and erased with it.
-    """
-
-    def erase_down(self) -> None:
-        self.write_raw(" \x1b[J\b")
-
-
-def make_output() -> Output:
-    """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
-    if is_dumb_terminal():
-        return PlainTextOutput(sys.stdout)
-
-    def size() -> Size:
-        columns, rows = shutil.get_terminal_size()
-        return Size(rows=rows, columns=columns)
-
-    return _KeptOnce(sys.stdout, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
-
-
-def _color_depth(colours: bool) -> ColorDepth:
-    """The sixteen colours of the terminal's own palette, or none."""
-    return ColorDepth.DEPTH_4_BIT if colours and not os.environ.get("NO_COLOR") else ColorDepth.DEPTH_1_BIT

@@ -1,9 +1,10 @@
-"""The REPL: read a prompt, run the turn, show it, repeat. The line editor rests while a turn runs."""
+"""The REPL: read a prompt, run the turn, show it, repeat."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -17,7 +18,7 @@ from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
 from codelet.frontends.terminal.draft import Draft, EditedLine, Pastes, as_prompt, is_plain_prompt
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.ground import GroundQuestion
-from codelet.frontends.terminal.keys import Keyboard, KeyInput
+from codelet.frontends.terminal.key_sequences import KeyInput
 from codelet.frontends.terminal.preferences import Preferences
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.screen import TerminalScreen
@@ -75,14 +76,11 @@ class Repl:
         self.screen = TerminalScreen(own.theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
-        self.prefill = ""
-        self.offered = ""
+        self.prefill = self.offered = ""
         self.review: ReviewWalk | None = None
         self._first, self._models = first, models
         self.attached: list[str] = []
-        self.forks = Forks()
-        self.rewound = RewoundFiles()
-        self.pastes = Pastes()
+        self.forks, self.rewound, self.pastes = Forks(), RewoundFiles(), Pastes()
         self.draft = Draft(self.pastes, self._act)
         self._main: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[Confinement | None] | None = None
@@ -91,17 +89,21 @@ class Repl:
         self.prompt_line = PromptLine(
             self._input,
             self.pastes,
+            self.draft,
             workspace=session.workspace,
             completer=ReplCompleter(
                 session.workspace, [(each.name, each.help, each.words) for each in commands.listed], ranks_of(session)
             ),
-            status=lambda: self._status.row(self.prompt_line.output.get_size().columns),
+            status=self._status_row,
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
             sign=self.screen.signs.prompt,
             preferences=own,
             complain=session.notices.say,
+            fail=self.screen.fail,
         )
+        self.prompt_line.hung_up = self._hung_up
+        self.screen.bottom, self.screen.lent = self.prompt_line.bottom, self.prompt_line.lent
         self.attention = Attention(own.notify, title=own.title, workspace=session.workspace, send=self.screen.send)
         self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
 
@@ -110,12 +112,8 @@ class Repl:
         """Runs the turns; its dialog answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
-        own = self._preferences.while_running
-        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up, own)
         self.screen.renderer.quiet = self.session.reminders.quiet
-        view = TurnView(self.screen.renderer, keyboard, self.draft, self.session, self.log)
-        view.status = lambda: self._status.row(self.screen.width, running=True)
-        view.cycle_mode = self._cycle_mode
+        view = TurnView(self.screen.renderer, self.prompt_line, self.draft, self.session, self.log)
         self.session.toolbox.ask = self._ask
         self.session.upkeep.steering = self._steering
         return view
@@ -128,13 +126,14 @@ class Repl:
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
         self._greet()
-        if self.log.welcome:
-            await self.show_resumed(self.log.welcome)
-            self._part()
         self._ground.ask(self.screen.theme)
         self.attention.begin()
+        self.prompt_line.start()
         helpers = [asyncio.create_task(self._status.read_branch()), asyncio.create_task(self._prepare())]
         try:
+            if self.log.welcome:
+                await self.show_resumed(self.log.welcome)
+                self._part()
             if self._first is not None:
                 await self._begin(self._first)
             while self.exit_status is None:
@@ -147,6 +146,7 @@ class Repl:
             for task in helpers:
                 task.cancel()
             self.attention.end()
+            await self.prompt_line.close()
 
     def _say_what_is_lost(self) -> None:
         """Say how to keep a conversation that was worth it."""
@@ -246,8 +246,7 @@ class Repl:
         """The place of the option that the user chooses; None for none. `head` is printed above."""
         from codelet.frontends.terminal.menu import choose
 
-        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        return await choose(self.screen.renderer, keyboard, head, options)
+        return await choose(self.screen.renderer, self.prompt_line, head, options)
 
     def show(self, event: Event) -> None:
         """Show one event that belongs to no turn."""
@@ -272,8 +271,7 @@ class Repl:
         from codelet.frontends.terminal.menu import pick_model
 
         models = await self._models(now := self.session.provider.model)
-        keyboard = Keyboard(self._input, self.prompt_line.output, self._hung_up)
-        return await pick_model(self.screen.renderer, keyboard, models, now)
+        return await pick_model(self.screen.renderer, self.prompt_line, models, now)
 
     def set_mode(self, mode: Mode) -> None:
         """Switch the policy's mode."""
@@ -323,7 +321,7 @@ class Repl:
         following = asyncio.create_task(self._status.follow(self.prompt_line.refresh))
         try:
             text = await self.prompt_line.read(default, offered=offered)
-            if self.prompt_line.erases:
+            if self.can_choose:
                 self._echo(text)
             return text
         except EOFError:
@@ -393,8 +391,7 @@ class Repl:
         return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
     def _greet(self) -> None:
-        columns = self.prompt_line.output.get_size().columns
-        rows = greeting(self.session, columns, self.screen.signs)
+        rows = greeting(self.session, shutil.get_terminal_size().columns, self.screen.signs)
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
 
@@ -440,10 +437,14 @@ class Repl:
         self._looking = asyncio.create_task(self.confinement())
 
     async def _show_whole(self) -> None:
-        """Show whole what the screen shows in part, in the pager, or above the prompt."""
+        """Show whole what the screen shows in part, in the pager, or above the line."""
         from codelet.frontends.terminal.pager import show_last
 
         await show_last(self.screen)
+
+    def _status_row(self) -> str:
+        is_running = "view" in vars(self) and self.view.is_running
+        return self._status.row(shutil.get_terminal_size().columns, running=is_running)
 
     def _hung_up(self) -> None:
         """The terminal is gone: stop the running turn and end."""

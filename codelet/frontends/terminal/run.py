@@ -82,7 +82,7 @@ async def _run(
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.preferences import preferences_of
-    from codelet.frontends.terminal.prompt_line import KEYS_HELP
+    from codelet.frontends.terminal.prompt_keys import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
     from codelet.frontends.terminal.slash_commands.command_list import commands_for
     from codelet.opening import provider_named, session_from

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from codelet.system.text import clean
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from codelet.frontends.terminal.show.bottom import Bottom
     from codelet.frontends.terminal.show.renderer import Renderer
 
 _COLUMNS_WITHOUT_TERMINAL = 100
@@ -67,6 +70,9 @@ class TerminalScreen(Screen):
     def __init__(self, theme: ThemeName = "auto", *, debug: bool = False) -> None:
         super().__init__()
         self.theme = theme
+        self.bottom: Bottom | None = None
+        self.lent: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]] = lambda resized: nullcontext()
+        """The terminal for another program, which is told when the window has another size."""
         self._debug = debug
         self._ground = ground_told()
 
@@ -82,7 +88,7 @@ class TerminalScreen(Screen):
         from codelet.frontends.terminal.show.console import OutputConsole
         from codelet.frontends.terminal.show.renderer import Renderer
 
-        renderer = Renderer(OutputConsole(self.theme, self._ground), hint="esc stops")
+        renderer = Renderer(OutputConsole(self.theme, self._ground), hint="esc stops", bottom=self.bottom)
         renderer.debug = self._debug
         return renderer
 

@@ -10,7 +10,6 @@ import codecs
 import fcntl
 import os
 import re
-import signal
 import sys
 import termios
 import tty
@@ -72,23 +71,22 @@ class TerminalCommand:
         loop = asyncio.get_running_loop()
         self._master, terminal = os.openpty()
         os.set_blocking(self._master, False)
-        self._resized()
+        self.resized()
         try:
             with _raw_keys():
                 loop.add_reader(self._master, self._show_next)
                 loop.add_reader(sys.stdin.fileno(), self._pass_keys)
-                loop.add_signal_handler(signal.SIGWINCH, self._resized)
                 try:
                     await self._to_its_end(terminal)
                 finally:
-                    loop.remove_signal_handler(signal.SIGWINCH)
                     for descriptor in (sys.stdin.fileno(), self._master):
                         loop.remove_reader(descriptor)
                     loop.remove_writer(self._master)
                     self._finish()
         finally:
             os.close(terminal)
-            os.close(self._master)
+            master, self._master = self._master, -1
+            os.close(master)
 
     async def _to_its_end(self, terminal: int) -> None:
         environment = attended_environment()
@@ -176,7 +174,10 @@ class TerminalCommand:
             sys.stdout.write("\r\n")
         sys.stdout.flush()
 
-    def _resized(self) -> None:
+    def resized(self) -> None:
+        """Tell the command that the window has another size."""
+        if self._master < 0:
+            return
         size = fcntl.ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8))
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Coroutine, Iterator
+from contextlib import aclosing
 from typing import Literal
 
 from rich.text import Text
@@ -18,11 +16,11 @@ from codelet.events import Text as TextDelta
 from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
-from codelet.frontends.terminal.keys import Key, Keyboard
+from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.call_rows import titles_of
 from codelet.frontends.terminal.show.console import wrap_behind_sign
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
-from codelet.frontends.terminal.show.style import ACCENT, BAD, QUIET
+from codelet.frontends.terminal.show.style import BAD
 from codelet.loop.session import Session
 from codelet.system.text import clean
 
@@ -36,54 +34,51 @@ TurnStatus = Literal["done", "stopped", "failed"]
 
 
 class TurnView:
-    """One for the whole session. `run` runs a turn, or anything else that the user may stop.
+    """One for the whole session. `run` runs a turn, or anything else that the user may stop."""
 
-    `status` gives the row below the input line while it runs, `cycle_mode` is what Shift-Tab does.
-    """
-
-    def __init__(self, renderer: Renderer, keyboard: Keyboard, draft: Draft, session: Session, log: ExportLog) -> None:
+    def __init__(self, renderer: Renderer, line: PromptLine, draft: Draft, session: Session, log: ExportLog) -> None:
         self._renderer = renderer
-        self._keyboard = keyboard
-        keyboard.pausing = renderer.stand_still
+        self._line = line
         self._draft = draft
         self._session = session
         self._log = log
         self._task: asyncio.Task[None] | None = None
         self._stopped = self._ended = False
-        self._typed_at = float("-inf")
-        self._redraw: asyncio.Handle | None = None
         self._frame: asyncio.TimerHandle | None = None
         self._beside: set[asyncio.Task[None]] = set()
-        self.status: Callable[[], str] = str
-        self.cycle_mode: Callable[[], None] = lambda: None
-        self.approver = ApprovalDialog(renderer, keyboard, self.stop, lambda: self._typed_at, draft)
+        line.pausing = self._pause
+        line.entered = line.lay_out = self._show_waiting
+        self.approver = ApprovalDialog(renderer, line, self.stop)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
         """Show the turn, or other events. Raises CancelledError only when the caller itself was cancelled."""
-        self._stopped = self._ended = False
-        with self._keyboard.listening(self._key), self._signals():
-            self._show_draft()
-            ticker = asyncio.create_task(self._tick())
-            self._task = asyncio.create_task(self._consume(turn))
-            try:
-                await self._task
-            except asyncio.CancelledError:
-                if not self._stopped:
-                    raise
-                return "stopped"
-            except CodeletError as error:
-                if not self._ended:  # else the turn's last event has told it
-                    self._fail(error)
-                return "failed"
-            finally:
-                self._task = None
-                for handle in (self._redraw, self._frame):
-                    if handle is not None:
-                        handle.cancel()
-                self._redraw = self._frame = None
-                ticker.cancel()
-                await asyncio.gather(ticker, return_exceptions=True)
-                self._renderer.stop()
+        self._stopped = self._ended = self._draft.is_over = False
+        self._line.stop = self.stop
+        self._show_waiting()
+        ticker = asyncio.create_task(self._tick())
+        self._task = asyncio.create_task(self._consume(turn))
+        if self._line.take_stop():
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+            return "stopped"
+        except CodeletError as error:
+            if not self._ended:  # else the turn's last event has told it
+                self._fail(error)
+            return "failed"
+        finally:
+            self._task = self._line.stop = None
+            self._draft.is_over = True
+            if self._frame is not None:
+                self._frame.cancel()
+                self._frame = None
+            ticker.cancel()
+            await asyncio.gather(ticker, return_exceptions=True)
+            self._renderer.stop()
         return "stopped" if self._stopped else "done"
 
     @property
@@ -95,7 +90,7 @@ class TurnView:
         """Stop the turn, as the user's interrupt. A second call changes nothing."""
         if self._task is None or self._stopped:
             return
-        self._stopped = True
+        self._stopped = self._draft.is_over = True
         self._task.cancel()
         self._renderer.stopping()
 
@@ -150,71 +145,17 @@ class TurnView:
             if self._renderer.is_owed:
                 self._renderer.tick()
             elif not self._renderer.is_asking and self._frame is None:  # a question stands still, a frame comes anyway
-                self._show_draft()
+                self._show_waiting()
+                self._line.refresh()
 
-    def _key(self, key: Key) -> None:
-        match key.meaning:
-            case "escape" | "interrupt" if self._task is None:  # it came together with the Enter that began the turn
-                loop = asyncio.get_running_loop()
-                loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
-            case "escape" | "interrupt":
-                self.stop()
-            case "suspend":
-                self._suspend()
-            case "mode":
-                self.cycle_mode()
-                self._show_draft()
-            case "whole":
-                self.beside(self._show_whole())
-            case _:
-                self._typed_at = time.monotonic() if key.meaning != "enter" else float("-inf")
-                (self._draft.take_stopped if self._stopped else self._draft.take)(key)
-                if self._redraw is None:  # once for all keys that came together
-                    self._redraw = asyncio.get_running_loop().call_soon(self._show_draft)
+    def _pause(self, paused: bool) -> None:
+        if self._task is not None:
+            self._renderer.stand_still(paused)
 
-    async def _show_whole(self) -> None:
-        """Show whole what the screen shows in part, in the pager, while the turn goes on; else above the live area."""
-        from codelet.frontends.terminal.pager import last_part, show_whole
-
-        self._renderer.hold(True)
-        try:
-            with self._keyboard.lent():
-                shown = await show_whole(self._renderer)
-        finally:
-            self._renderer.hold(False)
-        if not shown:
-            self._renderer.say(last_part(self._renderer))
-
-    def _show_draft(self) -> None:
-        self._redraw = None
-        renderer = self._renderer
-        rows = self._draft.rows(renderer.width, renderer.signs)
-        renderer.line = None if self._draft.text else Text(f"{renderer.signs.prompt} ", ACCENT)
-        renderer.footer, renderer.status = rows, Text(self.status(), QUIET)
-        renderer.cursor = True
-        renderer.tick()
-
-    def _resized(self) -> None:
-        self._show_draft()
-        self.approver.redraw()
-
-    def _suspend(self) -> None:
-        """Ctrl-Z: give the terminal back, stop this process and its group, and go on when continued."""
-        self._renderer.pause()
-        with self._keyboard.released():
-            os.kill(0, signal.SIGTSTP)
-        self._show_draft()
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGWINCH, self._resized)
-        loop.add_signal_handler(signal.SIGINT, self.stop)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGWINCH)
-            loop.remove_signal_handler(signal.SIGINT)
+    def _show_waiting(self) -> None:
+        if self._task is not None or self._draft.queued:
+            self._renderer.waiting = self._draft.rows(self._renderer.width)
+            self._renderer.tick()
 
 
 async def _let_others_run() -> None:

@@ -41,7 +41,8 @@ class UserShell:
         command = TerminalCommand(self._command, self._session.workspace, masker)
         began = time.monotonic()
         try:
-            await command.run()
+            async with self._screen.lent(command.resized):
+                await command.run()
         except StartError as error:
             self._screen.fail(str(error))
             return

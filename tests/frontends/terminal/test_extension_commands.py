@@ -16,7 +16,7 @@ from codelet.context.reminders import Source
 from codelet.extensions.base import Command, Extension
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
-from codelet.frontends.terminal.prompt_line import KEYS_HELP
+from codelet.frontends.terminal.prompt_keys import KEYS_HELP
 from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.input import create_pipe_input
-from prompt_toolkit.output import DummyOutput
 
 from codelet import events
+from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
-from codelet.frontends.terminal.keys import Keyboard
+from codelet.frontends.terminal.key_sequences import KeyInput
+from codelet.frontends.terminal.preferences import Preferences
+from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.turn_view import TurnView
@@ -24,14 +26,16 @@ from tests.context.scripted import ScriptedProvider
 
 
 @pytest.mark.parametrize("busy", [0.0, 0.03], ids=["while it waits", "while its events are shown"])
-async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, busy: float) -> None:
+async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: float) -> None:
     """Its last events say what was done. With much to show, the only moment for a key is between two events."""
     told: list[str] = []
+
+    async def nothing() -> None: ...
 
     async def turn() -> AsyncGenerator[events.Event, None]:
         try:
             yield events.TurnStart(1, "scripted")
-            keys.send_text("\x03")
+            os.write(keys, b"\x03")
             for _ in range(5):
                 begun = time.process_time()
                 while time.process_time() - begun < busy:
@@ -46,13 +50,30 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, busy: float) -> None:
             told.append("left")
             raise
 
-    shown = io.StringIO()
-    renderer = Renderer(OutputConsole(file=shown, width=80))
-    with create_pipe_input() as keys:
-        keyboard = Keyboard(keys, DummyOutput(), closed=lambda: None)
-        session = Session(ScriptedProvider(), workspace=tmp_path)
-        view = TurnView(renderer, keyboard, Draft(Pastes()), session, ExportLog())
+    shown, session, draft = io.StringIO(), Session(ScriptedProvider(), workspace=tmp_path), Draft(Pastes())
+    keys, end = os.openpty()
+    monkeypatch.setenv("TERM", "dumb")
+    with os.fdopen(end) as terminal:
+        line = PromptLine(
+            KeyInput(terminal),
+            Pastes(),
+            draft,
+            workspace=tmp_path,
+            completer=ReplCompleter(tmp_path, [], ranks_of(session)),
+            status=str,
+            cycle_mode=lambda: None,
+            show_whole=nothing,
+            sign="",
+            preferences=Preferences(),
+            complain=pytest.fail,
+            fail=pytest.fail,
+        )
+        line.start()
+        await asyncio.sleep(0)
+        view = TurnView(Renderer(OutputConsole(file=shown, width=80)), line, draft, session, ExportLog())
         assert await view.run(turn()) == "stopped"
+        await line.close()
+    os.close(keys)
     assert told == ["cancelled"]
     assert "stopped" in shown.getvalue()
     await session.close()

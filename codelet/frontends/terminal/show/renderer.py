@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -22,6 +23,9 @@ from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for
 from codelet.system.text import Cleaner, clean, one_line
+
+if TYPE_CHECKING:
+    from codelet.frontends.terminal.show.bottom import Bottom
 
 FRAME_SECONDS = 0.05
 """Between two frames of what is streamed: what comes meanwhile is gathered."""
@@ -40,30 +44,32 @@ class Renderer:
     """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
 
     Text is gathered for a frame; `has_waiting` says that some is not on the screen yet, which the next `tick` changes.
-    `footer` holds what is typed while a turn runs, `line` is the input line while nothing is, which no question shows;
-    `cursor` says that the cursor belongs at their end, `status` is the row below them. `quiet` are the reminders whose
-    replacement is not worth a row.
-    `hint` says how to stop, `clock` counts seconds.
+    `waiting` are rows about what was entered while a turn runs, `quiet` the reminders whose replacement is not worth a
+    row. `hint` says how to stop, `clock` counts seconds, `bottom` is what is below all rows.
     """
 
-    def __init__(self, console: OutputConsole, *, hint: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: OutputConsole,
+        *,
+        hint: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        bottom: Bottom | None = None,
+    ) -> None:
         self.console = console
         self.signs = signs_for(console.file)
-        self.footer: Sequence[Text] = ()
-        self.cursor = False
+        self.waiting: Sequence[Text] = ()
         self.quiet: Collection[str] = ()
-        self.line: Text | None = None
-        self.status: Text | None = None
         self.approved: set[str] = set()
         """The calls that the user has said yes to."""
         self.reasoning = ""
         """The reasoning of the last step that had some."""
         self.shown_parts = ShownParts()
         """What was shown, whole."""
-        self._held = self._still = False
+        self._still = False
         self._said: list[str] = []
         self._clock = clock
-        self._live = LiveArea(console)
+        self._live = LiveArea(console, bottom)
         self._activity = Activity(self.signs, clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
@@ -83,7 +89,6 @@ class Renderer:
         self._block = ""
         self._is_parted = True
         self._asking: Sequence[Text] = ()
-        self._asking_cursor = False
         self._seen: set[str] = set()
         self._failure = ""  # why the request before failed, where its row is still near
 
@@ -174,12 +179,11 @@ class Renderer:
         """Remember that what a call would do was printed in full: its result does not print it again."""
         self._seen.add(shown)
 
-    def ask(self, rows: Sequence[Text], *, cursor: bool = False) -> None:
-        """Show a question in the place of the status and the footer; without rows it is over."""
+    def ask(self, rows: Sequence[Text]) -> None:
+        """Show a question in the place of the activity; without rows it is over."""
         if self._asking and not rows:
             self._activity.restart()
         self._asking = rows
-        self._asking_cursor = cursor
         self._draw()
 
     def stopping(self) -> None:
@@ -198,11 +202,7 @@ class Renderer:
 
     def hold(self, held: bool) -> None:
         """Leave the screen to another program, and take it back; what comes meanwhile is drawn then."""
-        if held:
-            self.pause()
-        self._held = held
-        if not held:
-            self.tick()
+        self._live.hold(held)
 
     def written(self, rows: Sequence[Text]) -> str:
         """The rows as text for this terminal, with its colours."""
@@ -219,7 +219,7 @@ class Renderer:
         self._end_stretch()
         self._activity.clear()
         self._asking = ()
-        self.footer, self.line, self.status, self.cursor = (), None, None, False
+        self.waiting = ()
         self.pause()
 
     def _settled(self, event: events.Event) -> None:
@@ -385,7 +385,7 @@ class Renderer:
         """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
         self._drawn_at = self._clock()
         self._owed = self._live.is_behind
-        if self._owed or self._held or self._still:
+        if self._owed or self._still:
             return
         rows, self._finished = self._finished, []
         if not self._live.enabled:
@@ -395,15 +395,10 @@ class Renderer:
         if tail and self._block not in ("", "text") and not self._is_parted:
             tail = [Text(), *tail]
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
-        status = [] if self.status is None else [self.status]
         if self._asking:
             gap = gap if self._block in ("text", "said") else []  # a question needs its room
-            line = () if self._asking_cursor else self.footer  # the cursor belongs at the end of the question
-            cursor = self._asking_cursor or (self.cursor and self.line is None)
-            self._live.frame(rows, [*tail, *gap, *self._asking, *line, *status], cursor=cursor, below=len(status))
+            self._live.frame(rows, [*tail, *gap, *self._asking, *self.waiting])
             return
         activity = self._activity.rows(self.width)
-        line = [] if self.line is None else [self.line]
-        gap = gap if activity or self.footer or line else []
-        live = [*tail, *gap, *activity, *self.footer, *line, *status]
-        self._live.frame(rows, live, cursor=self.cursor, below=len(status) if self.cursor else 0)
+        gap = gap if activity or self.waiting else []
+        self._live.frame(rows, [*tail, *gap, *activity, *self.waiting])

@@ -13,6 +13,11 @@ from typing import IO
 
 from codelet.frontends.terminal.show.style import writable
 
+ERASE = " \x1b[J\r"
+"""Erases to the end of the screen. tmux keeps in its scrollback what is erased from the first column of the first row
+on, as "clear" does it, so a blank is written and erased with it.
+"""
+
 
 class TerminalWriter:
     """Text for one stream. Any stream but a terminal is written to as it is."""

@@ -75,4 +75,5 @@ def screen(theme: str, columns: int) -> str:
     for event in scene():
         renderer.show(event)
     renderer.stop()
+    renderer.hold(False)
     return re.sub(r"\x1b\[\?\d+[hl]", "", file.getvalue())

@@ -1,0 +1,212 @@
+"""The bottom of the screen: the rows that prompt_toolkit draws, repainted below ours in one write.
+
+One Application owns the keys, the input line, its menu and the status row for the whole session. Its layout is far too
+slow for a stream of output, so rows above are written by `LiveArea`, which puts prompt_toolkit's few rows below again
+from a kept string. Only a key, or a row of another height, lets prompt_toolkit lay out anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point, Size
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.renderer import _output_screen_diff
+
+from codelet.frontends.terminal.show.terminal_writer import ERASE, TerminalWriter
+
+_MODES = re.compile(r"\x1b\[(?:\?(?:2004[hl]|1l)|\d q)")
+"""What prompt_toolkit writes besides its rows: bracketed paste, the cursor keys, the cursor's shape."""
+_SLOW = 0.01
+"""Seconds between two looks at a terminal that is behind."""
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+
+
+class FrameStream(io.StringIO):
+    """Where prompt_toolkit and the live area write: each frame is one write, which never waits for the terminal.
+
+    `gone` is called when the terminal is no longer there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writer = TerminalWriter(sys.stdout)
+        self.gone: Callable[[], None] = lambda: None
+        self._kept: list[str] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def frame(self) -> Iterator[list[str]]:
+        """Keep what is written inside; what is still in the list at the end goes out in one write."""
+        outer, kept = self._kept, list[str]()
+        self._kept = kept
+        try:
+            yield kept
+        finally:
+            self._kept = outer
+        if kept:
+            self.write("".join(kept))
+
+    def write(self, text: str) -> int:
+        """Write a text, or keep it for the frame that is open."""
+        if self._kept is not None:
+            self._kept.append(text)
+        elif text:
+            if self._timer is not None:
+                self._timer.cancel()
+            try:
+                self.writer.write(f"{_BEGIN}{text}{_END}")
+                self._hand_on()
+            except OSError:
+                self.gone()
+        return len(text)
+
+    def _hand_on(self) -> None:
+        """Hand on what a slow terminal has not taken yet, until it has all."""
+        self._timer = asyncio.get_running_loop().call_later(_SLOW, self._hand_on) if self.writer.is_behind else None
+
+    def fileno(self) -> int:
+        """The terminal's."""
+        return sys.stdout.fileno()
+
+
+class _Output(Vt100_Output):
+    """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
+
+    def __init__(self, stream: FrameStream) -> None:
+        super().__init__(stream, terminal_size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
+
+    def erase_down(self) -> None:
+        """Erase to the end of the screen; the cursor is in the first column."""
+        self.write_raw(ERASE)
+
+
+def terminal_size() -> Size:
+    """Rows and columns of the terminal."""
+    columns, rows = shutil.get_terminal_size()
+    return Size(rows=rows, columns=columns)
+
+
+class Bottom:
+    """The rows of one Application on the screen. Once there are rows above that change, `again` draws them and those of
+    the bottom, whose first row is reached by its argument, `erased` is what erases them from below, and `hold` takes
+    them off the screen and puts them back.
+
+    `lay_out` is called when the window has another size, before anything is drawn; while another program has the
+    terminal `resized` is called instead.
+    """
+
+    def __init__(self) -> None:
+        self.stream = FrameStream()
+        self.output = _Output(self.stream)
+        self.app: Application[None] | None = None
+        self.again: Callable[[str], None] = self._alone
+        self.erased: Callable[[], str] = lambda: ERASE
+        self.hold: Callable[[bool], None] = lambda held: None
+        self.lay_out: Callable[[], None] = lambda: None
+        self.resized: Callable[[], None] = lambda: None
+        self._painted = ""
+
+    @property
+    def height(self) -> int:
+        """Rows that prompt_toolkit has drawn."""
+        screen = None if self.app is None else self.app.renderer.last_rendered_screen
+        return 0 if screen is None else min(screen.height, terminal_size().rows)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether another program has the terminal."""
+        return self.app is not None and self.app._running_in_terminal
+
+    def top(self) -> str:
+        """To the first column of the first row; a narrower window has broken the rows that no longer fit."""
+        if self.app is None or (screen := self.app.renderer.last_rendered_screen) is None:
+            return "\r"
+        width = max(terminal_size().columns, 1)
+        cursor = self.app.renderer._cursor_pos
+        rows = cursor.x // width
+        for y in range(cursor.y):
+            used = max((x for x, cell in screen.data_buffer[y].items() if cell.char.strip()), default=0) + 1
+            rows += -(-used // width)
+        return f"\r\x1b[{rows}A" if rows else "\r"
+
+    def painted(self) -> str:
+        """All rows from the first one's first column on, with the cursor where it belongs at last."""
+        if not self._painted and self.app is not None:
+            renderer, size = self.app.renderer, terminal_size()
+            attributes, has_style = renderer._attrs_for_style, renderer._style_string_has_style
+            if renderer.last_rendered_screen is None or attributes is None or has_style is None:
+                return ""
+            with self.stream.frame() as kept:
+                _output_screen_diff(
+                    self.app, self.output, renderer.last_rendered_screen, Point(0, 0), self.app.color_depth, None,
+                    None, False, False, attributes, has_style, size, size.columns,
+                )  # fmt: skip
+                self.output.flush()
+                self._painted = "".join(kept)
+                kept.clear()
+        return self._painted
+
+    def _alone(self, top: str) -> None:
+        self.stream.write(f"{top}{ERASE}{self.painted()}")
+
+    def draw(self) -> None:
+        """Draw what prompt_toolkit would draw soon."""
+        if self.app is not None:
+            self.app._redraw()
+
+    def redraw(self, paint: Callable[[], None]) -> None:
+        """Let prompt_toolkit paint; with another height than before all is drawn again, with the live rows."""
+        assert self.app is not None
+        if self.is_lent:
+            return
+        top, last = self.top(), self.app.renderer.last_rendered_screen
+        before = -1
+        if last is not None:
+            before, last.height = last.height, 0  # else it would never become less
+        with self.stream.frame() as kept:
+            paint()
+            now = self.app.renderer.last_rendered_screen
+            self._painted = ""
+            if now is not None and now.height != before:
+                text = "".join(kept)
+                kept.clear()
+                kept.append("".join(_MODES.findall(text)))
+                self.again(top)
+
+    def resize(self) -> None:
+        """Take all rows off the screen, lay them out for its new size, and draw them."""
+        if self.app is None or self.is_lent:
+            self.resized()
+            return
+        with self.stream.frame() as kept:
+            kept.append(self.top() + self.erased())
+            self.app.renderer.reset()
+            self._painted = ""
+            self.lay_out()
+            self.app._redraw()
+
+
+class SessionApplication(Application[None]):
+    """prompt_toolkit's Application, on the bottom of the screen."""
+
+    def __init__(self, bottom: Bottom, **options: Any) -> None:
+        super().__init__(output=bottom.output, terminal_size_polling_interval=None, **options)
+        self.max_render_postpone_time = None  # a stream never leaves the loop idle
+        self._bottom = bottom
+        bottom.app = self
+
+    def _redraw(self, render_as_done: bool = False) -> None:
+        self._bottom.redraw(lambda: super(SessionApplication, self)._redraw(render_as_done))
+
+    def _on_resize(self) -> None:
+        self._bottom.resize()
