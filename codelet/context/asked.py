@@ -109,13 +109,15 @@ class ManualRequest(Record):
 
     def _why(self) -> str:
         """Why nothing is taken out, in words."""
-        floor = f"floor {self.beside:,} tokens: system prompt, tools and reminders"
+        beside = f"system prompt, tools and reminders take {self.beside:,}"
         if self.body == 0:
-            return f"there is no conversation yet; {floor}"
-        share = "everything" if self.body == self.newest else f"all but {self.body - self.newest:,} tokens"
-        stays = "turn, which stays" if self.turns == 1 else f"{self.turns} turns, which stay"
-        hint = "; `/compact 50%` shortens those too" if self.newest > 4 * _LEAST else ""
-        return f"{share} is in the newest {stays} word for word ({self.newest:,} tokens){hint}; {floor}"
+            return f"there is no conversation yet; {beside} tokens"
+        turns = "newest turn" if self.turns == 1 else f"newest {self.turns} turns"
+        hint = "; `/compact 50%` shortens them too" if self.newest > 4 * _LEAST else ""
+        old = self.body - self.newest
+        older = f"{old:,} tokens are older: too few to summarize" if old else "nothing is older"
+        stay = "stays" if self.turns == 1 else "stay"
+        return f"the {turns} ({self.newest:,} tokens) {stay} verbatim, {older}{hint}; {beside}"
 
 
 def manual_request(body: Sequence[Message], now: int, beside: int, keep_last: int, estimate: Estimate) -> ManualRequest:

@@ -319,7 +319,7 @@ async def test_nothing_to_take_out_is_said_and_changes_nothing(open_session: Ope
     before, size = list(session.messages), session.size
     [_, stopped] = compactions(await compacted(session))
     assert stopped.phase == "stopped"
-    assert stopped.note.startswith("everything is in the newest turn, which stays word for word ("), stopped.note
+    assert "newest turn" in stopped.note
     assert session.messages == before and session.size == size
     assert session.compactor.count == 0
 

@@ -137,7 +137,7 @@ def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[i
         screen.truncate(styled((f"  {screen.signs.failed} ", WARN), clean(warning))) for warning in report.warnings
     )
     rows.extend(
-        indented(screen, styled(("struck from the narrative: ", QUIET), clean(line)))[0] for line in report.struck
+        indented(screen, styled(("left out of the handoff: ", QUIET), clean(line)))[0] for line in report.struck
     )
     return rows
 
