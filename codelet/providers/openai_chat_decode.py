@@ -100,12 +100,12 @@ def chunks_of(event: dict[str, Any]) -> list[Chunk]:
         if reason in _BROKEN_OFF:
             raise stream_failure({"message": f"it gave the finish reason {reason!r}", "code": reason})
         if reason:
-            chunks.append(FinishChunk(_FINISH.get(reason) or _geminis(as_text(reason))))
+            chunks.append(FinishChunk(_FINISH.get(reason) or _named_reason(as_text(reason))))
     return chunks
 
 
-def _geminis(reason: str) -> FinishReason:
-    """What a reason in Gemini's words means. Raises ProviderError where the model's answer or call cannot be used: it
+def _named_reason(reason: str) -> FinishReason:
+    """What a reason in words of its own kind means. Raises ProviderError where the model's answer or call cannot be used: it
     may do better at another attempt.
     """
     kind, _, own = reason.rpartition(": ")
