@@ -105,8 +105,8 @@ def chunks_of(event: dict[str, Any]) -> list[Chunk]:
 
 
 def _named_reason(reason: str) -> FinishReason:
-    """What a reason in words of its own kind means. Raises ProviderError where the model's answer or call cannot be used: it
-    may do better at another attempt.
+    """What a reason in a vendor's own words means. Raises ProviderError where the answer or call cannot be used: the
+    model may do better at another attempt.
     """
     kind, _, own = reason.rpartition(": ")
     if own.startswith(_UNUSABLE):
