@@ -73,8 +73,8 @@ class Settings(Record):
     """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
     `given` names what the command line set, `files` the files that were read, `unknown_variables` those named CODELET_*
-    that set nothing; `vendors` are the user's. `own_folder` is the user's, where the settings file may stand; `trusted`
-    says that what the project brings is read too.
+    that set nothing; `vendors` are the user's. `home` and `own_folder`, where the settings file may stand, are the
+    user's folders; `trusted` says that what the project brings is read too.
     """
 
     max_turns: int | None = row(None, count, ONE_SHOT, "at most N model requests", "N", bound=True)
@@ -250,6 +250,7 @@ class Settings(Record):
     given: frozenset[str] = frozenset()
     unknown_variables: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    home: Path | None = None
     own_folder: Path | None = None
     trusted: bool = False
 
@@ -313,6 +314,8 @@ def load_settings(
     flags: Mapping[str, Any], *, workspace: Path, trust: bool = False, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
+    from pathlib import Path
+
     chosen = ChosenValues(SETTINGS)
     user_file, project_file = user_settings_file(environment), project_settings_file(workspace)
     files: list[Path] = []
@@ -330,6 +333,7 @@ def load_settings(
         given=frozenset(given),
         unknown_variables=unknown,
         files=tuple(files),
+        home=Path(home) if (home := environment.get("HOME")) else None,
         own_folder=None if user_file is None else user_file.parent,
         trusted=trust,
     )

@@ -57,7 +57,7 @@ def _forget_typed_ahead() -> None:
 def _profiles(settings: Settings, folder: Path) -> list[str]:
     """The names of the profiles that a project brings for codelet; none where its folder cannot be read."""
     try:
-        return sorted(entry.stem for entry in profile_places(settings, folder).in_project.iterdir())
+        return sorted(entry.stem for entry in profile_places(settings, folder).in_project[0].iterdir())
     except OSError:
         return []
 

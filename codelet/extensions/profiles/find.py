@@ -1,13 +1,13 @@
-"""Where profiles are: the user's own, then those that codelet ships, then those of a trusted project.
+"""Where profiles stand: the user's own, then those that codelet ships, then those of a trusted project.
 
 In this order a project cannot put a wider profile in the place of one whose name the user knows.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import stat
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import ExtensionSettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_ENDINGS = (".yaml", ".yml")
+_ENDINGS = (".yaml", ".yml", ".md")
 _LARGEST = 64 * 1024
+_SHIPPED = "built in"
 _WIDTH = 1_000
 
 
@@ -44,25 +45,30 @@ class FoundProfile(Record):
 
 
 class ProfilePlaces(Record, kw_only=True):
-    """Where to look: in `own`, the user's folder, and in the folder `in_project` if the project is `trusted`.
-
-    A profile of the project's may not be a link that leads out of it.
+    """Where to look: below the user's `home`, in `own_folder` beside the user's settings, and in the folder `project`
+    where that is `trusted`. A profile of the project's may not be a link that leads out of it.
     """
 
-    own: Path | None
+    home: Path | None
+    own_folder: Path | None
     project: Path
     trusted: bool
 
     @classmethod
     def of(cls, settings: ExtensionSettings, workspace: Path) -> Self:
         """Return the places that the settings name."""
-        own = None if settings.own_folder is None else settings.own_folder / "profiles"
-        return cls(own=own, project=workspace, trusted=settings.trusted)
+        return cls(home=settings.home, own_folder=settings.own_folder, project=workspace, trusted=settings.trusted)
 
     @property
-    def in_project(self) -> Path:
-        """The project's folder of profiles."""
-        return self.project / ".codelet" / "profiles"
+    def own(self) -> tuple[Path, ...]:
+        """The user's folders: codelet's own, and the agents of another tool."""
+        named = (self.own_folder, "profiles"), (self.home, ".claude/agents")
+        return tuple(folder / name for folder, name in named if folder is not None)
+
+    @property
+    def in_project(self) -> tuple[Path, Path]:
+        """The project's, in the same order."""
+        return self.project / ".codelet" / "profiles", self.project / ".claude" / "agents"
 
     def read(self, name: str) -> Profile:
         """The profile of that name. Raises UsageError, with file and line where it is the file that is wrong."""
@@ -72,58 +78,77 @@ class ProfilePlaces(Record, kw_only=True):
             if found := _files(place, name):
                 return self._read(name, found, place)
         here = ", ".join(each.name for each in self.listed())
-        untrusted = not self.trusted and _files(self.in_project, name)
-        hint = "; this project has one, which --trust reads" if untrusted else ""
+        hint = "; this project has one, which --trust reads" if self._untrusted(name) else ""
         raise UsageError(f"there is no profile {name!r}; there are {here}{hint}")
 
     def listed(self) -> list[FoundProfile]:
         """All profiles by name; of two with one name the one that counts."""
         found: dict[str, FoundProfile] = {}
         for place in self._all():
-            for name in _names(place) - found.keys():
-                try:
-                    found[name] = FoundProfile(name, self._read(name, _files(place, name), place))
-                except UsageError as error:
-                    found[name] = FoundProfile(name, problem=str(error))
+            for name in _names(place):
+                if name not in found:
+                    found[name] = self._looked_at(name, place)
         return [found[name] for name in sorted(found)]
 
-    def _all(self) -> list[Path | None]:
+    def _all(self) -> Iterator[Path | None]:
         """The folders in their order; None stands for the shipped ones."""
-        return [*([self.own] if self.own else []), None, *([self.in_project] if self.trusted else [])]
+        yield from self.own
+        yield None
+        yield from self.in_project if self.trusted else ()
+
+    def _untrusted(self, name: str) -> bool:
+        return not self.trusted and bool(_files(self.in_project[0], name))
+
+    def _looked_at(self, name: str, place: Path | None) -> FoundProfile:
+        try:
+            return FoundProfile(name, self._read(name, _files(place, name), place))
+        except UsageError as error:
+            return FoundProfile(name, problem=str(error))
 
     def _read(self, name: str, found: list[str], place: Path | None) -> Profile:
         """Read one profile. Raises UsageError with the place."""
-        from codelet.extensions.profiles.profile_file import read_yaml  # imports yaml
+        from codelet.extensions.profiles.profile_file import read_markdown, read_yaml  # imports yaml
 
         own = frozenset(tool.name for tool in all_tools())
         if place is None:
             text = files(__package__).joinpath("shipped", found[0]).read_text(encoding="utf-8")
-            return read_yaml(name, text, "built in", own)
+            return read_yaml(name, text, _SHIPPED, own)
         path = place / found[0]
         if len(found) > 1:
             raise UsageError(f"{path}:1: {found[1]} beside it is the same profile; remove one")
         try:
-            text = _text_of(path, within=self.project if place == self.in_project else None)
-            return read_yaml(name, text, str(path), own)
+            text = _text_of(path, within=self.project if self.trusted and place in self.in_project else None)
+            reader = read_markdown if path.suffix == ".md" else read_yaml
+            return reader(name, text, str(path), own)
         except ProfileFault as fault:
             raise UsageError(f"{path}:{fault.line}: {fault}") from None
 
 
-def _names(place: Path | None) -> set[str]:
-    try:
-        folder = files(__package__).joinpath("shipped") if place is None else place
-        names = [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return set()
-    stems = (name.rpartition(".")[0] for name in names if name.endswith(_ENDINGS))
-    return {stem for stem in stems if _NAME.fullmatch(stem)}
+def _names(place: Path | None) -> list[str]:
+    if place is None:
+        names = [entry.name for entry in files(__package__).joinpath("shipped").iterdir()]
+    else:
+        try:
+            names = [entry.name for entry in place.iterdir()]
+        except OSError:
+            return []
+    stems = {name.rpartition(".")[0] for name in names if name.endswith(_ENDINGS)}
+    return sorted(name for name in stems if _NAME.fullmatch(name))
 
 
 def _files(place: Path | None, name: str) -> list[str]:
     """The names of the files that hold this profile there."""
     if place is None:
         return [f"{name}.yaml"] if name in _names(None) else []
-    return [f"{name}{ending}" for ending in _ENDINGS if os.path.lexists(place / f"{name}{ending}")]
+    return [f"{name}{ending}" for ending in _ENDINGS if _is_there(place / f"{name}{ending}")]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
 
 
 def _text_of(path: Path, *, within: Path | None) -> str:

@@ -1,18 +1,18 @@
-"""A profile from the text of a file: YAML, flat or with `config:`, in which every name must be one that is known.
+"""A profile from the text of a file: our YAML, flat or with `config:`, or the Markdown agent of another tool.
 
-What could grow, run or stand for something else is refused, and each fault has its line.
+In YAML every name must be one that is known here. A Markdown file says much that is meant for its own tool: that is
+skipped, but whatever limits it is applied or is an error, so that nothing gets more rights than its file gives.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-import yaml
-
+from codelet.extensions.profiles.nodes import Node, read_nodes
 from codelet.extensions.profiles.profile import AUTONOMY, RISKS, VERBOSITIES, Profile, ProfileFault
 from codelet.providers.protocol import EFFORTS
-from codelet.record import Record
 from codelet.system.text import clean, one_line
 
 _LONGEST_PROMPT = 32_000
@@ -20,9 +20,6 @@ _LONGEST_LINE = 500
 _MOST_TOOLS = 100
 _MOST_STEPS = 10_000
 
-_MOST_DEPTH = 6
-_MOST_NODES = 2_000
-_TAG = "tag:yaml.org,2002:"
 _ELSEWHERE = {
     "bash": "bash",
     "edit": "edit",
@@ -38,6 +35,11 @@ _ELSEWHERE = {
     "write": "write",
 }
 """What tools are called in other programs, in small letters, and here."""
+
+_LIMITING = re.compile(r"permi|allow|den[yi]|read_?only|sandbox|approv|autonom|risk", re.IGNORECASE)
+"""Names of a Markdown file's front matter that speak of rights: those that are not known are an error."""
+
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 
 
 def read_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
@@ -60,6 +62,71 @@ def read_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile
     return Profile(name=name, source=source, notes=notes, **values)
 
 
+def read_markdown(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
+    """The profile in a Markdown agent: its front matter, and below it the system prompt. Raises ProfileFault."""
+    front = _FRONT.match(text)
+    if front is None:
+        raise ProfileFault(1, "has no front matter between two lines of three dashes")
+    fields = dict(_mapping(read_nodes(front.group(1) or "", above=1)))
+    body = clean(text[front.end() :]).strip()
+    if len(body) > _LONGEST_PROMPT:
+        raise ProfileFault(text.count("\n", 0, front.end()) + 1, f"is longer than {_LONGEST_PROMPT:,} characters")
+    notes: list[str] = []
+    values: dict[str, Any] = {"system_prompt": body}
+    if "description" in fields:
+        values["description"] = _line(fields["description"], "description", cut=True)
+    if "model" in fields:
+        wanted = _line(fields["model"], "model")
+        if "/" in wanted:
+            values["model"] = wanted
+        elif wanted != "inherit":
+            notes.append(f"its model {wanted!r} is no name as litellm spells it: the session's is used")
+    known = {"name", "description", "model", "tools", "disallowedTools", "permissionMode"}
+    for key, node in fields.items():
+        if key not in known and _LIMITING.search(key):
+            raise ProfileFault(node.line, f"has {one_line(key, 60)!r}, which is not known here and may be a limit")
+    allowed, more = _agent_tools(fields, own)
+    if "permissionMode" in fields:
+        values |= _permission(fields["permissionMode"])
+    return Profile(name=name, source=source, allowed_tools=allowed, notes=(*notes, *more), **values)
+
+
+def _agent_tools(fields: dict[str, Node], own: frozenset[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The tools of a Markdown agent: those that it names less those that it forbids, and what was left out."""
+    allowed: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+    tools = fields.get("tools")
+    forbidden: set[str] = set()
+    if tools is not None and isinstance(tools.value, dict):  # each tool with a switch
+        for key, node in tools.value.items():
+            if node.kind != "bool":
+                raise ProfileFault(node.line, f"must say true or false for the tool {one_line(key, 60)!r}")
+            if node.value.lower() in ("false", "no", "off", "n"):
+                forbidden.add(_here(key))
+    elif tools is not None and not (isinstance(tools.value, str) and tools.value.strip() in ("", "*")):
+        allowed, notes = _known(_several(tools, "tools"), tools, own)
+    elif tools is not None and isinstance(tools.value, str) and not tools.value.strip():
+        raise ProfileFault(tools.line, "has tools without a name: leave the line out for all, or write [] for none")
+    if (gone := fields.get("disallowedTools")) is not None:
+        forbidden |= {_here(name) for name in _several(gone, "disallowedTools")}
+    if forbidden:
+        names = sorted(own) if allowed is None else allowed
+        allowed = tuple(name for name in names if name not in forbidden)
+    return allowed, notes
+
+
+def _permission(node: Node) -> dict[str, Any]:
+    """What a permission mode of elsewhere takes away here; those that would give rights give none."""
+    mode = _line(node, "permissionMode")
+    if mode == "plan":
+        return {"autonomy_mode": "confirm", "risk_tolerance": "low"}
+    if mode == "default":
+        return {"autonomy_mode": "confirm"}
+    if mode in ("acceptEdits", "auto", "bypassPermissions", "dontAsk"):
+        return {}
+    raise ProfileFault(node.line, f"has the unknown permissionMode {mode!r}")
+
+
 def _mapping(node: Node) -> dict[str, Node]:
     if not isinstance(node.value, dict):
         raise ProfileFault(node.line, "must hold names with values")
@@ -78,11 +145,18 @@ def _text(node: Node, key: str) -> str:
     return text
 
 
-def _line(node: Node, key: str) -> str:
+def _line(node: Node, key: str, *, cut: bool = False) -> str:
     text = " ".join(_text(node, key).split())
-    if len(text) > _LONGEST_LINE:
+    if len(text) > _LONGEST_LINE and not cut:
         raise ProfileFault(node.line, f"{key} is longer than {_LONGEST_LINE} characters")
-    return text
+    return text[:_LONGEST_LINE]
+
+
+def _several(node: Node, key: str) -> tuple[str, ...]:
+    """Names as a list, or as a text with commas."""
+    if isinstance(node.value, str) and node.kind == "str":
+        return tuple(name.strip() for name in node.value.split(",") if name.strip())
+    return _names(node, key)
 
 
 def _names(node: Node, key: str) -> tuple[str, ...]:
@@ -151,67 +225,3 @@ def _meant(name: str, known: Any) -> str:
     from codelet.system.text.spelling import did_you_mean
 
     return did_you_mean(name, known, "{!r}")
-
-
-class Node(Record):
-    """A value and its line: a text with the kind that YAML sees in it, a list of nodes, or nodes by name."""
-
-    value: str | list[Any] | dict[str, Any]
-    kind: str
-    line: int
-
-
-def read_nodes(text: str) -> Node:
-    """The one document in a text. Raises ProfileFault."""
-    try:
-        _check(text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = one_line(str(error.problem or error.context), 200)
-        raise ProfileFault((mark.line if mark else 0) + 1, f"is not YAML: {problem}") from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ProfileFault(line, f"holds the character U+{error.character:04X}") from None
-    if root is None:
-        raise ProfileFault(1, "is empty")
-    return _node(root)
-
-
-def _check(text: str) -> None:
-    """Refuse what could grow, run or stand for something else, before any tree is made of it. Raises ProfileFault."""
-    depth = nodes = documents = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        if documents > 1:
-            raise ProfileFault(line, "holds a second document")
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise ProfileFault(line, "has an anchor or an alias: a profile spells everything out")
-        if getattr(event, "tag", None) is not None:
-            raise ProfileFault(line, f"has the tag {one_line(str(event.tag), 60)}: a profile holds plain values only")
-        if isinstance(event, yaml.NodeEvent):
-            nodes += 1
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _MOST_DEPTH:
-            raise ProfileFault(line, f"is nested deeper than {_MOST_DEPTH} levels")
-        if nodes > _MOST_NODES:
-            raise ProfileFault(line, f"has more than {_MOST_NODES} values")
-
-
-def _node(node: yaml.Node) -> Node:
-    line = node.start_mark.line + 1
-    if isinstance(node, yaml.ScalarNode):
-        return Node(node.value, node.tag.removeprefix(_TAG), line)
-    if isinstance(node, yaml.SequenceNode):
-        return Node([_node(item) for item in node.value], "list", line)
-    assert isinstance(node, yaml.MappingNode)
-    named: dict[str, Node] = {}
-    for key, value in node.value:
-        at = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise ProfileFault(at, "has a name that is no text")
-        if key.value in named:
-            raise ProfileFault(at, f"has {one_line(key.value, 60)!r} twice")
-        named[key.value] = _node(value)
-    return Node(named, "mapping", line)

@@ -25,6 +25,6 @@ def run_profiles(settings: Settings) -> int:
         else:
             say(f"codelet: {one_line(found.problem, _WIDTH)}")
             status = EXIT_USAGE
-    if not settings.trusted and places.in_project.is_dir():
+    if not settings.trusted and any(place.is_dir() for place in places.in_project):
         say("codelet: this project has profiles too, which codelet profiles --trust reads")
     return status

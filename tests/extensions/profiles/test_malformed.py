@@ -55,6 +55,15 @@ BAD: dict[str, tuple[str | bytes, int, str]] = {
     "too large": ("#" * 70_000, 1, "is larger than"),
 }
 
+BAD_MARKDOWN: dict[str, tuple[str, int, str]] = {
+    "no front matter": ("You review.\n", 1, "has no front matter"),
+    "an unknown limit": ("---\nname: bad\nallowedCommands: [git]\n---\nx\n", 3, "may be a limit"),
+    "an unknown mode": ("---\nname: bad\npermissionMode: yolo\n---\nx\n", 3, "unknown permissionMode"),
+    "tools that are nothing": ('---\nname: bad\ntools: ""\n---\nx\n', 3, "tools without a name"),
+    "a switch that is none": ("---\ntools:\n  bash: sometimes\n---\nx\n", 3, "must say true or false"),
+    "broken YAML": ("---\nname: bad\ndescription: a: b\n---\nx\n", 3, "is not YAML"),
+}
+
 
 def problem(tmp_path: Path, own_profiles: Path) -> str:
     """What reading the profile `bad` says."""
@@ -76,6 +85,16 @@ def test_a_bad_file_is_a_line_with_its_place(name: str, tmp_path: Path, own_prof
     assert reason in said
 
 
+@pytest.mark.parametrize("name", BAD_MARKDOWN)
+def test_a_bad_agent_of_another_tool_too(name: str, tmp_path: Path, own_profiles: Path):
+    content, line, reason = BAD_MARKDOWN[name]
+    path = own_profiles / "bad.md"
+    path.write_text(content)
+    said = problem(tmp_path, own_profiles)
+    assert said.startswith(f"{path}:{line}: "), said
+    assert reason in said
+
+
 def test_what_is_no_file_or_stands_there_twice_is_one_too(tmp_path: Path, own_profiles: Path):
     path = own_profiles / "bad.yaml"
     path.mkdir()
@@ -87,6 +106,6 @@ def test_what_is_no_file_or_stands_there_twice_is_one_too(tmp_path: Path, own_pr
     os.mkfifo(path)
     assert "is no regular file" in problem(tmp_path, own_profiles)
     path.unlink()
-    for name in ("bad.yaml", "bad.yml"):
-        (own_profiles / name).write_text("id: bad\n")
-    assert "bad.yml beside it is the same profile" in problem(tmp_path, own_profiles)
+    for name in ("bad.yaml", "bad.md"):
+        (own_profiles / name).write_text("---\nname: bad\n---\n")
+    assert "bad.md beside it is the same profile" in problem(tmp_path, own_profiles)

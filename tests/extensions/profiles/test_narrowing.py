@@ -21,6 +21,7 @@ from codelet.loop.session import Session
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Said
 from codelet.safety.verdict import Mode, Question
+from codelet.tools import all_tools
 from tests.context.scripted import Answer, ScriptedProvider, compact_five_times, turn
 from tests.extensions.profiles.conftest import WithProfile
 
@@ -210,6 +211,38 @@ def test_a_project_cannot_stand_in_for_a_profile_that_the_user_knows(
     assert with_profile("mine", trust=True)[0].meter.limits.max_turns == 3
     with pytest.raises(UsageError, match=r"passwd\.yaml:1: leads out of the project"):
         with_profile("passwd", trust=True)
+
+
+@pytest.mark.parametrize(
+    ("front", "tools"),
+    [
+        ("tools: Read, Grep, WebFetch", ["read", "grep"]),
+        ("tools: [Read, Bash]", ["read", "bash"]),
+        ("tools:\n  write: false\n  edit: false\n  bash: true", ["read", "bash", "grep", "find"]),
+        ("disallowedTools: Bash, Edit", ["read", "write", "grep", "find"]),
+        ("tools: []", []),
+        ("color: blue", [tool.name for tool in all_tools()]),
+    ],
+)
+async def test_agents_of_other_tools_are_read(
+    front: str, tools: list[str], own_profiles: Path, with_profile: WithProfile
+):
+    text = f"---\nname: helper\ndescription: helps\nmodel: sonnet\n{front}\n---\nYou help.\n"
+    (own_profiles / "helper.md").write_text(text)
+    session, _ = with_profile("helper")
+    assert list(session.toolbox.tools) == tools
+    assert session.upkeep.system.endswith("\n\nYou help.")
+
+
+async def test_a_mode_of_elsewhere_only_takes_away(tmp_path: Path, own_profiles: Path, with_profile: WithProfile):
+    (tmp_path / "a.txt").write_text("x\n")
+    for mode, expected in (("plan", [True, True, False, True, True]), ("bypassPermissions", [True] * 5)):
+        (own_profiles / "helper.md").write_text(f"---\nname: helper\npermissionMode: {mode}\n---\nYou help.\n")
+        (tmp_path / "new.txt").unlink(missing_ok=True)
+        session, provider = with_profile("helper", policy=Policy(tmp_path))
+        done, asked = await ran(session, provider, [])
+        assert done == expected
+        assert "write" in asked, "mode ask is what the user asked for"
 
 
 def test_the_shipped_ones_are_in_order(with_profile: WithProfile):
