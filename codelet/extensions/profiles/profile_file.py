@@ -102,13 +102,13 @@ def _agent_tools(fields: dict[str, Node], own: frozenset[str]) -> tuple[tuple[st
             if node.kind != "bool":
                 raise ProfileFault(node.line, f"must say true or false for the tool {one_line(key, 60)!r}")
             if node.value.lower() in ("false", "no", "off", "n"):
-                forbidden.add(_here(key))
+                forbidden.add(_ELSEWHERE.get(key.lower(), key))
     elif tools is not None and not (isinstance(tools.value, str) and tools.value.strip() in ("", "*")):
         allowed, notes = _known(_several(tools, "tools"), tools, own)
     elif tools is not None and isinstance(tools.value, str) and not tools.value.strip():
         raise ProfileFault(tools.line, "has tools without a name: leave the line out for all, or write [] for none")
     if (gone := fields.get("disallowedTools")) is not None:
-        forbidden |= {_here(name) for name in _several(gone, "disallowedTools")}
+        forbidden |= {_ELSEWHERE.get(name.lower(), name) for name in _several(gone, "disallowedTools")}
     if forbidden:
         names = sorted(own) if allowed is None else allowed
         allowed = tuple(name for name in names if name not in forbidden)
