@@ -101,7 +101,6 @@ class ApprovalDialog:
             self._open = _Open(question, answer_to_come, choices, first=first, mark=first)
             try:
                 with self._line.asking(self._key, self.redraw):
-                    self._show()
                     self._line.read_pressed()
                     self._open.shown_at = time.monotonic()
                     if self._line.text:

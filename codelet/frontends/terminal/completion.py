@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
+from prompt_toolkit.history import History, InMemoryHistory
 
 from codelet.system.git import run_git
 from codelet.system.text import clean
@@ -192,3 +193,12 @@ def _walk(workspace: Path) -> list[str]:
         if len(found) >= _FILES or time.monotonic() > end:
             break
     return found[:_FILES]
+
+
+def history(path: Path | None, expand: Callable[[str], str], complain: Callable[[str], None]) -> History:
+    """What the arrows and the search go through: this session's lines, and those of the file that the user named."""
+    if path is None:
+        return InMemoryHistory()
+    from codelet.frontends.terminal.history_file import HistoryFile
+
+    return HistoryFile(path, expand, complain)

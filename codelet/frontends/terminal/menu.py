@@ -86,7 +86,6 @@ class _Menu:
         """Show it until the user takes an option, or none."""
         with line.asking(self._key, self._show):
             try:
-                self._show()
                 return await self._taken
             finally:
                 self._renderer.ask(())

@@ -22,14 +22,13 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
 from prompt_toolkit.filters import Condition, has_focus, is_searching, vi_insert_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import is_dumb_terminal
 
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
-from codelet.frontends.terminal.completion import ReplCompleter, wants_completion
+from codelet.frontends.terminal.completion import ReplCompleter, history, wants_completion
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.key_sequences import FLUSH_SECONDS, KeyInput, escape_seconds
 from codelet.frontends.terminal.line_layout import STYLE, color_depth, line_layout
@@ -98,7 +97,7 @@ class PromptLine:
             multiline=True,
             completer=completer,
             complete_while_typing=Condition(self._completing),
-            history=_history(preferences, pastes, complain),
+            history=history(preferences.history, pastes.expand, complain),
             tempfile_suffix=".md",
         )
         self._answer = Buffer(name=ANSWER)
@@ -229,7 +228,7 @@ class PromptLine:
         return 1 if is_hidden else max(0 if self.bottom is None else self.bottom.height, 2)
 
     def refresh(self) -> None:
-        """Show the status row again, if it says something else by now."""
+        """Show a status row that has changed."""
         if self._app.is_running and self._row() != self._shown:
             self._app.invalidate()
 
@@ -251,13 +250,19 @@ class PromptLine:
     def asking(self, asked: Asked, lay_out: Callable[[], None]) -> Iterator[None]:
         """Hand keys to a question; `lay_out` draws it again for another size of the window."""
         self._asked, self._lay_out_question = asked, lay_out
-        if self.bottom is not None:
-            self.bottom.draw()  # an empty line leaves its row to the question
+        if self.bottom is None:
+            lay_out()
+        else:
+            with self.bottom.stream.frame():  # an empty line leaves its row to the question
+                self.bottom.draw()
+                lay_out()
         try:
             yield
         finally:
             self._asked = None
             self.edit_answer(None)
+            if self.bottom is not None:
+                self.bottom.draw()
 
     def edit_answer(self, question: str | None, text: str = "") -> None:
         """Have an answer written behind a question, in place of the line; None brings the line back."""
@@ -274,7 +279,7 @@ class PromptLine:
 
     @property
     def answer(self) -> str:
-        """What was written behind the question."""
+        """What was written."""
         return self._answer.text
 
     def read_pressed(self) -> None:
@@ -323,11 +328,11 @@ class PromptLine:
         self._app.vi_state.reset()
         if self._is_dumb:
             self._echo("\n")
-        if not self._is_reading:
+        if self._reading is not None and not self._reading.done():
+            self._reading.set_result(text)
+        else:
             self._draft.enter(text, later=later)
             self.entered()
-        elif self._reading is not None:
-            self._reading.set_result(text)
 
     def _take_back(self) -> None:
         self._put(self._draft.take_back())
@@ -343,10 +348,10 @@ class PromptLine:
 
     def _next_mode(self) -> None:
         if self._asked is not None:
-            self._answered(KeyPress(Keys.BackTab))
-        else:
-            self._cycle_mode()
-            self.refresh()
+            self._asked(KeyPress(Keys.BackTab))
+            return
+        self._cycle_mode()
+        self.refresh()
 
     def _interrupted(self) -> None:
         """Ctrl-C: stops a turn, clears a line; on an empty one, twice within two seconds, leaves."""
@@ -361,8 +366,7 @@ class PromptLine:
             self._buffer.append_to_history()
             self._put("")
             return
-        now = time.monotonic()
-        if now < self._leave_at and self._reading is not None:
+        if (now := time.monotonic()) < self._leave_at and self._reading is not None:
             self.exit_status = EXIT_INTERRUPT
             self._reading.set_exception(EOFError())
             return
@@ -411,14 +415,13 @@ class PromptLine:
     def _escaped(self) -> None:
         self._escape = None
         if self._asked is not None:
-            self._answered(KeyPress(Keys.Escape))
+            self._asked(KeyPress(Keys.Escape))
         elif self.stop is not None:
             self.stop()
         else:
             self._stop_wanted = not self._is_reading
 
     def _answered(self, press: KeyPress) -> None:
-        """Hand a key to the question, however it came."""
         if self._asked is not None:
             self._asked(press)
 
@@ -441,7 +444,7 @@ class PromptLine:
         if refusal := why_no_editor(self._workspace):
             self._fail(refusal)
             return
-        self._pastes.any = True  # what is pasted in the editor looks like what is typed there
+        self._pastes.any = True  # what is pasted there looks like what is typed there
         self._buffer.text = self._pastes.expand(self._buffer.text)
         if self.bottom is not None:
             self.bottom.hold(True)
@@ -489,12 +492,3 @@ class PromptLine:
         offered, self._offered = self._offered, ""
         if offered and self._buffer.text.startswith(offered) and (typed := self._buffer.text[len(offered) :]):
             self._buffer.document = Document(typed)
-
-
-def _history(preferences: Preferences, pastes: Pastes, complain: Callable[[str], None]) -> History:
-    """What the arrows and the search go through: this session's lines, and those of the file that the user named."""
-    if preferences.history is None:
-        return InMemoryHistory()
-    from codelet.frontends.terminal.history_file import HistoryFile
-
-    return HistoryFile(preferences.history, pastes.expand, complain)
