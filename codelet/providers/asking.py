@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult
 
@@ -165,22 +165,22 @@ async def exchange(
             proxy = None if direct else proxy_for(url)
             connection = await (open_through(proxy, url) if proxy else open_direct(url))
             try:
-                async with aclosing(_events(connection, url, path, headers, question)) as events:
-                    async for event in events:
-                        status = event.status_code if isinstance(event, h11.Response) else status
-                        body += event.data if isinstance(event, h11.Data) else b""
-                        if len(body) > _LARGEST_ANSWER:
-                            break
+                _ask(connection, url, path, headers, question)
+                state = connection.state
+                while not isinstance(event := state.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
+                    if event is h11.NEED_DATA:
+                        state.receive_data(await connection.reader.read(_READ_SIZE))
+                    status = event.status_code if isinstance(event, h11.Response) else status
+                    body += event.data if isinstance(event, h11.Data) else b""
+                    if len(body) > _LARGEST_ANSWER:
+                        break
             finally:
                 connection.close()
     return (status, bytes(body)) if status else None
 
 
-async def _events(
-    connection: Connection, url: SplitResult, path: str, headers: Mapping[str, str], question: Any
-) -> AsyncGenerator[object]:
-    """The protocol's events of an answer, up to its end."""
-    state = connection.state
+def _ask(connection: Connection, url: SplitResult, path: str, headers: Mapping[str, str], question: Any) -> None:
+    """Write a GET, or a POST of a question."""
     data = b"" if question is None else json.dumps(question).encode()
     sent = {
         "host": url.netloc.rpartition("@")[2],
@@ -193,12 +193,7 @@ async def _events(
     target = connection.target_prefix + url.path.rstrip("/") + path
     request = h11.Request(method="POST" if data else "GET", target=target, headers=list(sent.items()))
     for part in (request, *([h11.Data(data=data)] if data else []), h11.EndOfMessage()):
-        connection.writer.write(state.send(part) or b"")
-    while not isinstance(event := state.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
-        if event is h11.NEED_DATA:
-            state.receive_data(await connection.reader.read(_READ_SIZE))
-        else:
-            yield event
+        connection.writer.write(connection.state.send(part) or b"")
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -67,10 +67,10 @@ async def test_a_confined_command_is_held_to_them_too(tmp_path: Path) -> None:
     box = toolbox(
         tmp_path, Policy(tmp_path, "read-only", ["bash(ulimit -f)"]), sandbox=sandbox, resources={"file_size": 5}
     )
-    status, text = await call(box, "bash", command="ulimit -f | cat; false | true")
-    assert status == "done", text
-    assert text.splitlines()[0] == "5120"
-    assert PIPELINE_FAILED.format(codes="1 0") in text
+    status, text = await call(box, "bash", command="ulimit -f")
+    assert (status, text.splitlines()[0]) == ("done", "5120"), text
+    status, text = await call(box, "bash", command="false | true")
+    assert status == "done" and PIPELINE_FAILED.format(codes="1 0") in text
 
 
 @pytest.mark.parametrize(
