@@ -42,7 +42,7 @@ ROWS = (
             "loop/test_session.py::test_each_reminder_stands_once_over_many_turns",
             "e2e/test_reminders.py::test_prepended_reminders_stand_in_the_seeds_order",
             "context/compaction/test_observed.py::test_anchors_come_from_what_was_seen_in_any_language",
-            "context/tokens/test_budget.py::test_the_acceptance_lists_numbers",
+            "context/tokens/test_budget.py::test_the_reserve_the_limits_and_the_triggers_of_a_large_window",
             "e2e/test_cancel.py::test_continue_takes_the_turn_up_again",
         ),
         "Reminders that change stand last and not first, as a cache of the prefix would not outlast a turn otherwise "

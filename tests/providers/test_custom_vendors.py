@@ -21,8 +21,8 @@ from tests.support.script import Call, Reply
 from tests.support.server import ModelServer
 
 FILE = tomllib.loads(Path(catalog.__file__).with_name("vendors.toml").read_text(encoding="utf-8"))
-WITHOUT_A_VENDOR = {"named", "bare", "also", "codestral", "bedrock"}
-BELOW = {"quirks", "short", "efforts", "newer"}
+WITHOUT_A_VENDOR = {"named", "bare", "also", "codestral", "bedrock", "sagemaker"}
+BELOW = {"quirks", "short", "efforts", "newer", "account", "credentials", "package"}
 HOUSE = {"base": "https://models.inhouse.example/v1/", "key": "INHOUSE_API_KEY"}
 
 

@@ -21,7 +21,7 @@ def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: boo
 
     Raises UsageError where a variable that says it is missing or is none.
     """
-    rule, name = table(f"{cloud}.cloud"), table(cloud)["name"]
+    rule, name = table(f"{cloud}.account"), table(cloud)["name"]
     if rule["needs_key"] and not key:
         return None
     given = next((environment[each].strip().rstrip("/") for each in rule["addresses"] if environment.get(each)), None)

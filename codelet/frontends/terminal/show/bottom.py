@@ -197,13 +197,35 @@ class Bottom:
 
 
 class SessionApplication(Application[None]):
-    """prompt_toolkit's Application, on the bottom of the screen."""
+    """prompt_toolkit's Application, on the bottom of the screen. What a key changes is drawn at once: a redraw that is
+    put off to the next round of the loop comes after whatever an answer brings meanwhile.
+    """
+
+    _in_key = _is_stale = False
 
     def __init__(self, bottom: Bottom, **options: Any) -> None:
         super().__init__(output=bottom.output, terminal_size_polling_interval=None, **options)
         self.max_render_postpone_time = None  # a stream never leaves the loop idle
         self._bottom = bottom
         bottom.app = self
+        self.key_processor.before_key_press += self._begin_key
+        self.key_processor.after_key_press += self._end_key
+
+    def invalidate(self) -> None:
+        """Draw soon, or behind the key that is being handled."""
+        if self._in_key:
+            self._is_stale = True
+        else:
+            super().invalidate()
+
+    def _begin_key(self, _: object) -> None:
+        self._in_key = True
+
+    def _end_key(self, _: object) -> None:
+        self._in_key = False
+        if self._is_stale and not self.key_processor.input_queue:
+            self._is_stale = False
+            self._redraw()
 
     def _redraw(self, render_as_done: bool = False) -> None:
         self._bottom.redraw(lambda: super(SessionApplication, self)._redraw(render_as_done))
