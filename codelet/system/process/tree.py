@@ -148,6 +148,14 @@ class Tree:
         return self._orphans and row.parent == own.pid and row.session != own.session
 
 
+def reap_leaders() -> None:
+    """Reap the ended leaders of sessions that came to us and that no Tree is for: guards of a supervisor that died."""
+    for row in _table().values():
+        if row.dead and row.parent == os.getpid() and row.session == row.pid not in _leaders:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(row.pid, os.WNOHANG)
+
+
 def _table() -> dict[int, _Row]:
     try:
         names = [entry.name for entry in os.scandir("/proc")]

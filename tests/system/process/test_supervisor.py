@@ -206,3 +206,11 @@ async def test_a_request_that_a_killed_supervisor_did_not_read_is_sent_again(tmp
     done = await running
     assert (done.output, done.exit_code, done.lost) == ("ran\n", 0, True)
     end_supervisor()
+
+
+async def test_no_guard_stays_unreaped_though_its_supervisor_dies_at_the_same_moment(tmp_path: Path) -> None:
+    known = children()
+    for turn in range(25):
+        await run(f"(sleep 0.00{turn % 10}; kill -9 {_GRANDPARENT}) & exit 0", tmp_path)
+        newest = await run(f"echo {_GRANDPARENT}", tmp_path)
+    assert children() - known <= {int(newest.output)}
