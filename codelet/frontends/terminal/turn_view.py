@@ -11,7 +11,7 @@ from typing import Literal
 from rich.text import Text
 
 from codelet.errors import CodeletError
-from codelet.events import Event, Interrupted, TurnEnd
+from codelet.events import Event, Interrupted, Steering, TurnEnd
 from codelet.events import Text as TextDelta
 from codelet.frontends.terminal.approval import ApprovalDialog
 from codelet.frontends.terminal.draft import Draft
@@ -120,6 +120,8 @@ class TurnView:
                     if isinstance(event, Interrupted):
                         tools = [*self._session.toolbox.tools.values()]
                         self._renderer.name_calls(titles_of(self._session.messages, tools))
+                    if isinstance(event, Steering):  # a question may come before the next tick
+                        self._show_waiting()
                     for piece in _slices(event):
                         self._renderer.show(piece)
                         if time.monotonic() - since >= _TURN_SECONDS:

@@ -221,3 +221,22 @@ def test_the_line_and_the_row_below_it_never_change_places(start: Start) -> None
     look_until(lambda: "Again. Again." in terminal.text, "the second turn")
     look_until(lambda: terminal.text.count("1 step") > 0, "its end")
     assert wrong == []
+
+
+def test_a_line_that_was_sent_does_not_wait_below_the_next_question(
+    model_server: ModelServer, repo: Path, home: Path
+) -> None:
+    second = Call("call_2", "bash", {"command": "touch second"})
+    model_server.script = [Reply(calls=[WAITS]), Reply("I look.", calls=[second]), Reply("Seen.")]
+    base = ("--model", "openai/scripted", "--api-base", model_server.openai)
+    with Terminal(*base, cwd=repo, home=home, env={"OPENAI_API_KEY": "key"}) as terminal:
+        terminal.wait_for(STATUS)
+        terminal.line("begin")
+        terminal.wait_for("while [ ! -e go ]")
+        terminal.line("please look")
+        terminal.wait_for("queued: please look")
+        terminal.type("y")
+        terminal.wait_for("1 s")
+        (repo / "go").touch()
+        terminal.wait_for("touch second")
+        assert "queued" not in terminal.settle(0.3)
