@@ -258,10 +258,6 @@ class NarrativeWriter(Protocol):
     def struck(self) -> tuple[str, ...]:
         """What of its last lines was not kept, each with the reason."""
 
-    @property
-    def told(self) -> tuple[str, ...]:
-        """Its last lines."""
-
     def begin(self, messages: Sequence[Message]) -> None:
         """A compaction is near: begin ahead."""
 

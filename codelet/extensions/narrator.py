@@ -37,7 +37,6 @@ class Narrator(Extension):
     def __init__(self, limit: float = TRY_LIMIT, failures: int = 0, *, always: bool = True) -> None:
         self.struck: tuple[str, ...] = ()
         """The lines of the last narrative that were not kept, each with the reason."""
-        self.told: tuple[str, ...] = ()
         """Those that were."""
         self._limit = limit
         self._failures = failures
@@ -104,7 +103,7 @@ class Narrator(Extension):
             return await self._answer([*stable, user(prompt)])
 
         found = await narrate(ask, whole, check, self._breaker, self._turn, sleep=asyncio.sleep)
-        self.struck, self.told = tuple(check.struck), found
+        self.struck = tuple(check.struck)
         return found
 
     async def close(self) -> None:
