@@ -31,7 +31,7 @@ REQUEST = Request("be brief", [user("hello")])
 
 def provider_of(*steps: dict[str, object], pace: float | None = 0) -> ReplayProvider:
     document = json.dumps({"version": 1, "model": "tester", "steps": list(steps)})
-    return ReplayProvider(read_recording(document, "here.json"), pace=pace)
+    return ReplayProvider(read_recording(document, "here.json"), "here.json", pace=pace)
 
 
 async def played(provider: ReplayProvider) -> list[Chunk]:
@@ -82,7 +82,7 @@ async def test_steps_follow_one_another_and_the_end_is_an_error():
     provider = provider_of({"text": "one"}, {"text": "two", "finish": "length"})
     assert await played(provider) == [TextChunk("one"), FinishChunk("stop")]
     assert await played(provider) == [TextChunk("two"), FinishChunk("length")]
-    with pytest.raises(ProviderError, match=r"here\.json has ended: it holds 2 steps") as caught:
+    with pytest.raises(ProviderError, match=r"here\.json.* 2 ") as caught:
         await played(provider)
     assert not caught.value.retryable
 
@@ -120,41 +120,39 @@ async def test_the_recorded_pace_is_kept_unless_it_is_overridden():
 @pytest.mark.parametrize(
     ("document", "place"),
     [
-        ("{", "Expecting property name"),
-        ("[" * 100_000, "nested too deeply"),
-        ("[]", "r.json: must be an object"),
-        ('{"steps": []}', "r.json: version: must be 1"),
-        ('{"version": 1}', "r.json: steps: must be a list"),
-        ('{"version": 1, "steps": [], "mode": 1}', "r.json: unknown key 'mode'"),
-        ('{"version": 1, "steps": [], "model": 1}', "r.json: model: must be a string"),
-        ('{"version": 1, "steps": [{}, {"txt": ""}]}', r"r.json: steps\[1\]: unknown key 'txt'"),
-        ('{"version": 1, "steps": [{"text": "", "chunks": []}]}', r"steps\[0\]: has both"),
-        ('{"version": 1, "steps": [{"chunks": ["", 1]}]}', r"steps\[0\]\.chunks\[1\]: must be a string"),
-        ('{"version": 1, "steps": [{"finish": "end"}]}', r"steps\[0\].finish: must be one of stop"),
-        ('{"version": 1, "steps": [{"pace": -1}]}', r"steps\[0\].pace: must be a whole number"),
-        ('{"version": 1, "steps": [{"pace": true}]}', r"steps\[0\].pace: must be a whole number"),
-        (
-            '{"version": 1, "steps": [{"usage": {"output": "1"}}]}',
-            r"steps\[0\].usage.output: must be a whole",
-        ),
-        (
-            '{"version": 1, "steps": [{"tool_calls": [{"id": "a"}]}]}',
-            r"tool_calls\[0\].name: must be a string",
-        ),
-        ('{"version": 1, "steps": [{"tool_calls": [{"id": "", "name": "x"}]}]}', "id: must not be empty"),
+        ("{", "r.json"),
+        ("[" * 100_000, "r.json"),
+        ("[]", "r.json: "),
+        ('{"steps": []}', "version"),
+        ('{"version": 2, "steps": []}', "r.json: version: "),
+        ('{"version": 1}', "steps"),
+        ('{"version": 1, "steps": [], "mode": 1}', "mode"),
+        ('{"version": 1, "steps": [], "model": 1}', "r.json: model: "),
+        ('{"version": 1, "steps": [{}, {"txt": ""}]}', r"r.json: steps\[1\]: .*txt"),
+        ('{"version": 1, "steps": [{"text": "", "chunks": []}]}', r"r.json: steps\[0\]: "),
+        ('{"version": 1, "steps": [{"chunks": ["", 1]}]}', r"steps\[0\]\.chunks\[1\]: "),
+        ('{"version": 1, "steps": [{"finish": "end"}]}', r"steps\[0\]\.finish: "),
+        ('{"version": 1, "steps": [{"pace": -1}]}', r"steps\[0\]\.pace: "),
+        ('{"version": 1, "steps": [{"pace": true}]}', r"steps\[0\]\.pace: "),
+        ('{"version": 1, "steps": [{"usage": {"output": "1"}}]}', r"steps\[0\]\.usage\.output: "),
+        ('{"version": 1, "steps": [{"error": {"message": 1}}]}', r"steps\[0\]\.error\.message: "),
+        ('{"version": 1, "steps": [{"request": {"messages": 1}}]}', r"steps\[0\]\.request: "),
+        ('{"version": 1, "steps": [{"tool_calls": [{"id": "a"}]}]}', r"steps\[0\]\.tool_calls\[0\]: .*name"),
+        ('{"version": 1, "steps": [{"tool_calls": [{"id": "", "name": "x"}]}]}', r"tool_calls\[0\]\.id: "),
         (
             '{"version": 1, "steps": [{"tool_calls": [{"id": "a", "name": "x", "arguments": [1]}]}]}',
-            r"steps\[0\].tool_calls\[0\].arguments: must be an object",
+            r"steps\[0\]\.tool_calls\[0\]\.arguments: ",
         ),
     ],
 )
 def test_a_bad_recording_is_refused_with_its_place(document: str, place: str):
-    with pytest.raises(UsageError, match=place):
+    with pytest.raises(UsageError, match=place) as refused:
         read_recording(document, "r.json")
+    assert "\n" not in str(refused.value)
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"gone\.json: no such recording"):
+    with pytest.raises(UsageError, match=r"^\S*gone\.json: "):
         open_replay(tmp_path / "gone.json")
     with pytest.raises(UsageError, match="no such recording"):
         open_replay(tmp_path)
@@ -162,7 +160,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path):
         open_replay("nul\0byte")
     latin = tmp_path / "latin.json"
     latin.write_bytes(b'{"version": 1, "model": "\xe9"}')
-    with pytest.raises(UsageError, match=r"latin\.json: cannot read the recording"):
+    with pytest.raises(UsageError, match=r"^\S*latin\.json: "):
         open_replay(latin)
 
 
@@ -175,12 +173,8 @@ async def test_a_file_is_played(tmp_path: Path):
     assert await played(provider) == [TextChunk("hi"), FinishChunk("stop")]
 
 
-def test_the_import_is_cheap():
-    code = (
-        "import __future__, sys, asyncio, json, dataclasses, typing, pathlib, mmap, urllib.parse\n"
-        "before = set(sys.modules)\n"
-        "import codelet.providers.content.replay\n"
-        "print(*[name for name in sys.modules if name not in before and not name.startswith('codelet')])"
-    )
+def test_the_import_brings_no_client_of_a_server():
+    code = "import sys, codelet.providers.content.replay\nprint(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.split() == []
+    heavy = {"litellm", "httpx", "h11", "pydantic", "rich", "prompt_toolkit", "tiktoken", "jsonschema"}
+    assert not heavy & set(result.stdout.split())

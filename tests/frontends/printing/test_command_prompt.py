@@ -218,7 +218,7 @@ class Greeting(Extension):
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     text = json.dumps({"version": 1, "model": "recorded", "steps": [step(ANSWER)]})
-    provider = ReplayProvider(read_recording(text, "of a test"))
+    provider = ReplayProvider(read_recording(text, "of a test"), "of a test")
     return Session(provider, workspace=tmp_path, policy=Policy(tmp_path), extensions=[Greeting()])
 
 

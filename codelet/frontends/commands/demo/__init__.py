@@ -76,7 +76,7 @@ async def _show(folder: Path, *, keep: bool) -> int:
     _introduce(renderer, folder, keep=keep)
     recording = load_recording()
     session = Session(
-        ReplayProvider(recording, pace=None if sys.stdout.isatty() else 0),
+        ReplayProvider(recording, "of the demo", pace=None if sys.stdout.isatty() else 0),
         workspace=folder,
         policy=Policy(folder),
         ask=_RecordedAnswers(renderer, recording).ask,
@@ -168,7 +168,7 @@ class _RecordedAnswers:
 
     def __init__(self, renderer: Renderer, recording: Recording) -> None:
         self._renderer = renderer
-        self._expected = [(call.name, json.loads(call.arguments)) for step in recording.steps for call in step.calls]
+        self._expected = [(call.name, json.loads(call.sent)) for step in recording.steps for call in step.tool_calls]
 
     async def ask(self, question: Question) -> Answer:
         """The answer, shown as a row."""
