@@ -15,14 +15,35 @@ from codelet.record import Record
 from codelet.usage import Usage
 
 ResultStatus = Literal["done", "failed", "refused", "interrupted"]
+StepStatus = Literal["pending", "in progress", "completed", "failed"]
 EndReason = Literal["done", "limit", "interrupted", "failed"]
 
 
 class Event(Record):
-    """What all events have in common: the name of their type. `internal` fields are in no line of stream-json."""
+    """What all events have in common: the name of their type. `internal` fields are not in `as_dict`."""
 
     type: ClassVar[str] = ""
     internal: ClassVar[frozenset[str]] = frozenset()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the event as plain JSON values, as a line of stream-json has it."""
+        return {"type": self.type, **as_json(self)}
+
+
+def as_json(value: Any) -> Any:
+    """Return a record as a dictionary, with the records in it; anything else as it is.
+
+    Usage that no one reported becomes None: unknown is not 0.
+    """
+    match value:
+        case Usage() if not value.known:
+            return None
+        case Record():
+            internal = value.internal if isinstance(value, Event) else ()
+            return {name: as_json(getattr(value, name)) for name in value.fields if name not in internal}
+        case tuple() | list():
+            return [as_json(each) for each in value]
+    return value
 
 
 class TurnStart(Event):
@@ -75,16 +96,25 @@ class ToolProgress(Event):
     delta: str
 
 
+class FileChange(Record, kw_only=True):
+    """The whole text of a file before and after a change; `before` is None for a new file. `path` is absolute."""
+
+    path: str
+    before: str | None
+    after: str
+
+
 class ToolResult(Event, kw_only=True):
     """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other.
 
     `counted` is what each line of `text` stands for, such as `file`, where a person is told their number. `caveat` says
     in a few words what to be careful about after a call that is done: `exit 1 | 0`, or that an encoding is a guess.
-    `ended` says how its command ended, None if it ran none or that is not known.
+    `ended` says how its command ended, None if it ran none or that is not known. `change` is the change that the call
+    made to a file, None if it made none, or if the texts are too large or are not text.
     """
 
     type: ClassVar[str] = "tool_result"
-    internal: ClassVar[frozenset[str]] = frozenset({"ended"})
+    internal: ClassVar[frozenset[str]] = frozenset({"ended", "change"})
     id: str
     name: str
     status: ResultStatus
@@ -94,6 +124,30 @@ class ToolResult(Event, kw_only=True):
     counted: str = ""
     caveat: str = ""
     ended: CommandEnd | None = None
+    change: FileChange | None = None
+
+
+class PlannedStep(Record):
+    """One step of a plan. `result` is its outcome in a few words, or empty."""
+
+    description: str
+    status: StepStatus = "pending"
+    result: str = ""
+
+
+class PlanChanged(Event, kw_only=True):
+    """The plan is another one. Without goal and steps there is none any more."""
+
+    type: ClassVar[str] = "plan"
+    goal: str
+    steps: tuple[PlannedStep, ...]
+
+
+class ModeChanged(Event):
+    """The mode of the policy is another one."""
+
+    type: ClassVar[str] = "mode"
+    mode: str
 
 
 class UsageReport(Event, kw_only=True):

@@ -81,6 +81,9 @@ class SessionView(Protocol):
     @property
     def models(self) -> ModelsView: ...
 
+    def report(self, event: events.Event) -> None:
+        """Have the turn yield this event before its next one."""
+
     def mask(self, text: str) -> str:
         """Return the text without secrets."""
 

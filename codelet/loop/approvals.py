@@ -183,6 +183,7 @@ class Approvals:
             where=mask(place),
             following=self._waiting,
             covered=tuple(map(mask, self._covered(verdict))),
+            change=None if preview.change is None else without_secrets(preview.change.reported(), self.masker),
         )
         answer = await self._answered(self.ask(question))
         if answer is None:

@@ -26,6 +26,7 @@ from codelet.extensions.base import GuardedCall
 from codelet.loop.toolbox import Toolbox
 from codelet.messages import Picture, ToolCall
 from codelet.safety.paths import relative_name
+from codelet.safety.secrets import without_secrets
 from codelet.safety.verdict import SandboxKind, Touch
 from codelet.tools.call_forms import arguments_in, instead_of_tool
 from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, copied
@@ -53,7 +54,8 @@ class FillIn(Protocol):
 class _Pending:
     """One call on its way; `call` is what guards see of it. `problem` says why it cannot be run, `refusal` why a guard
     wants it not to run, whatever its arguments are. `unread` is the text of arguments that are no JSON object. `files`
-    and `ended` are what its tool reported, `confined` is the sandbox of its commands; `record` is there once it ended.
+    and `ended` are what its tool reported, `change` is its change of a file, `confined` is the sandbox of its commands;
+    `record` is there once it ended.
     """
 
     def __init__(self, asked: ToolCall) -> None:
@@ -66,6 +68,7 @@ class _Pending:
         self.confined: SandboxKind | None = None
         self.files: Sequence[FileFact] | None = None
         self.ended: CommandEnd | None = None
+        self.change: events.FileChange | None = None
         self.record: CallRecord | None = None
         self.result: events.ToolResult | None = None
 
@@ -305,6 +308,8 @@ class CallRunner:
             problem = f"{type(error).__name__}: {error}"
             raise ToolError(prompt.TOOL_BROKE.format(name=tool.name, problem=problem)) from error
         item.ended, item.files = output.ended, output.files
+        if context.change is not None and not output.failed:
+            item.change = without_secrets(context.change.reported(), self._toolbox.masker)
         if item.files is None and not output.failed:
             item.files = tuple(_declared(touches, verdict.place, context.workspace))
         if any(touch.kind == "write" for touch in touches):
@@ -339,6 +344,7 @@ class CallRunner:
             counted=output.counted,
             caveat=output.caveat,
             ended=item.ended,
+            change=item.change,
         )
         self._answer(item.id, text, failed=status != "done", images=output.images)
 

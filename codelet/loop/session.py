@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
@@ -93,6 +94,7 @@ class Session:
     ) -> None:
         self.workspace, self.turns, self.notices = workspace, 0, events.Notices(self.mask)
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
+        self._reported: deque[events.Event] = deque()
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.window = ContextWindow(sizes.of(facts), 0, clock)
@@ -114,7 +116,7 @@ class Session:
             closing=[guard for each in last for guard in each.guards],
             notices=self.notices,
         )
-        self._turn_in_hand = OpenTurn()
+        self._turn_in_hand, self._known_mode = OpenTurn(), self.policy.mode
         self.upkeep = self._upkeep(prompt.SYSTEM if system_prompt is None else system_prompt, placement, bare=bare)
         self._attach([] if attached is None else attached)
 
@@ -321,10 +323,21 @@ class Session:
                 self._turn_in_hand.is_over()
 
     def _seen(self, event: events.Event, shown: MaskedPieces) -> Iterator[events.Event]:
-        """The notices that came before an event, and the event, masked."""
-        for each in (*map(events.Note, self.notices.take()), event):
+        """What was to be known before an event, and the event, masked."""
+        for each in (*map(events.Note, self.notices.take()), *self.take_reported(), event):
             self.watch(each)
             yield from shown.take(each)
+
+    def report(self, event: events.Event) -> None:
+        """Have the turn yield this event before its next one."""
+        self._reported.append(event)
+
+    def take_reported(self) -> list[events.Event]:
+        """Return the events that a turn has not yielded yet, one for a changed mode among them."""
+        if self.policy.mode != self._known_mode:
+            self._known_mode = self.policy.mode
+            self._reported.append(events.ModeChanged(self.policy.mode))
+        return [self._reported.popleft() for _ in range(len(self._reported))]
 
     def mask(self, text: str) -> str:
         """The text without secrets."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from codelet.events import FileChange
 from codelet.record import Record
 
 VerdictAction = Literal["allow", "ask", "deny"]
@@ -73,7 +74,7 @@ class Question(Record):
 
     `timeout` is after how many seconds the question answers itself with no; None for never. `where` is the folder that
     a command would run in, `following` how many questions wait behind this one. `covered` are commands that the rule
-    of "always" would allow besides.
+    of "always" would allow besides. `change` is what the call would make of a file, where its texts are at hand.
     """
 
     call_id: str
@@ -87,6 +88,7 @@ class Question(Record):
     where: str = ""
     following: int = 0
     covered: tuple[str, ...] = ()
+    change: FileChange | None = None
 
 
 class Answer(Record):

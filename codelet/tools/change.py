@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from codelet.events import FileChange
 from codelet.record import Record
 from codelet.tools.encoding import Format, readable
 from codelet.tools.seen import Fingerprint
@@ -11,6 +12,8 @@ from codelet.tools.seen import Fingerprint
 _CONTEXT = 3
 _MOST_LINES = 4000
 _MOST_SHOWN = 64_000
+_MOST_REPORTED = 256 * 1024
+"""Characters of both texts together that an event carries."""
 
 
 class Change(Record, kw_only=True):
@@ -31,6 +34,13 @@ class Change(Record, kw_only=True):
     expected: Fingerprint | None = None
     unseen: str = ""
     whole: bool = False
+
+    def reported(self) -> FileChange | None:
+        """Return the change as events carry it; None if it is too large, or if it replaces what is not text."""
+        replaces_other = self.before is None and self.expected is not None
+        if replaces_other or len(self.before or "") + len(self.after) > _MOST_REPORTED:
+            return None
+        return FileChange(path=str(self.path), before=self.before, after=self.after)
 
     def diff(self) -> str:
         head = (

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from codelet import prompt
 from codelet.context.reminders import Source
 from codelet.errors import ToolError, UsageError
+from codelet.events import PlanChanged, PlannedStep, StepStatus
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, extension_of
 from codelet.extensions.plans.checklist import (
     MOST_STEPS,
     Checklist,
-    PlannedStep,
-    StepStatus,
     as_exported,
     checklist_in,
     imported,
@@ -67,7 +66,8 @@ class Plans(Extension, Source):
         about = "the plan, or a change of it: " + prompt.PLAN_CHANGES
         self.commands = (Command("plan", about, self.command, "[CHANGE]"),)
         self.parts = (ExportPart("plan", self.save, self.restore),)
-        self.plan: Checklist | None = None
+        self._plan: Checklist | None = None
+        self._report: Callable[[PlanChanged], None] = lambda event: None
         self.planning = False
         self._can_approve: Callable[[], bool] = lambda: False
         self._carried: tuple[Checklist | None, Any] = (None, None)
@@ -75,6 +75,19 @@ class Plans(Extension, Source):
 
     def attach(self, session: SessionView) -> None:
         self._can_approve = lambda: session.toolbox.ask is not None or session.policy.yes
+        self._report = session.report
+
+    @property
+    def plan(self) -> Checklist | None:
+        """The plan; each change of it is reported."""
+        return self._plan
+
+    @plan.setter
+    def plan(self, plan: Checklist | None) -> None:
+        if plan != self._plan:
+            self._plan = plan
+            shown = plan or Checklist("", ())
+            self._report(PlanChanged(goal=shown.goal, steps=shown.steps))
 
     def offered(self) -> Sequence[Tool]:
         return self.tools if self.planning else ()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
+from codelet.events import PlannedStep, StepStatus
 from codelet.record import Record
-
-StepStatus = Literal["pending", "in progress", "completed", "failed"]
 
 MOST_STEPS = 50
 LONGEST = 500
@@ -36,17 +35,9 @@ _EXPORTED: dict[StepStatus, str] = {
 _IMPORTED = {word: status for status, word in _EXPORTED.items()}
 
 
-class PlannedStep(Record):
-    """One step; `result` is what came of it, in a few words, or empty."""
-
-    description: str
-    status: StepStatus = "pending"
-    result: str = ""
-
-    @property
-    def line(self) -> str:
-        """The step as the model writes it."""
-        return f"[{_MARKS[self.status]}] {self.description}{f': {self.result}' if self.result else ''}"
+def step_line(step: PlannedStep) -> str:
+    """Return the step as the model writes it."""
+    return f"[{_MARKS[step.status]}] {step.description}{f': {step.result}' if step.result else ''}"
 
 
 class Checklist(Record):
@@ -77,7 +68,7 @@ class Checklist(Record):
 
     def text(self) -> str:
         """The goal and each step with its number, a line each."""
-        rows = [f"{number}. {step.line}" for number, step in enumerate(self.steps, 1)]
+        rows = [f"{number}. {step_line(step)}" for number, step in enumerate(self.steps, 1)]
         return "\n".join([self.goal, *rows] if self.goal else rows)
 
     def brief(self) -> str:

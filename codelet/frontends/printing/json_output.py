@@ -9,8 +9,6 @@ from typing import Any
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_LIMIT
 from codelet.outcome import Outcome
-from codelet.record import Record
-from codelet.usage import Usage
 
 FORMAT_VERSION = 1
 
@@ -47,7 +45,7 @@ class StreamJsonOutput:
         if isinstance(event, events.TurnEnd):
             self._end = event
         else:
-            _write_line({"type": event.type, **_fields(event)})
+            _write_line(event.as_dict())
 
     def busy(self, what: str) -> None:
         """Only events are shown: one of them says that a compaction begins."""
@@ -56,7 +54,7 @@ class StreamJsonOutput:
         reasons: dict[int, events.EndReason] = {EXIT_DONE: "done", EXIT_LIMIT: "limit"}
         reason = reasons.get(outcome.exit_status, "failed")
         end = self._end or events.TurnEnd(reason, 0, outcome.usage, outcome.error)
-        _write_line({"type": end.type, **_fields(end), **summary(outcome)})
+        _write_line({**end.as_dict(), **summary(outcome)})
 
 
 def write_failure(form: str, outcome: Outcome) -> None:
@@ -75,11 +73,11 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "partial": outcome.partial,
         "exit": outcome.exit_status,
         "error": outcome.error,
-        "usage": _usage(outcome.usage),
+        "usage": events.as_json(outcome.usage),
         "cost": outcome.cost if outcome.usage.known else None,
         "cache_share": outcome.usage.cache_share,
         "refused": list(outcome.refused),
-        "cut": [_fields(each) for each in outcome.cut],
+        "cut": events.as_json(outcome.cut),
         "model": outcome.model,
         "fallbacks": [
             {"from": change.replaced, "to": change.model, "reason": change.reason} for change in outcome.fallbacks
@@ -90,23 +88,6 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "metrics": outcome.metrics(),
         **structured,
     }
-
-
-def _fields(value: Record) -> dict[str, Any]:
-    """A record as a JSON object, including the records inside it."""
-    fields = {}
-    internal = value.internal if isinstance(value, events.Event) else ()
-    for name in (name for name in value.fields if name not in internal):
-        item = getattr(value, name)
-        if isinstance(item, Usage):
-            item = _usage(item)
-        fields[name] = _fields(item) if isinstance(item, Record) else item
-    return fields
-
-
-def _usage(usage: Usage) -> dict[str, Any] | None:
-    """The usage as an object, or None if none was reported: unknown is not 0."""
-    return _fields(usage) if usage.known else None
 
 
 def _write_line(value: dict[str, Any]) -> None:
