@@ -96,5 +96,11 @@ class SpendingLimit(LimitReached):
     """The next request would pass a limit on tokens or cost: it was not sent."""
 
 
+class PromptRefused(CodeletError):
+    """An extension refused the prompt: the model was not asked."""
+
+    exit_status = EXIT_REFUSED
+
+
 class ToolError(Exception):
     """An expected failure of a tool: its text goes back to the model as the tool's result."""

@@ -128,6 +128,8 @@ PICTURES_NOT_SHOWN = "[you take no pictures: none is shown here]"
 PICTURES_REFUSED = "[the server refused a picture of this message: it is not shown here]"
 PICTURES_DROPPED = "[the picture was dropped from here to save room; look at the file again if you need it]"
 ATTACHED_FILE = '\n\n<file name="{name}">\n{text}\n</file>'
+ADDED_CONTEXT = "\n\n<context>\n{text}\n</context>"
+GO_ON = "Do not stop yet: {reason}"
 ATTACHED_LARGE = "\n\n[{name} has {size:,} bytes and is not attached whole: read what you need of it]"
 
 NO_OUTPUT = "(no output)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, cast
@@ -49,7 +49,8 @@ class Compactor:
     """Works on the session's conversation; reminders take no part and stay where they are.
 
     `held` says whether the model is still to be sent a message: such a one stays whole if it can. `reform` may put
-    another message of the same size in the place of what a compaction left of the newest prompt.
+    another message of the same size in the place of what a compaction left of the newest prompt. `announce` is awaited
+    before a compaction, with its reason.
     """
 
     def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
@@ -62,6 +63,7 @@ class Compactor:
         self.bring_narrator: Callable[[], NarrativeWriter] | None = None
         self.held: Callable[[Message], bool] = lambda _: False
         self.reform: Callable[[list[Message]], list[Message]] | None = None
+        self.announce: Callable[[str], Awaitable[None]] | None = None
         self._archive: Archive | None = None
         self._conversation = conversation
         self._window = window
@@ -128,6 +130,8 @@ class Compactor:
         warm = not self._window.cold
         pays = pays_after(before, min(before, self._window.budget.target)) if warm else 0
         yield events.Compaction(phase="starting", reason=reason, before=before, after=before, pays_after=pays)
+        if self.announce is not None:
+            await self.announce(reason)
         snapshot = self._conversation.snapshot()
         said = snapshot.without_appended()
         try:

@@ -190,15 +190,17 @@ def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
 class Command(Record):
     """A command of the user's: `/name` in the terminal, and as the prompt of `-p`.
 
-    `run` gets the session and what was typed behind the name, without the blanks around it, and gives a text to show;
-    raises CodeletError, in one line, where that cannot be. `arguments` shows people what may be typed there, such as
-    `[FILE]`. Whoever runs it calls `Session.run_command`, which keeps secrets out of the text.
+    `run` gets the session and what was typed behind the name, without the blanks around it, and gives a text to show,
+    or the prompt to send if it `prompts`; raises CodeletError, in one line, where that cannot be. `arguments` shows
+    people what may be typed there, such as `[FILE]`. Whoever runs it calls `Session.run_command`, which keeps secrets
+    out of the text.
     """
 
     name: str
     help: str
     run: Callable[[SessionView, str], Awaitable[str]]
     arguments: str = ""
+    prompts: bool = False
 
 
 Named = TypeVar("Named", Tool, Source, Command)
@@ -287,6 +289,10 @@ class Extension:
         """
         return self.tools
 
+    def commands_now(self) -> Sequence[Command]:
+        """The commands that there are now: some may come late. Of two with one name in a session the first counts."""
+        return self.commands
+
     def attach(self, session: SessionView) -> None:
         """The session that it serves, once, before its first turn."""
 
@@ -304,6 +310,17 @@ class Extension:
 
     def clear(self) -> None:
         """The conversation is forgotten: forget what belongs to it."""
+
+    async def prompted(self, text: str) -> str | None:
+        """A prompt comes in: context to add to it. A CodeletError refuses the prompt, which then enters no list."""
+        return None
+
+    async def stopping(self, answer: str) -> str | None:
+        """The turn would end with this answer: why the model has to go on, if it has to; heard a few times a turn."""
+        return None
+
+    async def compacting(self, reason: str) -> None:
+        """The conversation is about to be made smaller."""
 
     async def between_turns(self) -> None:
         """A turn is done, or a compaction by hand is: ask the user what is to be asked."""

@@ -257,6 +257,11 @@ class Listed(Extension, Guard, Source):
             return self.tools if self._offers == "always" else ()
         return self._there.offered()
 
+    def commands_now(self) -> Sequence[Command]:
+        """The row's commands, and those that the extension has by now."""
+        late = (each for each in self._there.commands_now() if each.name not in self._row.commands)
+        return (*self.commands, *late)
+
     def status(self) -> str:
         return self._there.status()
 
@@ -265,6 +270,15 @@ class Listed(Extension, Guard, Source):
 
     def ending(self) -> Sequence[str]:
         return self._there.ending()
+
+    async def prompted(self, text: str) -> str | None:
+        return await self._there.prompted(text)
+
+    async def stopping(self, answer: str) -> str | None:
+        return await self._there.stopping(answer)
+
+    async def compacting(self, reason: str) -> None:
+        await self._there.compacting(reason)
 
     async def between_turns(self) -> None:
         await self._there.between_turns()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ from codelet.context.reminders.sources import own_sources
 from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation, Messages
 from codelet.errors import CodeletError, LimitReached, UsageError
-from codelet.extensions.base import Extension, end_extension, named, offered_by
+from codelet.extensions.base import Command, Extension, end_extension, named, offered_by
 from codelet.extensions.manifest import every_session
 from codelet.loop.meter import Limits, Meter
 from codelet.loop.models import Models
@@ -126,7 +126,8 @@ class Session:
         return background_tasks(self)
 
     def _attach(self, attached: list[Extension]) -> None:
-        self.commands = named("command", [command for each in self.extensions for command in each.commands])
+        named("command", [command for each in self.extensions for command in each.commands])
+        self.compactor.announce = self._compacting
         for each in self.extensions:
             attached.append(each)  # one whose `attach` raises is closed too
             each.attach(self)
@@ -171,6 +172,14 @@ class Session:
     def policy(self) -> Policy:
         """What judges the model's actions: the toolbox's."""
         return self.toolbox.policy
+
+    @property
+    def commands(self) -> dict[str, Command]:
+        """The commands of the extensions, as they are now."""
+        found: dict[str, Command] = {}
+        for command in (command for each in self.extensions for command in each.commands_now()):
+            found.setdefault(command.name, command)
+        return found
 
     @property
     def usage(self) -> Usage:
@@ -261,7 +270,11 @@ class Session:
         pinned = self.compactor.is_pinned
         return context_rows(self.conversation.sent(), system, schemas, pinned, self.conversation.calls)
 
-    def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
+    async def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
+        added = [more for each in self.extensions if (more := await each.prompted(text))]
+        if added:
+            told = "".join(prompt.ADDED_CONTEXT.format(text=self.mask(more)) for more in added)
+            attached = Attached(told) if attached is None else attached.replace(text=f"{attached.text}{told}")
         message = self.entry.prompt(text, piped, attached)
         self._begin_turn(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
         self.conversation.append(message)
@@ -272,12 +285,16 @@ class Session:
         self.conversation.checkpoint(asked, self.turns)
         self.compactor.new_turn()
 
-    def _go_on(self) -> None:
+    async def _compacting(self, reason: str) -> None:
+        for each in self.extensions:
+            await each.compacting(reason)
+
+    async def _go_on(self) -> None:
         self.conversation.turn = self.turns
         if self.conversation.interruption is not None:
             self.conversation.drop_partial()
 
-    async def _turn(self, begun: BegunTurn, begin: Callable[[], None]) -> _Events:
+    async def _turn(self, begun: BegunTurn, begin: Callable[[], Awaitable[None]]) -> _Events:
         """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt.
 
         What an early end left is in `conversation.interruption`; what ended it is raised behind the last event.
@@ -286,7 +303,7 @@ class Session:
             raise UsageError("the session is closed")
         await self._turn_in_hand.runs(begun)
         try:
-            begin()
+            await begin()
             self.conversation.interruption = None
             self.models.begin_turn()
             turn = TurnState(self.conversation, self.models, self.toolbox, self.upkeep, self.meter)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from codelet.loop.reply import Reply
 
 _UNUSABLE_STEPS = 5
+_MOST_STOPPED = 3
+"""Answers of a turn after which an extension may have the model go on."""
 _LONGEST_REFUSAL = 1_000
 _LONGEST_NAME = 80
 _CALL_IN_TEXT = "the model wrote a call of {name} as text, so nothing was run"
@@ -47,10 +49,13 @@ _Next = tuple[StepResult, Sequence[events.Event]]
 
 
 class Attempts:
-    """What the model was asked for once more, by the reason, since that last went well; and unusable steps in a row."""
+    """What the model was asked for once more, by the reason, since that last went well; and unusable steps in a row.
+
+    `stopped` counts the answers after which an extension had the model go on.
+    """
 
     too_long = empty = as_text = unmet = False
-    unusable = 0
+    unusable = stopped = 0
 
 
 class TurnState:
@@ -224,7 +229,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
             reply = turn.answer
             for event in _taken_in(turn, reply, time.monotonic() - sent):
                 yield event
-            came_to, told = after_answer(turn, reply)
+            came_to, told = await _concluded(turn, reply)
         if came_to in ("again", "shorter"):
             turn.steps -= 1
             turn.reply = None
@@ -319,6 +324,16 @@ def _after_calls(turn: TurnState, calls: CallRunner) -> None:
         raise LimitReached(
             f"the model made unusable tool calls in {_UNUSABLE_STEPS} steps in a row; try another --model"
         )
+
+
+async def _concluded(turn: TurnState, reply: Reply) -> _Next:
+    """Return what `after_answer` does, and ask extensions whether the model may end the turn with its answer."""
+    came_to, told = after_answer(turn, reply)
+    may_go_on = came_to == "final" and turn.attempts.stopped < _MOST_STOPPED
+    if may_go_on and await turn.upkeep.goes_on(reply.text):
+        turn.attempts.stopped += 1
+        return "more", told
+    return came_to, told
 
 
 def after_answer(turn: TurnState, reply: Reply) -> _Next:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from codelet import events
+from codelet import events, prompt
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation
@@ -192,6 +192,14 @@ class Upkeep:
         """Use what the server has said of the model by now."""
         if self.server is not None:
             self.server.take()
+
+    async def goes_on(self, answer: str) -> bool:
+        """Put into the list why the turn may not end with this answer; False if no extension says so."""
+        for each in self._extensions:
+            if why := await each.stopping(answer):
+                self._conversation.append(user(prompt.GO_ON.format(reason=self._toolbox.masker.mask(why))))
+                return True
+        return False
 
     async def between_turns(self) -> None:
         """The turn is done, or a compaction by hand is: have extensions ask the user."""

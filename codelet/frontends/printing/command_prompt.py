@@ -17,6 +17,15 @@ _COUNTED = frozenset({"metrics", "tool_stats"})
 _NOT_KEPT = "the session ends here, and this change with it: --export FILE keeps it"
 
 
+async def prompt_of_command(session: Session, prompt: str) -> str | None:
+    """The prompt that a command gives, None where the text names no such command. Raises CodeletError."""
+    try:
+        found = commands_for(session).named_by(prompt)
+    except LookupError:
+        return None
+    return await session.run_command(found[0].name, found[1]) if found is not None and found[0].prompts else None
+
+
 def answer_of_command(
     session: Session, prompt: str, *, piped: bool, kept: bool = True
 ) -> AsyncGenerator[Event, None] | None:

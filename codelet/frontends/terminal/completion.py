@@ -50,14 +50,17 @@ def wants_completion(text: str) -> bool:
 
 
 class ReplCompleter(Completer):
-    """`commands` are names with their help and the words that may stand behind them; files are those under
+    """`commands` gives names with their help and the words that may stand behind them; files are those under
     `workspace`, read off the event loop.
 
     `ranks` gives how many points a file has for what is typed: of those that fit alike it puts the one with more first.
     """
 
     def __init__(
-        self, workspace: Path, commands: Sequence[tuple[str, str, Sequence[str]]], ranks: Ranks | None = None
+        self,
+        workspace: Path,
+        commands: Callable[[], Sequence[tuple[str, str, Sequence[str]]]] = list,
+        ranks: Ranks | None = None,
     ) -> None:
         self._files = FileList(workspace)
         self._commands = commands
@@ -69,7 +72,7 @@ class ReplCompleter(Completer):
         if not _COMMAND.match(text):
             return
         typed, blank, word = text.partition(" ")
-        for name, help_text, words in self._commands:
+        for name, help_text, words in self._commands():
             if not blank and f"/{name}".startswith(typed):
                 yield Completion(f"/{name}", start_position=-len(text), display_meta=help_text)
             elif blank and typed == f"/{name}":

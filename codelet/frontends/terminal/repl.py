@@ -27,7 +27,7 @@ from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
 from codelet.frontends.terminal.slash_commands.slash_command import Commands, run_if_command
 from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
-from codelet.opening import mentioned
+from codelet.opening import mentioned, unfinished
 from codelet.providers.protocol import Effort, Provider
 from codelet.safety.verdict import Answer, Mode, Question
 from codelet.setting_kinds import ThemeName
@@ -91,9 +91,7 @@ class Repl:
             self.pastes,
             self.draft,
             workspace=session.workspace,
-            completer=ReplCompleter(
-                session.workspace, [(each.name, each.help, each.words) for each in commands.listed], ranks_of(session)
-            ),
+            completer=ReplCompleter(session.workspace, self._command_words, ranks_of(session)),
             status=self._status_row,
             cycle_mode=self._cycle_mode,
             show_whole=self._show_whole,
@@ -159,14 +157,14 @@ class Repl:
         self.pastes.enter(EditedLine(text, b"\1" * len(text)))
         self.prompt_line.remember(as_prompt(text))
         if not await run_if_command(self, self.commands, text):
-            await self._ask_model(text)
+            await self.ask_model(text)
         self._part()
 
     async def evaluate(self, text: str) -> None:
         """Run one line: a command, a shell command, a fact to keep, or a prompt for the model."""
         if is_plain_prompt(text):
             self._say_why_prompt(text.strip())
-            await self._ask_model(text.strip())
+            await self.ask_model(text.strip())
             return
         if self._is_fact(text):
             text = f"/facts add {text.lstrip('#').strip()}"
@@ -183,12 +181,16 @@ class Repl:
         elif self._is_shell(text):
             await self._shell(text).run()
         elif text:
-            await self._ask_model(text)
+            await self.ask_model(text)
 
-    async def _ask_model(self, text: str) -> None:
-        """Send a prompt with the files that it names; one whose picture cannot be sent goes back to the editor."""
+    async def ask_model(self, text: str, *, typed: bool = False) -> None:
+        """Send a prompt with the files that it names; one whose picture cannot be sent goes back to the editor.
+
+        `typed`: the user meant each file that it names.
+        """
+        person = self._person(text, typed=typed)
         try:
-            brought = await mentioned(self.session, text, person=self._person(text), pasted=self.pastes.pictures)
+            brought = await mentioned(self.session, text, person=person, pasted=self.pastes.pictures)
         except UsageError as error:
             self.screen.fail(str(error))
             self.prefill = text
@@ -200,11 +202,15 @@ class Repl:
         self.screen.renderer.keep_prompt(self.session.mask(text))
         await self.turn(self.session.send(self._with_attached(text), None, brought))
 
-    def _person(self, text: str) -> Person:
+    def _command_words(self) -> list[tuple[str, str, Sequence[str]]]:
+        """The commands with their help and the words that may follow, for the completion."""
+        return [(each.name, each.help, each.words) for each in self.commands.listed]
+
+    def _person(self, text: str, *, typed: bool) -> Person:
         from codelet.context.attachments import Person
 
-        pasted = self.pastes.origin_of(text).pasted
-        return Person(lambda at: not pasted[at], self._confirm_file)
+        pasted = b"" if typed else self.pastes.origin_of(text).pasted
+        return Person(lambda at: typed or not pasted[at], self._confirm_file)
 
     async def _confirm_file(self, path: str, reason: str) -> bool:
         """Ask whether a file is attached; no, if the terminal cannot show the question."""
@@ -218,8 +224,8 @@ class Repl:
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
         outcome = await self.watch(events)
-        self.can_resume = outcome != "done"
-        if outcome == "failed":
+        self.can_resume = outcome != "done" and unfinished(self.session)
+        if outcome == "failed" and self.can_resume:
             self.screen.note('type "continue" to retry, or a new prompt')
         await self._status.read_branch()
 

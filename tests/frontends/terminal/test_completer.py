@@ -14,7 +14,7 @@ from codelet.frontends.terminal.completion import ReplCompleter, wants_completio
 async def offered(folder: Path, line: str) -> list[str]:
     """The lines that the completions make of a line."""
     assert wants_completion(line)
-    found = ReplCompleter(folder, []).get_completions_async(Document(line), CompleteEvent())
+    found = ReplCompleter(folder).get_completions_async(Document(line), CompleteEvent())
     return [line[: len(line) + each.start_position] + each.text async for each in found]
 
 

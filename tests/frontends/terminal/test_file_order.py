@@ -18,7 +18,7 @@ NAMES = ("api.py", "cache.py", "core.py", "src/deep/conf.py", "src/deep/colour.p
 
 async def offered(session: Session, line: str) -> list[str]:
     """The files that are offered behind a line, in order."""
-    completer = ReplCompleter(session.workspace, [], ranks_of(session))
+    completer = ReplCompleter(session.workspace, list, ranks_of(session))
     return [each.text async for each in completer.get_completions_async(Document(line), CompleteEvent())]
 
 

@@ -59,7 +59,7 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.M
             Pastes(),
             draft,
             workspace=tmp_path,
-            completer=ReplCompleter(tmp_path, [], ranks_of(session)),
+            completer=ReplCompleter(tmp_path, list, ranks_of(session)),
             status=str,
             cycle_mode=lambda: None,
             show_whole=nothing,

@@ -146,7 +146,7 @@ def commands_for(session: Session, keys: Sequence[tuple[str, str]] = ()) -> Comm
 
     `keys` are those of the terminal, each with what it does, or none where there is no terminal.
     """
-    return Commands((*_OWN, *map(_of_extension, session.commands.values())), _ELSEWHERE, keys, _FIRST)
+    return Commands(_OWN, _ELSEWHERE, keys, _FIRST, lambda: map(_of_extension, session.commands.values()))
 
 
 def _of_extension(command: Command) -> SlashCommand:
@@ -164,7 +164,13 @@ def _of_extension(command: Command) -> SlashCommand:
 
         await repl.watch(running())
         for text in said:
-            repl.screen.text(text)
+            if command.prompts:
+                await repl.ask_model(text, typed=True)
+            else:
+                repl.screen.text(text)
 
     listed = command.name not in _UNLISTED
-    return SlashCommand(command.name, command.help, show, act, command.arguments, listed=listed)
+    shown = None if command.prompts else show
+    return SlashCommand(
+        command.name, command.help, shown, act, command.arguments, listed=listed, prompts=command.prompts
+    )

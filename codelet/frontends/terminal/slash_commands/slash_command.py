@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from codelet.safety.sandbox import Confinement
     from codelet.setting_kinds import ThemeName
 
+_NAME = re.compile(r"\?|[a-z0-9_:.-]*[a-z][a-z0-9_:.-]*")
+"""What a command can be called: /1 and a path such as /etc/hosts are for the model."""
 _NARROWEST = 20
 """Columns that a meaning needs beside its name."""
 _NAMES = 24
@@ -100,6 +103,9 @@ class ReplControls(Protocol):
     async def choose(self, head: Sequence[Text], options: Sequence[Text], /) -> int | None:
         """The place of the option that the user chooses; None for none. `head` is printed above."""
 
+    async def ask_model(self, text: str, /, *, typed: bool = False) -> None:
+        """Send a prompt. `typed`: the user meant each file that it names."""
+
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
         """Run a turn, which the user can stop."""
 
@@ -133,7 +139,8 @@ class SlashCommand(Record):
 
     A name of two words is a command of the first one. `aliases` are other names for it; `bare` says that it works
     without the slash; `words` are those that may come first behind it, for who completes them. `topic` is the heading
-    under which /help lists it, unless it is not `listed`.
+    under which /help lists it, unless it is not `listed`. One that `prompts` gives the model a prompt: only
+    `Session.run_command` knows its text.
     """
 
     name: str
@@ -146,6 +153,7 @@ class SlashCommand(Record):
     words: tuple[str, ...] = ()
     topic: str = "work"
     listed: bool = True
+    prompts: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,7 +172,8 @@ class Commands:
     """The commands of one session, `/help` first. `elsewhere` maps names that other programs use to those used here.
 
     `keys` are a terminal's, each with what it does; without them /help lists what works without a terminal. `first` are
-    the commands that it shows of all.
+    the commands that it shows of all. `more` gives the commands of extensions, which change; of two with one name the
+    first counts.
     """
 
     def __init__(
@@ -173,6 +182,7 @@ class Commands:
         elsewhere: Mapping[str, str] | None = None,
         keys: Sequence[tuple[str, str]] = (),
         first: Sequence[str] = (),
+        more: Callable[[], Iterable[SlashCommand]] = tuple,
     ) -> None:
         aliases = () if keys else ("?",)
         about = SlashCommand(
@@ -181,13 +191,15 @@ class Commands:
         )  # fmt: skip
         sheet = SlashCommand("keys", "the keys, in short", act=_show_keys, aliases=("?",), bare=True)
         self._first = first
+        self._more = more
         self._commands = (about, sheet, *commands) if keys else (about, *commands)
         self._elsewhere = elsewhere or {}
         self._keys = keys
 
     def __iter__(self) -> Iterator[SlashCommand]:
         """All commands in the order in which they are listed."""
-        return iter(self._commands)
+        own = {name for command in self._commands for name in command.names}
+        return iter((*self._commands, *(each for each in self._more() if each.name not in own)))
 
     def find(self, text: str) -> tuple[SlashCommand, str] | None:
         """The command that a line means, with its argument; None if the line is a prompt for the model.
@@ -203,7 +215,7 @@ class Commands:
         name = word[1:].lower()
         if not name:
             raise LookupError("a command has its name right after the /; /help lists them")
-        if not name.replace("-", "").isalpha() and name != "?":
+        if not _NAME.fullmatch(name):
             return None
         part, _, rest = argument.strip().partition(" ")
         if part and (found := self._named(f"{name} {part.lower()}")) is not None:
@@ -241,7 +253,7 @@ class Commands:
     @property
     def listed(self) -> list[SlashCommand]:
         """The commands that /help all lists: without a terminal those that work there."""
-        return [command for command in self if command.listed and (self._keys or command.show is not None)]
+        return [command for command in self if command.listed and (self._keys or command.show or command.prompts)]
 
     async def help(self, screen: Screen, session: Session, argument: str) -> None:
         """Show the commands and keys to know first; all of them; those of a topic; or one with its parts."""
@@ -324,7 +336,9 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
     if found is None:
         return False
     command, argument = found
-    if command.show is not None:
+    if command.prompts:
+        await command.run(repl, argument)
+    elif command.show is not None:
         await command.show(repl.screen, repl.session, argument)
     else:
         repl.screen.note(f"/{command.name} runs with Enter")
