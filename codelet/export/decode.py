@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -24,15 +24,28 @@ _DEEPEST = 7
 _FIELDS = {key: field for field, key in FILE_NAMES.items()}
 
 
+class Read(NamedTuple):
+    """A document, and the form of another agent that it was converted from, empty if it was ours."""
+
+    document: Document
+    converted_from: str
+
+
 def from_json(data: bytes, name: str = "the export") -> Document:
+    """Return the document in `data`; see `read_json`."""
+    return read_json(data, name).document
+
+
+def read_json(data: bytes, name: str = "the export") -> Read:
     """Return the document in `data`. Raise ExportError, in one line that begins with `name`, for anything else.
 
     Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown roles, wrong
-    types, sizes beyond the bounds. Older versions are migrated, calls and results that are not paired are repaired,
-    and system messages become text. Names that are not known are kept as they came.
+    types, sizes beyond the bounds. Other agents' forms are converted, calls and results that are not paired are
+    repaired, and system messages become text. Names that are not known are kept as they came.
     """
     try:
-        return _document(migrated(_parsed(data)))
+        raw, converted_from = migrated(_parsed(data))
+        return Read(_document(raw), converted_from)
     except ExportError as error:
         raise ExportError(f"{name}: {error}") from None
 

@@ -41,6 +41,7 @@ MOST_COUNTED = 10**15
 MOST_MESSAGES = 200_000
 MOST_ITEMS = 100_000
 """How many entries any other list can have."""
+MOST_HISTORY = 1000
 NAME_LENGTH = 512
 TASK_SECONDS = 24 * 3600.0
 
@@ -413,7 +414,7 @@ class Document(Struct, kw_only=True, frozen=True):
     last_known_environment: EnvironmentState | None = None
     system_state: Annotated[Mapping[str, Any], Meta(max_length=10_000)] = msgspec.field(default_factory=dict)
     timeline: Annotated[Sequence[Mark], Meta(max_length=MOST_ITEMS)] = ()
-    recent_history: Annotated[Sequence[HistoryEntry], Meta(max_length=1000)] = ()
+    recent_history: Annotated[Sequence[HistoryEntry], Meta(max_length=MOST_HISTORY)] = ()
     reminders_off: _KindsOff | UnsetType = UNSET
     reminders_on: _KindsOn | UnsetType = UNSET
     touched_folders: Annotated[

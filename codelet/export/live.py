@@ -20,7 +20,7 @@ from pathlib import Path
 
 from codelet import events
 from codelet.errors import ExportError
-from codelet.export.decode import from_json
+from codelet.export.decode import read_json
 from codelet.export.document import Document, EnvironmentState
 from codelet.export.encode import Encoder
 from codelet.export.recorder import Recorder, parts_of
@@ -34,11 +34,20 @@ from codelet.safety.secrets.prefilter import SecretPrefilter
 
 
 class Resumed(Record):
-    """A document, where it came from, and the revision that was read."""
+    """A document, where it came from, and the revision that was read.
+
+    `converted_from` is the form of another agent that it had, empty if it was ours.
+    """
 
     snapshot: Document
     target: Target
     revision: str
+    converted_from: str = ""
+
+    @property
+    def conversion(self) -> str:
+        """Say in one line what was converted, empty if nothing was."""
+        return f"{self.target.shown} was converted from {self.converted_from}" if self.converted_from else ""
 
 
 async def read_export(target: str) -> Resumed:
@@ -49,7 +58,8 @@ async def read_export(target: str) -> Resumed:
         stored = opened.store.load(opened.name)
         if stored is None:
             raise ExportError(f"{opened.shown}: there is no such export")
-        return Resumed(from_json(stored.data, opened.shown), opened, stored.revision)
+        document, converted_from = read_json(stored.data, opened.shown)
+        return Resumed(document, opened, stored.revision, converted_from)
 
     return await asyncio.to_thread(read)
 
@@ -78,6 +88,8 @@ class LiveExport:
         self.resumed = resumed
         self.carried = resumed.snapshot if resumed is not None else None
         self.notices = events.Notices()
+        if resumed is not None and resumed.conversion:
+            self.notices.say(resumed.conversion)
         self.saver: Saver | None = None
         self.periodic: Periodic | None = None
         self._archive = archive

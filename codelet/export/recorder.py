@@ -18,7 +18,6 @@ from msgspec import UNSET
 from codelet import events
 from codelet.call_record import CallRecord, CommandEnd, FileFact
 from codelet.context.compaction.segments import parse_segment
-from codelet.context.tokens import estimate_message
 from codelet.conversation import Conversation
 from codelet.errors import ExportError
 from codelet.export.document import (
@@ -32,7 +31,6 @@ from codelet.export.document import (
     CompactionMark,
     Document,
     EnvironmentState,
-    HistoryEntry,
     Interruption,
     Segment,
     StepMark,
@@ -41,6 +39,7 @@ from codelet.export.document import (
     check_free,
     problem,
 )
+from codelet.export.history import History, LongTermSummary
 from codelet.extensions.base import UNSAID, ExportPart
 from codelet.loop.session import Session
 from codelet.messages import Message, kind_of
@@ -52,8 +51,6 @@ from codelet.usage import Usage
 if TYPE_CHECKING:
     from codelet.context.archive import Archived
 
-HISTORY_ENTRIES = 50
-HISTORY_CHARACTERS = 2_000
 TIMELINE_MARKS = 5_000
 _MOST_TOOLS = 10_000
 _COUNTS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
@@ -86,7 +83,8 @@ class Recorder:
         self._archive: dict[str, ArchiveEntry] | None = {} if archive else None
         self._stats = self._carried.tool_stats
         self._timeline = list(self._carried.timeline)
-        self._history = _known_history(self._carried)
+        self._history = History(self._carried, clock)
+        self._long_term = LongTermSummary(self._carried)
         self._rewrites = -1
         self._summarized: dict[str, Any] = {}
         self._turn = self._carried.token_usage["turns"]
@@ -128,7 +126,7 @@ class Recorder:
             "token_usage": _token_usage(session),
             "tool_stats": self._stats,
             "timeline": tuple(self._timeline),
-            "recent_history": self._recent(messages),
+            "recent_history": self._history.newest(messages, session.compactor.archive),
             "interruption": _interruption(session, carried.interruption, unchanged=unchanged),
         }
         values |= self._keys.now(session) | self._summary(session.conversation) | self._context(session)
@@ -164,28 +162,18 @@ class Recorder:
         if self._rewrites != conversation.rewrites:
             self._rewrites = conversation.rewrites
             texts = [message["content"] or "" for message in conversation.body if kind_of(message) == "segment"]
-            self._summarized = {"segments": tuple(map(_segment, texts)), "summary": "\n\n".join(texts) or None}
+            segments = tuple(map(_segment, texts))
+            self._summarized = {
+                "segments": segments,
+                "summary": "\n\n".join(texts) or None,
+                "long_term_summary": self._long_term.follow(segments),
+            }
         return self._summarized if self._summarized["segments"] or self._carried.segments else {}
 
     def _mark(self, kind: str, values: dict[str, Any]) -> None:
         mark = {"kind": kind, "timestamp": round(self._clock(), 3), "turn": self._turn} | values
         self._timeline.append(cast("StepMark | CompactionMark", mark))
         del self._timeline[:-TIMELINE_MARKS]
-
-    def _recent(self, messages: tuple[Message, ...]) -> tuple[HistoryEntry, ...]:
-        """The last messages of the conversation as history, each with the time when it was first seen."""
-        now = round(self._clock(), 3)
-        recent: dict[int, tuple[Message, HistoryEntry]] = {}
-        for message in reversed(messages):
-            if len(recent) == HISTORY_ENTRIES:
-                break
-            known = self._history.get(id(message))
-            if known is not None and known[0] is message:
-                recent[id(message)] = known
-            elif _is_said(message):
-                recent[id(message)] = (message, history_entry(message, now))
-        self._history = recent
-        return tuple(entry for _, entry in reversed(recent.values()))
 
 
 def restore(session: Session, document: Document) -> None:
@@ -248,41 +236,6 @@ def _model(session: Session) -> str | None:
 def _segment(text: str) -> Segment:
     parsed = parse_segment(text)
     return {"first": parsed.first, "last": parsed.last, "text": text}
-
-
-def _is_said(message: Message) -> bool:
-    """Whether a message is part of the conversation, not what codelet put beside it."""
-    return kind_of(message) not in ("system", "reminder", "segment")
-
-
-def history_entry(message: Message, now: float) -> HistoryEntry:
-    """A message as a line of history: the start of its text, or the names of what it calls."""
-    content = message["content"] or ""
-    if not content:
-        content = "calls " + ", ".join(call["function"]["name"] for call in message.get("tool_calls", ()))
-    return {
-        "timestamp": now,
-        "role": message["role"],
-        "content": content[:HISTORY_CHARACTERS],
-        "token_count": estimate_message(message),
-    }
-
-
-def _known_history(carried: Document) -> dict[int, tuple[Message, HistoryEntry]]:
-    """The carried history by the messages that it tells of, as far as they match from the end backwards."""
-    known: dict[int, tuple[Message, HistoryEntry]] = {}
-    entries = list(carried.recent_history)
-    for message in reversed(carried.messages):
-        if not entries:
-            break
-        if not _is_said(message):
-            continue
-        entry = entries.pop()
-        expected = history_entry(message, 0.0)
-        if (entry["role"], entry["content"]) != (expected["role"], expected["content"]):
-            break
-        known[id(message)] = (message, entry)
-    return known
 
 
 def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:

@@ -113,8 +113,7 @@ def _terms(words: str) -> Iterator[str]:
 
 def texts_of(snapshot: Document) -> Iterator[tuple[str, str]]:
     """Everything in a session that is worth finding, behind what it is."""
-    yield "summary", snapshot.summary or ""
-    yield "summary", snapshot.long_term_summary
+    yield "summary", snapshot.long_term_summary or ("" if snapshot.segments else snapshot.summary or "")
     for fact in snapshot.facts:
         yield "fact", fact
     for segment in snapshot.segments:

@@ -17,7 +17,7 @@ _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", re.MULTILINE)
 _BATTERIES = Path("/sys/class/power_supply")
 
 
-_MOST_PROCESSES = 8
+_MOST_PROCESSES = 20
 
 
 class RunningProcess(TypedDict):

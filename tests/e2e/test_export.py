@@ -70,7 +70,7 @@ def test_a_session_goes_on_in_another_process(codelet: Codelet):
     assert (seen["workspace"], seen["git_branch"]) == (str(codelet.cwd), "main")
     assert seen["python"] == platform.python_version()
     assert 0 < seen["memory_used_mb"] < seen["memory_total_mb"]
-    assert 0 < len(seen["processes"]) <= 8
+    assert 0 < len(seen["processes"]) <= 20
     assert all(process["pid"] > 0 and process["name"] for process in seen["processes"])
     largest = [process["memory_mb"] for process in seen["processes"]]
     assert largest == sorted(largest, reverse=True)

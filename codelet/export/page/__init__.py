@@ -21,14 +21,14 @@ _PACKAGE = "codelet.export.page"
 def page(snapshot: Document, *, mask: Mask | None) -> str:
     """The whole document; secrets are masked as they are in the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
-    texts, made = dict.fromkeys((shown.summary, shown.long_term_summary)), shown.summary if shown.segments else None
+    texts = dict.fromkeys((shown.summary, shown.long_term_summary))
     conversation = transcript(shown.messages, shown.archive or ())
     return rendered(
         (_PACKAGE, "page.html"),
         (COMMON_STYLE,),
         title=_title(shown),
         facts=_facts(shown),
-        summaries=[{"text": text, "folded": text == made} for text in texts if text],
+        summaries=[{"text": text, "folded": bool(shown.segments)} for text in texts if text],
         session=shown,
         timeline=timeline(shown.timeline),
         conversation=conversation,

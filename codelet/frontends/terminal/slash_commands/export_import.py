@@ -67,6 +67,8 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     take_up(repl, pruned(resumed.snapshot, time.time()))
     repl.rewound.replaced(0)
     await repl.show_resumed(resumed_note(repl.session, resumed.target.shown))
+    if resumed.conversion:
+        repl.screen.note(resumed.conversion)
     if left is not None:
         repl.screen.note(f"what was here is fork {left}; /fork {left} returns to it")
 
