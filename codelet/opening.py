@@ -145,7 +145,7 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     without = {tool.name for tool in session.toolbox.tools.values() if tool.touches in (None, in_memory)}
     for text in (*settings.allow, *settings.ask, *settings.deny):
         rule = parse_rule(text)
-        if knows_all and rule.tool not in known:
+        if knows_all and rule.tool not in known and not rule.tool.startswith("mcp__"):
             near = OTHER_TOOLS.get(rule.tool) or nearest(rule.tool, sorted(known))
             meant = f"did you mean {near!r}?" if near else f"the tools are {', '.join(sorted(known))}"
             raise UsageError(f"bad rule {text!r}: there is no tool {rule.tool!r}; {meant}")

@@ -285,7 +285,8 @@ class Extension:
     def offered(self) -> Sequence[Tool]:
         """The tools for the next request: what is new joins the others, behind them, and stays.
 
-        One that comes later than the first request costs the provider's cache of the whole list.
+        Between two turns another tool of the same name takes the place of the one before. What comes or changes later
+        than the first request costs the provider's cache of the whole list.
         """
         return self.tools
 
@@ -295,6 +296,17 @@ class Extension:
 
     def attach(self, session: SessionView) -> None:
         """The session that it serves, once, before its first turn."""
+
+    def awaited(self) -> str:
+        """What the first request is to wait for, in a few words; "" for nothing. Then `prepare` follows."""
+        return ""
+
+    async def prepare(self, seconds: float) -> Sequence[str]:
+        """Get ready for the first request, within so many seconds; called once, if `awaited` names something.
+
+        Returns what the user should know of it, a sentence each. What takes longer may go on afterwards.
+        """
+        return ()
 
     def status(self) -> str:
         """A few words for the row below the prompt, asked for again and again; nothing where there is nothing."""

@@ -262,6 +262,12 @@ class Listed(Extension, Guard, Source):
         late = (each for each in self._there.commands_now() if each.name not in self._row.commands)
         return (*self.commands, *late)
 
+    def awaited(self) -> str:
+        return self._there.awaited()
+
+    async def prepare(self, seconds: float) -> Sequence[str]:
+        return await self._there.prepare(seconds)
+
     def status(self) -> str:
         return self._there.status()
 

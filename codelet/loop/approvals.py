@@ -88,15 +88,19 @@ class Approvals:
         is final.
         Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
         """
-        verdict = self._policy.judge(call.name, call.touches, sandboxed=confines)
+        verdict = self._judged(call, confines=confines)
         refused = Verdict("deny", "execute", refusal) if refusal else None
         wanted = refused or await self.guards.judged(call.replace(verdict=verdict))
         if self._tightened(verdict, wanted).action != "ask":
             return await self._decide(call, self._tightened(verdict, wanted), context)
         async with self._in_turn():
             # An "always" may have come in while this waited.
-            verdict = self._policy.judge(call.name, call.touches, sandboxed=confines)
+            verdict = self._judged(call, confines=confines)
             return await self._decide(call, self._tightened(verdict, wanted), context)
+
+    def _judged(self, call: GuardedCall, *, confines: bool) -> Verdict:
+        source = "" if call.tool is None else call.tool.source
+        return self._policy.judge(call.name, call.touches, sandboxed=confines, source=source)
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:

@@ -195,11 +195,18 @@ class CallRunner:
         written = item.asked["function"]["arguments"]
         arguments = arguments_in(written)
         tool = self._toolbox.tool_named(item.name, arguments)
+        if tool is not None and tool.stands_for is not None and isinstance(arguments, dict):
+            try:
+                tool, arguments = tool.stands_for(tool.understood(arguments))
+            except ToolError as error:
+                item.problem, item.unusable = str(error), True
         name = item.name if tool is None else tool.name  # rules and guards know it by this one
         sent = arguments if isinstance(arguments, dict) else {}
         item.unread = None if isinstance(arguments, dict) else written
         item.call = item.call.replace(name=name, tool=tool)
         item.call = item.call.with_arguments(sent if tool is None else tool.understood(sent))
+        if item.problem:
+            return
         if tool is None:
             instead = prompt.INSTEAD.format(instead=told) if (told := instead_of_tool(item.name)) else ""
             names = ", ".join(self._toolbox.tools)

@@ -199,8 +199,9 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
     """Steps until the model stops calling tools. Raises what ends the turn early, which `TurnState.end_early` takes."""
     models, upkeep = turn.models, turn.upkeep
     await models.current.warm()
-    for event in await upkeep.before_turn():
-        yield event
+    async with aclosing(upkeep.before_turn()) as preparation:
+        async for event in preparation:
+            yield event
     came_to: StepResult | None = "more"
     while came_to != "final":
         async with aclosing(_before_step(turn, shorter=came_to == "shorter")) as preparation:

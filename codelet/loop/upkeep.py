@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ _SMALL_WINDOW = 4_000
 _ANSWER_WAIT = 1.0
 """Seconds for which a request waits at most for what the server says of the model."""
 
+_SILENT_WAIT = 0.5
+"""Seconds for which the first request waits for extensions before the user is told."""
+
 
 class Upkeep:
     """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
@@ -38,7 +42,8 @@ class Upkeep:
     user wrote for the running turn; `required` is the schema that the final answer has to meet, which the system
     prompt tells; `schema` is one that is only sent, and not checked. `unseen`: whoever follows the turn shows no
     answer before it is whole, and drops what came of one when it is asked for again. `server` is what the model's
-    server was asked, once `ask_server` did. `placement` says where changing reminders go.
+    server was asked, once `ask_server` did. `placement` says where changing reminders go. `patience` is for how many
+    seconds the first request waits for what extensions prepare.
     """
 
     def __init__(
@@ -65,6 +70,8 @@ class Upkeep:
         self.required: RequiredAnswer | None = None
         self.schema: dict[str, Any] | None = None
         self.unseen = False
+        self.patience = 10.0
+        self._prepared = False
         self._conversation = conversation
         self._window = window
         self._toolbox = toolbox
@@ -113,11 +120,40 @@ class Upkeep:
         self._toolbox.offer_only(names)
         self._window.fixed = self.fixed_size
 
-    async def before_turn(self) -> list[events.Event]:
-        """Gather the reminders anew. A server that a long prompt waits for may answer meanwhile."""
+    async def before_turn(self) -> AsyncGenerator[events.Event, None]:
+        """Gather the reminders anew, and before the first request wait for extensions that are not ready.
+
+        A server that a long prompt waits for may answer meanwhile.
+        """
         self._ask_before_long()
         self._conversation.placement = self._reminders_go
-        return await self._renewal.for_turn()
+        async with aclosing(self._prepare()) as preparation:
+            async for event in preparation:
+                yield event
+        for tool in offered_by(self._extensions):
+            if self._toolbox.known.get(tool.name, tool) is not tool:
+                self.add_tool(tool)
+        for event in await self._renewal.for_turn():
+            yield event
+
+    async def _prepare(self) -> AsyncGenerator[events.Event, None]:
+        """Wait for what extensions prepare, once; say so where it takes long, and what they have to say of it."""
+        waiting = [] if self._prepared else [(each, name) for each in self._extensions if (name := each.awaited())]
+        self._prepared = True
+        if not waiting:
+            return
+        preparing = [asyncio.create_task(each.prepare(self.patience)) for each, _ in waiting]
+        try:
+            _, late = await asyncio.wait(preparing, timeout=_SILENT_WAIT)
+            if late:
+                names = [name for task, (_, name) in zip(preparing, waiting, strict=True) if task in late]
+                yield events.Note(f"waiting for {' and '.join(names)}")
+            for told in await asyncio.gather(*preparing):
+                for sentence in told:
+                    yield events.Note(sentence)
+        finally:
+            for task in preparing:
+                task.cancel()
 
     def steer(self) -> list[events.Event]:
         """Between two steps: put what the user wrote meanwhile at the list's end, as messages of their own.

@@ -162,7 +162,8 @@ class HttpClient:
             **headers,
         }
         query = f"?{self._url.query}" if self._url.query else ""
-        target = connection.target_prefix + self._url.path.rstrip("/") + path + query
+        whole = self._url.path.rstrip("/") + path if path else self._url.path or "/"
+        target = connection.target_prefix + whole + query
         head = connection.head(target, every)
         if self._shows:
             from codelet.providers.content.shown_requests import show_request

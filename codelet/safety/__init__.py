@@ -86,16 +86,17 @@ class Policy:
         """Allow this very command line for the rest of the session, while its parts are judged as they were."""
         self.exact.add((command, parts))
 
-    def judge(self, tool: str, touches: Sequence[Touch] | None, *, sandboxed: bool = True) -> Verdict:
+    def judge(self, tool: str, touches: Sequence[Touch] | None, *, sandboxed: bool = True, source: str = "") -> Verdict:
         """Return the verdict on a call of the tool by what it touches, before the user is asked.
 
         No touches: nothing but this process's memory; None: not known. `sandboxed`: whether a sandbox works for its
         commands. Without one, only programs that can do nothing but read run without asking, in the mode `auto` too.
+        `source` says whose tool it is, if that is known.
         """
         if touches:
             verdict = _strictest([self._judge_touch(tool, touch, sandboxed=sandboxed) for touch in touches])
         else:
-            verdict = self._judge_other(tool, in_memory=touches is not None)
+            verdict = self._judge_other(tool, source, in_memory=touches is not None)
         if verdict.action == "ask" and self.yes:
             return verdict.replace(action="allow", reason=f"--yes: {verdict.reason}")
         return verdict
@@ -148,19 +149,20 @@ class Policy:
             return verdict
         return self._by_name(tool, verdict.tier) or verdict
 
-    def _judge_other(self, tool: str, *, in_memory: bool) -> Verdict:
+    def _judge_other(self, tool: str, source: str, *, in_memory: bool) -> Verdict:
         if verdict := self._by_name(tool, "execute"):
             return verdict
         if in_memory:
             return Verdict("allow", "read", f"{tool} changes nothing outside this process")
-        return Verdict("ask", "execute", f"{tool} is not a tool that the policy knows", suggestion=tool)
+        reason = f"{tool} is a tool of {source}" if source else f"{tool} is not a tool that the policy knows"
+        return Verdict("ask", "execute", reason, suggestion=tool)
 
     def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
         """What a rule for every use of the tool decides, if there is one."""
         actions: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():
             for rule in rules:
-                if rule.tool == tool and rule.body is None:
+                if rule.body is None and rule.covers(tool):
                     return Verdict(action, tier, f"the rule {rule.text} decides", rule=rule.text)
         return None
 

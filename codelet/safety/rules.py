@@ -1,4 +1,7 @@
-"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool`."""
+"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool`.
+
+`mcp__server` and `mcp__server__*` stand for all tools of an MCP server.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from functools import cache
 from codelet.errors import UsageError
 from codelet.record import Record
 
-_FORM = re.compile(r"(?P<tool>[a-z][a-z0-9_-]*)(?:\((?P<body>.*)\))?", re.DOTALL)
+_FORM = re.compile(r"(?P<tool>[A-Za-z][\w.-]*(?<!__)|mcp__[\w.-]+__\*)(?:\((?P<body>.*)\))?", re.DOTALL | re.ASCII)
+_MCP = "mcp__"
+_OWN_NAMES = frozenset({"bash", "read", "write", "edit", "grep", "find", "plan", "recall"})
 _OTHER_NAMES = {"multiedit": "edit", "glob": "find", "ls": "read", "shell": "bash"}
 _SHELL_SIGNS = re.compile(r"[;&|<>`\n]|\$\(")
 
@@ -20,6 +25,13 @@ class Rule(Record):
     text: str
     tool: str
     body: str | None
+
+    def covers(self, tool: str) -> bool:
+        """Whether the rule is for this tool: it names it, or the MCP server whose tool it is."""
+        server = self.tool.removesuffix("__*")
+        if server.startswith(_MCP) and "__" not in server.removeprefix(_MCP):
+            return tool.startswith(f"{server}__")
+        return tool == self.tool
 
     @property
     def prefix(self) -> tuple[str, ...] | None:
@@ -48,11 +60,15 @@ class Rule(Record):
 def parse_rule(text: str) -> Rule:
     """The rule that `text` spells; raises UsageError with the reason where it spells none."""
     found = _FORM.fullmatch(text.strip())
-    if found is None or (found["tool"] == "bash" and (found["body"] or "").rstrip().endswith(":*")):
+    low = "" if found is None else found["tool"].lower()
+    is_other = found is not None and low != found["tool"] and low in (*_OTHER_NAMES, *_OWN_NAMES)
+    if found is None or is_other or (low == "bash" and (found["body"] or "").rstrip().endswith(":*")):
         meant = _meant(text)
         how = f"write {meant!r}" if meant else "write tool(prefix *) or tool(path glob), e.g. 'bash(git log *)'"
         raise UsageError(f"bad rule {text!r}: {how}")
     tool, body = found["tool"], found["body"]
+    if body is not None and tool.startswith(_MCP):
+        raise UsageError(f"bad rule {text!r}: a tool of an MCP server has no path and no command; write {tool!r}")
     if body is not None:
         body = body.strip()
         if not body:

@@ -185,6 +185,9 @@ class Tool(Record):
     `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
     Schema.
     `alone` says that no other call of the step may run at the same time, though this one writes no file.
+    `source` says whose tool it is, if it is not codelet's own: "the MCP server github".
+    `stands_for` makes of a call the one that it asks for, by another tool: that one is judged, shown, recorded and run.
+    It raises ToolError where there is none.
     Each of these is given a copy of the arguments: to change that in place changes nothing of what runs.
     """
 
@@ -197,6 +200,8 @@ class Tool(Record):
     preview: Callable[[ToolContext, Arguments], Preview] | None = None
     check: Callable[[Arguments], Arguments] | None = None
     alone: Callable[[Arguments], bool] | None = None
+    source: str = ""
+    stands_for: Callable[[Arguments], tuple[Tool, Arguments]] | None = None
 
     def checked(self, arguments: object) -> Arguments:
         """The arguments as `run` can take them; raises ToolError that tells the model what is wrong."""

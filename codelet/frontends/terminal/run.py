@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from codelet.settings import Settings
 
 
+_PATIENCE = 2.0
+"""Seconds for which the first request waits for what extensions prepare: who sees it wait can ask again."""
+
+
 async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
     """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with,
     `debug` tells of codelet's own workings.
@@ -88,6 +92,7 @@ async def _run(
     from codelet.opening import provider_named, session_from
 
     session, resumed = await session_from(settings)
+    session.upkeep.patience = _PATIENCE
     export = None
     try:
         if settings.keeps:
