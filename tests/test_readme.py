@@ -1,4 +1,4 @@
-"""README.md is a promise: its examples run, its flags exist, its figures come from scripts that exist."""
+"""README.md and the help pages are promises: examples run, flags exist, figures come from scripts that exist."""
 
 import os
 import re
@@ -16,11 +16,15 @@ from tests.support.script import Call, Reply
 from tests.support.server import ModelServer, Recorded
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
-EXAMPLES = [
+FILES = [ROOT / "README.md", *sorted((ROOT / "codelet" / "help").glob("*.md"))]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in FILES}
+README = TEXTS[FILES[0]]
+ALL = "\n".join(TEXTS.values())
+BLOCKS = re.findall(r"```sh\n(.*?)```", ALL, flags=re.DOTALL)
+EXAMPLES = dict.fromkeys(
     line for block in BLOCKS for line in block.splitlines() if line.startswith(("codelet ", "git diff | codelet "))
-]
+)
+LARGEST_README = 9_000
 
 
 def test_every_path_of_the_recipes_exists():
@@ -64,7 +68,7 @@ def test_an_example_runs(line: str, tmp_path: Path):
         assert len(server.requests) == 1
 
 
-PROGRAMS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PROGRAMS = re.findall(r"```python\n(.*?)```", ALL, flags=re.DOTALL)
 CALLS = {
     "open_tickets": Call("c1", "open_tickets", {"team": "web"}),
     "HandsOff": Call("c1", "write", {"path": "migrations/1.sql", "content": "ALTER TABLE"}),
@@ -115,7 +119,7 @@ def _help(*command: str) -> str:
 
 
 def test_every_flag_named_exists():
-    outside = re.sub(r"<!-- test-command -->.*?<!-- /test-command -->", "", README, flags=re.DOTALL)
+    outside = re.sub(r"<!-- test-command -->.*?<!-- /test-command -->", "", ALL, flags=re.DOTALL)
     outside = re.sub(r"`/[^`]*`", "", outside)  # commands of the REPL
     outside = "\n".join(line for line in outside.splitlines() if "pip install" not in line)
     named = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", outside))
@@ -126,16 +130,40 @@ def test_every_flag_named_exists():
 
 
 def test_the_types_of_events_are_all_named():
-    listed = README.partition("An event's `type` is ")[2].partition("Wrong usage")[0]
+    listed = ALL.partition("An event's `type` is ")[2].partition("\n\n")[0]
     types = {each.type for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Event)}
     assert set(re.findall(r"`(\w+)`", listed)) == types - {""}
 
 
 def test_every_script_named_exists():
-    for module in re.findall(r"python -m (scripts[\w.]+)", README):
+    for module in re.findall(r"python -m (scripts[\w.]+)", ALL):
         assert (ROOT / (module.replace(".", "/") + ".py")).is_file(), module
-    for name in re.findall(r"\b(scripts/\w+|\.ci/run)\b", README):
+    for name in re.findall(r"\b(scripts/\w+|\.ci/run)\b", ALL):
         assert (ROOT / name).exists(), name
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a forge makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_links_lead_somewhere(path: Path):
+    text = re.sub(r"```.*?```", "", TEXTS[path], flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)
+    for target in (inline or attribute for inline, attribute in targets):
+        name, _, anchor = target.partition("#")
+        if name.startswith("https://"):
+            continue
+        file = (path.parent / name).resolve() if name else path
+        assert file.is_file(), target
+        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), target
+
+
+def test_the_readme_is_short_and_names_every_page():
+    assert len(README.encode()) <= LARGEST_README
+    assert [path.name for path in FILES[1:] if f"(codelet/help/{path.name})" not in README] == []
 
 
 def test_the_gate_runs_the_command_of_the_readme():

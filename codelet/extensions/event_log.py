@@ -1,6 +1,6 @@
 """The log: what a session did, in JSON lines, in a file that the user named. Nothing is written without one.
 
-Each line has `time` (UTC), `level`, `session` and `event`; what else stands there is named in README. Secrets are
+Each line has `time` (UTC), `level`, `session` and `event`; the page "sessions" of the help names the rest. Secrets are
 masked. It never ends a turn: where it cannot be written any more, the user is told once.
 """
 

@@ -50,7 +50,7 @@ FLAGS = (*_FIRST, *(row for row in SETTINGS.values() if row.group is not None), 
 """The program's own flags, in the order of the help page: those of the settings, and those for this run only."""
 
 COMMANDS = {
-    "help": "this page, or that of one command",
+    "help": "this page, a page on a topic, or the options of a command",
     "demo": "watch a recorded model fix a small project, without any key",
     "doctor": "show what codelet finds on this machine",
     "policy": "explain what the policy decides",

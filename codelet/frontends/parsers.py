@@ -49,14 +49,27 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{plain_message(message)}; see {self.prog} --help")
 
 
-def print_help(command: str | None) -> None:
-    """Print the help of the whole program, or of one command. Raises UsageError if there is no such command."""
-    if command and command not in COMMANDS:
-        raise UsageError(f"there is no command {command!r}, only {', '.join(COMMANDS)}")
-    parser = command_parser(command) if command else build_parser()
-    for action in () if command else parser._actions:
-        if any(name.removeprefix("--") in _RARE for name in action.option_strings):
+def print_help(name: str | None) -> None:
+    """Print the help of the whole program, a page, or the options of a command. Raises UsageError for another name."""
+    from codelet.frontends.commands.help_pages import print_page, topics
+
+    if name in topics():
+        print_page(name)
+        if name in COMMANDS:
+            print(f"\ncodelet {name} --help lists the options.")
+        return
+    if name and name not in COMMANDS:
+        from codelet.system.text.spelling import did_you_mean
+
+        known = dict.fromkeys((*COMMANDS, *topics()))
+        meant = did_you_mean(name, known, "codelet help {}") or f"; there are {', '.join(known)}"
+        raise UsageError(f"there is no help on {name!r}{meant}")
+    parser = command_parser(name) if name else build_parser()
+    for action in () if name else parser._actions:
+        if any(option.removeprefix("--") in _RARE for option in action.option_strings):
             action.help = argparse.SUPPRESS
+    if not name:
+        parser.epilog = f"{_EPILOG}\npages (codelet help TOPIC): {', '.join(topics())}"
     parser.print_help()
 
 
@@ -132,7 +145,7 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of one command, whose module is imported now."""
     match command:
         case "help":
-            parser.add_argument("about", nargs="?", metavar="COMMAND")
+            parser.add_argument("about", nargs="?", metavar="TOPIC|COMMAND")
         case "demo":
             parser.add_argument("--keep", action="store_true", help="keep the demo's folder")
         case "doctor":

@@ -1,4 +1,4 @@
-"""The persistent loop, as README gives it in one command line: each request loads, keeps up, answers and saves."""
+"""The persistent loop, as the help gives it in one command line: each request loads, keeps up, answers and saves."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.program import ROOT, Finished
 from tests.support.script import Reply, Tokens
 
 DAY = 24 * 3600
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "codelet" / "help" / "sessions.md").read_text(encoding="utf-8")
 
 
 def loop_flags() -> list[str]:
-    """What README's command line gives besides the prompt."""
-    found = re.search(r"^codelet -p .*--compact-entries.*$", README, flags=re.MULTILINE)
+    """What the page's command line gives besides the prompt."""
+    found = re.search(r"^codelet -p .*--compact-entries.*$", PAGE, flags=re.MULTILINE)
     assert found is not None
     words = shlex.split(found[0])
     return words[words.index("-p") + 2 :]
