@@ -378,7 +378,7 @@ def test_a_prompt_that_begins_with_such_a_word_reaches_the_model(codelet: Codele
         (("--allow", "Edit(/src/**)", "-p", "x"), "write 'edit(src/**)'"),
         (("--allow", "Read(//etc/hosts)", "-p", "x"), "write 'read(/etc/hosts)'"),
         (("demo", "the", "feature"), "a prompt that begins with a command's name is given with -p"),
-        (("help", "dmeo"), "there is no command 'dmeo'"),
+        (("help", "dmeo"), "did you mean codelet help demo?"),
         (("fix", "-p", "the test"), "two prompts"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

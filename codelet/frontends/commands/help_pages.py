@@ -1,4 +1,7 @@
-"""`codelet help TOPIC`: the pages of codelet's help folder, set for a terminal, or as they are in a pipe."""
+"""`codelet help TOPIC`: the pages of the help folder, set for a terminal, or as they are in a pipe.
+
+Short because rich sets them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def topics() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.md"))
 
 
-def page(topic: str) -> str:
+def page_text(topic: str) -> str:
     """Return the Markdown of a page."""
     return (_FOLDER / f"{topic}.md").read_text(encoding="utf-8")
 
@@ -27,12 +30,12 @@ def page(topic: str) -> str:
 def print_page(topic: str) -> None:
     """Print a page on stdout."""
     if not sys.stdout.isatty():
-        print(page(topic), end="")
+        print(page_text(topic), end="")
         return
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.theme import Theme
 
-    text = _TO_A_PART.sub(r"\1", _TO_A_PAGE.sub(r"\1 (codelet help \2)", page(topic)))
+    text = _TO_A_PART.sub(r"\1", _TO_A_PAGE.sub(r"\1 (codelet help \2)", page_text(topic)))
     console = Console(highlight=False, theme=Theme({"markdown.code": "bold cyan"}))
     console.print(Markdown(text, hyperlinks=False), width=min(console.width, _WIDEST))

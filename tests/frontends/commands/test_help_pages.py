@@ -9,7 +9,7 @@ import pexpect
 import pytest
 
 import codelet
-from codelet.frontends.commands.help_pages import page, topics
+from codelet.frontends.commands.help_pages import page_text, topics
 from codelet.system.text import clean
 
 FOLDER = Path(codelet.__file__).with_name("help")
@@ -26,11 +26,11 @@ def test_help_lists_every_page():
 
 
 def test_a_page_goes_through_a_pipe_as_it_is():
-    assert run("pipes").stdout == page("pipes")
+    assert run("pipes").stdout == page_text("pipes")
 
 
 def test_a_page_on_a_command_says_where_its_options_are():
-    assert run("review").stdout.removeprefix(page("review")).split()[:3] == ["codelet", "review", "--help"]
+    assert run("review").stdout.removeprefix(page_text("review")).split()[:3] == ["codelet", "review", "--help"]
 
 
 def test_a_command_without_a_page_shows_its_options():
@@ -44,7 +44,7 @@ def test_a_page_fits_a_terminal_of_80_columns(topic: str):
     shown = pexpect.run(" ".join(command), dimensions=(40, 80), env={"TERM": "xterm-256color", "NO_COLOR": "1"})
     lines = [clean(line) for line in re.sub(rb"\x1b\[[0-9;]*m", b"", shown).decode().split("\r\n")]
     assert max(map(len, lines)) <= 80
-    begun = [words.split() for words in re.findall(r"^\| `?([\w /.-]+)", page(topic), flags=re.MULTILINE)]
+    begun = [words.split() for words in re.findall(r"^\| `?([\w /.-]+)", page_text(topic), flags=re.MULTILINE)]
     begun = [words[0] for words in begun if words and not words[0].startswith("--")]
     assert [word for word in begun if not any(line.strip().startswith(word) for line in lines)] == []
 
