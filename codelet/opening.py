@@ -114,6 +114,7 @@ async def session_from(
         providers = [provider, *(_fallbacks(settings, provider) if settings.fallback_model and provider.model else ())]
         system = _system_prompt(settings, required)
         session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
+        _check_budget(session, settings)
         _check_rules(session, settings, knows_all=all(type(each).offered is Extension.offered for each in extensions))
         session.upkeep.required = required
         if resumed is not None:
@@ -126,6 +127,13 @@ async def session_from(
     for each in filter(None, (refusal, _doubts(provider, settings))):
         session.notices.say(each)
     return session, resumed
+
+
+def _check_budget(session: Session, settings: Settings) -> None:
+    """Raise UsageError for a budget that not even the system prompt and the tools fit in."""
+    least = session.upkeep.fixed_size
+    if settings.budget is not None and settings.budget <= least:
+        raise UsageError(f"--budget {settings.budget}: the system prompt and the tools alone take {least:,} tokens")
 
 
 def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> None:

@@ -84,6 +84,8 @@ def _from_context_data(old: RawDocument) -> RawDocument:
             new[name] = old[name]
     if (plan := old.get("current_plan", old.get("plan"))) is not None:
         new["plan"] = _plan(plan)
+    if isinstance(stats := old.get("tool_stats"), dict) and isinstance(by_tool := stats.get("by_tool"), dict):
+        new["metrics"] = {"by_tool": {name: {"calls": count} for name, count in by_tool.items()}}
     if isinstance(state := old.get("system_state"), dict):
         new["system_state"] = state
     if isinstance(seen := old.get("last_known_environment"), dict):

@@ -48,6 +48,7 @@ class EventLog(Extension, Guard):
         self._problem: str | None = None
         self._begun = self._turn_begun = time.monotonic()
         self._requests, self._waited = 0, 0.0
+        self._open_circuits: set[str] = set()
         self._session: SessionView
         self._follows = False
         self._file = _opened(path)
@@ -65,6 +66,7 @@ class EventLog(Extension, Guard):
     def see(self, event: events.Event) -> None:
         """Write what an event tells."""
         self._see_request()
+        self._see_circuits()
         match event:
             case events.StepStart():
                 if event.step == 1:
@@ -122,6 +124,14 @@ class EventLog(Extension, Guard):
             took = round(meter.waited - self._waited, 3)
             self._write("info", "request", turn=self._session.turns, model=self._session.provider.model, seconds=took)
         self._requests, self._waited = meter.requests, meter.waited
+
+    def _see_circuits(self) -> None:
+        """Write that a model is not asked for a while, once for each time."""
+        known = {each.model: each for each in self._session.models.circuits() if each.state == "open"}
+        for model in known.keys() - self._open_circuits:
+            wait = round(known[model].wait, 1)
+            self._write("warning", "circuit_open", model=model, failures=known[model].failures, wait=wait)
+        self._open_circuits = set(known)
 
     def _see_compaction(self, event: events.Compaction) -> None:
         levels: dict[str, LogLevel] = {"done": "info", "undone": "info", "stopped": "warning"}

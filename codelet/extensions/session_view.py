@@ -97,6 +97,9 @@ class ApprovalsView(Protocol):
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
         """Ask the user about something other than a call; True for a yes. `asks` names it in a few words."""
 
+    def take_back(self, reason: str) -> None:
+        """No longer count what was refused for this reason, which holds no more."""
+
 
 class ToolboxView(Protocol):
     """What the model's calls run with."""

@@ -102,6 +102,13 @@ class Approvals:
         source = "" if call.tool is None else call.tool.source
         return self._policy.judge(call.name, call.touches, sandboxed=confines, source=source)
 
+    def take_back(self, reason: str) -> None:
+        """No longer count what was refused for this reason, which holds no more."""
+        early = {about for about, why in self.denied.items() if why == reason}
+        self.refused[:] = [about for about in self.refused if about not in early]
+        for about in early:
+            del self.denied[about]
+
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:
         """One question at a time, in the order of the calls."""

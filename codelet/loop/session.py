@@ -135,7 +135,14 @@ class Session:
     def _upkeep(self, system: str, placement: PlacementChoice, *, bare: bool) -> Upkeep:
         """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
         used, budget = (lambda: self.size), (lambda: self.window.budget.limit)
-        parts = self.workspace, self.toolbox.touched, used, budget, self.toolbox.permissions
+        parts = (
+            self.workspace,
+            self.toolbox.touched,
+            used,
+            budget,
+            lambda: self.provider.model,
+            self.toolbox.permissions,
+        )
         own = [] if bare else own_sources(*parts, self.notices)
         sources = [*own, *(source for each in self.extensions for source in each.reminders)]
         named("reminder", sources)

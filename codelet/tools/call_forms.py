@@ -38,7 +38,7 @@ _SIGNATURES = {
 }
 """Arguments by which codelet's own tool is known, rather than another of the same name."""
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
-_STEP_MARKS = {"completed": "x", "done": "x", "in_progress": ">", "failed": "!"}
+_STEP_MARKS = {"completed": "x", "done": "x", "inprogress": ">", "failed": "!"}
 
 
 def plain_name(name: str) -> str:
@@ -231,17 +231,24 @@ def _grep_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """A list of steps with their status as the lines of a plan."""
+    """A list of steps with their status as the lines of a plan, and its goal above them."""
+    goal = arguments.get("goal")
+    if isinstance(goal, str):
+        arguments = {name: value for name, value in arguments.items() if name != "goal"}
+        if isinstance(arguments.get("plan"), str):
+            return {**arguments, "plan": f"{goal}\n{arguments['plan']}"}
     steps = _as_meant(arguments.get("plan"), {"type": "array"}, "")
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         return arguments
-    lines = []
+    lines = [goal] if isinstance(goal, str) else []
     for step in steps:
         text = next((step[name] for name in ("step", "content", "description", "title", "task") if name in step), None)
         if not isinstance(text, str):
             return arguments
-        if step.get("status") != "cancelled":
-            lines.append(f"[{_STEP_MARKS.get(str(step.get('status')), ' ')}] {text}")
+        status = str(step.get("status")).lower().replace("_", "")
+        if status != "cancelled":
+            result = f": {step['result']}" if isinstance(step.get("result"), str) else ""
+            lines.append(f"[{_STEP_MARKS.get(status, ' ')}] {text}{result}")
     return {**arguments, "plan": "\n".join(lines)}
 
 

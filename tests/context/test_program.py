@@ -124,6 +124,7 @@ def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: i
     ("arguments", "said"),
     [
         (("--budget", "20000", "--window", "16000"), "budget must be at most 16000 tokens"),
+        (("--budget", "1"), "system prompt and the tools alone take"),
         (("--budget", "nan"), "--budget: must be a positive whole number"),
         (("--budget", "-1"), "--budget: must be a positive whole number"),
         (("--window", "0"), "--window: must be a positive whole number"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from codelet.providers.choice.breaker import FAILURES, PAUSE
 from tests.e2e.conftest import Codelet
 from tests.support.script import Call, HttpError, Reply
 
@@ -58,6 +59,15 @@ def test_a_level_leaves_out_what_is_below_it_and_a_second_run_appends(codelet: C
     assert codelet("-p", "go", "--log", str(quiet), "--log-level", "error").exit == 3
     [only] = logged(quiet)
     assert (only["event"], only["level"], only["reason"]) == ("turn_end", "error", "failed") and "no" in only["error"]
+
+
+def test_a_circuit_that_opens_is_a_warning(codelet: Codelet, tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    codelet.server.script = lambda request: HttpError(503, "busy", retry_after=0)
+    assert codelet("-p", "go", "--log", str(file), "--log-level", "warning").exit == 3
+    [opened] = [line for line in logged(file) if line["event"] == "circuit_open"]
+    assert (opened["level"], opened["model"]) == ("warning", "openai/scripted")
+    assert opened["failures"] >= FAILURES and 0 < opened["wait"] <= PAUSE
 
 
 def test_a_log_that_cannot_be_written_is_told(codelet: Codelet, tmp_path: Path) -> None:

@@ -66,6 +66,18 @@ def test_planning_first_changes_nothing_whatever_the_mode_allows(codelet: Codele
     assert "not approved" in done.err
 
 
+def test_what_was_refused_before_a_plan_was_approved_is_no_failure_of_the_run(codelet: Codelet) -> None:
+    write = Call("w", "write", {"path": "new.txt", "content": "x"})
+    for flags, exit_status in ((["--yes"], 0), (["--yes", "--deny", "write(new.txt)"], 6)):
+        codelet.server.script = [Reply(calls=[write]), made("Goal: ship\n[>] write"), Reply(calls=[write]), Reply("ok")]
+        codelet.server.requests.clear()
+        done = codelet("-p", "go", "--plan", "--output-format", "json", *flags)
+        assert done.exit == exit_status, done.err
+        assert bool(done.json()["refused"]) == (exit_status == 6)
+        assert (codelet.cwd / "new.txt").exists()
+        assert len(codelet.server.requests) == 4
+
+
 def test_in_the_terminal_the_user_approves_and_sees_how_far_it_is(codelet: Codelet) -> None:
     text = "Goal: ship\n[>] read\n[ ] write"
     codelet.server.script = [

@@ -50,6 +50,14 @@ def test_seed_files_are_loaded_saved_and_loaded_again(codelet: Codelet, name: st
     assert left_over(codelet.cwd) == []
 
 
+def test_the_calls_that_an_older_agent_counted_are_in_the_statistics(codelet: Codelet):
+    (codelet.cwd / "theirs.json").write_text(json.dumps(seed_files.context()))
+    done = codelet("-p", "/stats", "--resume", "theirs.json")
+    assert done.exit == 0, done.err
+    (row,) = [line.split() for line in done.out.splitlines() if line.startswith("file_write")]
+    assert row[1] == "2"
+
+
 def test_calls_and_results_of_parts_are_calls_and_results(codelet: Codelet):
     (codelet.cwd / "theirs.json").write_text(json.dumps(seed_files.message_list()))
     codelet.server.script = [Reply("ok")]

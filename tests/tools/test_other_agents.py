@@ -90,6 +90,19 @@ RUNS: list[tuple[str, str, dict[str, Any], str]] = [
         },
         "[1 of 2 done]",
     ),
+    (
+        "hypr-claw",
+        "plan",
+        {
+            "goal": "ship",
+            "steps": [
+                {"id": 0, "description": "read", "status": "Completed", "result": "two files"},
+                {"id": 1, "description": "write", "status": "InProgress", "result": None},
+            ],
+        },
+        "[1 of 2 done]",
+    ),
+    ("hypr-claw", "plan", {"goal": "ship", "plan": TODO}, "[1 of 3 done]"),
     ("gemini", "read_file", {"absolute_path": "src/cart.py", "start_line": 4, "end_line": 5}, "5\t    return sum"),
     ("gemini", "run_shell_command", {"command": "ls", "description": "x", "directory": "src"}, "cart.py"),
     ("gemini", "run_shell_command", {"command": "pwd", "dir_path": "src", "is_background": False}, "/src"),

@@ -20,11 +20,12 @@ def own_sources(
     touched: Touched,
     used: Callable[[], int],
     budget: Callable[[], int],
+    model: Callable[[], str],
     permissions: Callable[[], str],
     notices: Notices,
 ) -> list[Source]:
     """The sources of a session. `used` and `budget` give the size of its list and what it may reach, in tokens;
-    `permissions` is a line on what commands may do.
+    `model` is the name of the model that answers, `permissions` a line on what commands may do.
     """
     instructions = Instructions(workspace, notices)
     return [
@@ -32,7 +33,7 @@ def own_sources(
         ClaudeMd(instructions, touched),
         NestedClaudeMd(instructions, touched),
         GitStatus(workspace, notices),
-        TokenStatus(used, budget),
+        TokenStatus(used, budget, model),
     ]
 
 
@@ -107,21 +108,28 @@ class NestedClaudeMd(Source):
         return self._text
 
 
+TOKEN_STATUS = (
+    "Context: about {percent} % of the budget of {budget:,} tokens used, about {left:,} tokens left. Model: {model}."
+)
+
+
 class TokenStatus(Source):
-    """How much of the budget is used, in whole per cent so that it changes seldom."""
+    """How much of the budget is used, in whole per cent so that it changes seldom, and by which model."""
 
     name = "tokenStatus"
     late = True
     quiet = True
     momentary = True
 
-    def __init__(self, used: Callable[[], int], budget: Callable[[], int]) -> None:
+    def __init__(self, used: Callable[[], int], budget: Callable[[], int], model: Callable[[], str]) -> None:
         self._used = used
         self._budget = budget
+        self._model = model
 
     async def text(self) -> str:
         """How full the list is: in whole per cent, or in tenths of the budget where each text stays in the list."""
         budget = self._budget()
         percent = min(100, percent_of(self._used(), budget))
         percent -= percent % 10 if self.stays else 0
-        return f"Context: about {percent} % of the budget of {budget:,} tokens used."
+        left = budget * (100 - percent) // 100
+        return TOKEN_STATUS.format(percent=percent, budget=budget, left=left, model=self._model())

@@ -69,11 +69,13 @@ class Plans(Extension, Source):
         self._plan: Checklist | None = None
         self._report: Callable[[PlanChanged], None] = lambda event: None
         self.planning = False
+        self._session: SessionView
         self._can_approve: Callable[[], bool] = lambda: False
         self._carried: tuple[Checklist | None, Any] = (None, None)
         self._explained = False
 
     def attach(self, session: SessionView) -> None:
+        self._session = session
         self._can_approve = lambda: session.toolbox.ask is not None or session.policy.yes
         self._report = session.report
 
@@ -140,8 +142,14 @@ class Plans(Extension, Source):
         if not self._explained:
             self._explained, told = True, f"{told}\n{_PLAN_MARKS}"
         if self.planning and text.strip() and self._can_approve():
-            self.planning, told = False, f"{told}\n{_PLAN_APPROVED}"
+            self._approve()
+            told = f"{told}\n{_PLAN_APPROVED}"
         return ToolOutput(told, display=plan.brief() if changed else "")
+
+    def _approve(self) -> None:
+        """Let calls change things. What was refused only because it came too early does not count as refused."""
+        self.planning = False
+        self._session.toolbox.approvals.take_back(_PLAN_ONLY)
 
     def _parsed(self, text: str) -> Checklist:
         """The plan in a text. Raises ToolError."""
@@ -163,7 +171,7 @@ class Plans(Extension, Source):
                 raise UsageError("/plan approve: no plan waits for that")
             if self.plan is None:
                 raise UsageError("/plan approve: there is no plan yet")
-            self.planning = False
+            self._approve()
         elif argument:
             self.plan = edited(self.plan, argument)
         return self.plan.text() if self.plan is not None else _PLAN_NONE

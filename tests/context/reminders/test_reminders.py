@@ -12,6 +12,7 @@ import pytest
 
 from codelet import events
 from codelet.context.reminders.git_status import GitStatus
+from codelet.context.reminders.sources import TOKEN_STATUS
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
 from codelet.prompt import AS_OF_CHANGED, TURN_START
@@ -358,7 +359,8 @@ async def test_the_meter_measures_against_the_budget(make_session: MakeSession, 
         reports = of_type(seen, events.UsageReport)
         assert [(report.context, report.budget, report.window) for report in reports] == [(12_000, budget, 128_000)]
         told = reminder(model_server.requests[-1], "tokenStatus")
-        assert told == f"Context: about {percent} % of the budget of {budget:,} tokens used."
+        left = budget * (100 - percent) // 100
+        assert told == TOKEN_STATUS.format(percent=percent, budget=budget, left=left, model=session.provider.model)
 
 
 def long_list(session: Session, messages: int) -> None:
