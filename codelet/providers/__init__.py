@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._@-]+(?:/[A-Za-z0-9._@-]+)*")
 def open_provider(model: str, options: ProviderOptions, transport: Transport = "auto") -> Provider:
     """The provider for a model name as litellm spells it, or `replay:FILE`; raises UsageError.
 
-    `auto` takes a native wire where there is one. Nothing is sent yet.
+    `auto` takes a native wire if there is one. Nothing is sent yet.
     """
     if model.startswith(REPLAY_PREFIX):
         from codelet.providers.content.replay import open_replay

@@ -27,7 +27,7 @@ _from_json = json.JSONDecoder().decode
 
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
-"""Seconds without an event after which an answer whose finish reason has come is whole, though the server goes on."""
+"""Seconds without an event after which an answer whose finish reason has come is whole, though the server continues."""
 
 NO_MARKER = "the answer was cut: the stream ended without its finish marker"
 """What is said of an answer that ends as if it were whole. Another attempt may give all of it."""
@@ -130,12 +130,12 @@ class JoinedText:
             yield from self.rest()
 
     def end(self) -> Iterator[Chunk]:
-        """What is held back as it may still become a tag: no more text comes."""
+        """Yield what is held back as it may still become a tag: no more text comes."""
         yield from self.rest()
         yield from self._text.flush()
 
     def rest(self) -> Iterator[Chunk]:
-        """What is held."""
+        """Yield what is held."""
         if self._held:
             text, self._held = "".join(self._held), []
             yield from self._text.feed(text)

@@ -89,8 +89,8 @@ class AnthropicProvider(NativeProvider):
         return b"".join([model, head, b',"messages":[', *fragments, closing])
 
     def _thinking(self, messages: Sequence[Message], most: int) -> dict[str, Any]:
-        """What the request says of the effort. Thinking by a budget has to begin a turn: amid calls that were made
-        without it the server refuses it, so it waits for the next turn.
+        """Return what the request says of the effort. Thinking by a budget has to begin a turn: amid calls that were
+        made without it the server refuses it, so it waits for the next turn.
         """
         fields = self._effort_fields(most)
         last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)

@@ -43,7 +43,7 @@ class MessageDecoder:
         self._finish: FinishReason | None = None
 
     async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks, ended by the finish marker; raises ProviderError where it is missing.
+        """The chunks, ended by the finish marker; raises ProviderError if it is missing.
 
         An end before anything came is an empty answer.
         """
@@ -130,7 +130,7 @@ class MessageDecoder:
 
 
 def _dropped(reported: dict[str, Any]) -> list[Chunk]:
-    """What the API says it left out of the request: entries of `input_transformations`."""
+    """Return what the API says it left out of the request: entries of `input_transformations`."""
     entries = reported.get("input_transformations")
     found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     count = sum(entry.get("type") == "thinking_dropped" for entry in found)

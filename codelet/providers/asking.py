@@ -39,7 +39,7 @@ TIMEOUT = 5.0
 
 
 class ServerFacts(Record):
-    """What a server says of a model: sizes in tokens, and whether tools and pictures reach it. None where it says
+    """What a server says of a model: sizes in tokens, and whether tools and pictures reach it. None if it says
     nothing.
     """
 
@@ -50,7 +50,8 @@ class ServerFacts(Record):
 
 
 async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) -> ServerFacts:
-    """What the server at `base` says of the model that it knows as `name`; nothing where it does not answer in time.
+    """Return what the server at `base` says of the model that it knows as `name`; nothing if it does not answer in
+    time.
 
     A `local` one is asked in the ways of llama.cpp and Ollama too.
     """
@@ -136,7 +137,7 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
 
 async def _answer(base: str, path: str, headers: Mapping[str, str], question: Any = None) -> Any:
-    """The JSON of a server's answer; None where it refuses, is not there, or says something else."""
+    """The JSON of a server's answer; None if it refuses, is not there, or says something else."""
     answer = await exchange(base, path, headers, question)
     try:
         return json.loads(answer[1]) if answer is not None and answer[0] == 200 else None
@@ -153,7 +154,7 @@ async def exchange(
     timeout: float | None = None,
     direct: bool = False,
 ) -> tuple[int, bytes] | None:
-    """Status and body of a server's answer to a GET, or to a POST of a `question`; None where nothing answers.
+    """Status and body of a server's answer to a GET, or to a POST of a `question`; None if nothing answers.
 
     A body over a limit is cut. After `timeout` seconds what came counts: some servers give no length and do not close.
     `direct` passes by any proxy.

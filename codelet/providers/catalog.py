@@ -106,7 +106,7 @@ def vendors() -> tuple[Vendor, ...]:
 
 
 def is_vendor(prefix: str) -> bool:
-    """Whether names that begin so are those of a vendor's models."""
+    """Return whether names that begin so are those of a vendor's models."""
     return _known(table("also").get(prefix, prefix)) is not None
 
 
@@ -134,7 +134,9 @@ def real_name(model: str) -> str:
 
 
 def asked_wire(model: str) -> str | None:
-    """Which of OpenAI's APIs a name asks for, "chat" or "responses", if its vendor has both; None if it does not."""
+    """Return which of OpenAI's APIs a name asks for, "chat" or "responses", if its vendor has both; None if it does
+    not.
+    """
     vendor, _, rest = model.partition("/")
     wire, slash, _ = rest.partition("/")
     return wire if slash and wire in _WIRES and table(vendor).get("responses") else None

@@ -71,7 +71,8 @@ class Connection:
         return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
 
     async def read(self) -> bytes:
-        """What has arrived, b"" at the end. Between two reads the socket is left alone: what comes then comes together.
+        """Return what has arrived, b"" at the end. Between two reads the socket is left alone: what comes then comes
+        together.
 
         An answer in thousands of small pieces costs more by their number than by their bytes, so where many have come
         right one after the other, it is waited a moment for more.
@@ -304,7 +305,7 @@ def context_of_folder() -> ssl.SSLContext | None:
 def tls_context() -> ssl.SSLContext:
     """A verifying context: the file that the user named, else the system's store, else certifi's.
 
-    Raises UsageError where the named file cannot be read or holds no certificates.
+    Raises UsageError if the named file cannot be read or holds no certificates.
     """
     for name in _NAMED:
         if named := os.environ.get(name):

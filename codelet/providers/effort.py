@@ -2,7 +2,7 @@
 
 Sources: the vendors' references for reasoning and thinking, and what their servers refuse. Which words a model takes is
 in litellm's map for most, in `vendors.toml` for the others; where neither knows, the level goes out as it is, and what
-the server refuses is learnt. Nothing of this is imported unless somebody asked for an effort.
+the server refuses is learnt. Nothing of this is imported unless someone asked for an effort.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LISTED = re.compile(r"(?:supported|valid|allowed|accepted|expected)[^:]{0,40}(?
 class AskedEffort:
     """What the requests to one model say of the effort that the user asked for.
 
-    `words` are those that the model takes, None where that is not known; `form` is where a request says it. Both
+    `words` are those that the model takes, None if that is not known; `form` is where a request says it. Both
     change with what the server refuses, each once, so that no server is asked for ever.
     """
 
@@ -76,7 +76,7 @@ class AskedEffort:
         return notes
 
     def refused(self, said: str) -> bool:
-        """Whether a server refused the effort with these words: then requests say it otherwise, or no more.
+        """Return whether a server refused the effort with these words: then requests say it otherwise, or no more.
 
         A refusal that lets tools go with no effort at all is none of these: there tools win (`Quirks.effort`).
         """
@@ -100,7 +100,7 @@ class AskedEffort:
         return True
 
     def _other_form(self, said: str) -> bool:
-        """Whether it goes Anthropic's other way from now on, because the server names that one."""
+        """Return whether it goes Anthropic's other way from now on, because the server names that one."""
         other: Form | None = None
         if self._form == "budget" and "thinking.type.adaptive" in said:
             other = "adaptive"
@@ -129,7 +129,7 @@ def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
 
 
 def chat_words(model: str, vendor: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
-    """The words that a model of this vendor takes over one of OpenAI's protocols; None where that is not known."""
+    """The words that a model of this vendor takes over one of OpenAI's protocols; None if that is not known."""
     name = real_name(model).partition("/")[2] or model
     for pattern, words in table(f"{vendor}.efforts").items():
         if re.search(pattern, name.lower()):
@@ -138,7 +138,7 @@ def chat_words(model: str, vendor: str, facts: ModelFacts | None = None) -> tupl
 
 
 def taken_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
-    """The words that a model takes, whoever's it is; None where that is not known."""
+    """The words that a model takes, whoever's it is; None if that is not known."""
     vendor = vendor_of(model)
     if vendor is not None and (vendor.wire == "anthropic" or (vendor.cloud and "claude" in model)):
         return messages_way(model, facts)[1]
@@ -146,7 +146,7 @@ def taken_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...] 
 
 
 def messages_way(model: str, facts: ModelFacts | None = None) -> tuple[Form, tuple[str, ...]]:
-    """Which way a model of Anthropic's is told, and the words that it takes."""
+    """Return which way a model of Anthropic's is told, and the words that it takes."""
     facts = facts or model_facts(model)
     listed = facts.known or facts.like
     if listed and not facts.reasons:

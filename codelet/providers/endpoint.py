@@ -32,7 +32,7 @@ OWN_KEY = "CODELET_API_KEY"
 class Endpoint(Record, kw_only=True):
     """Where a request goes: the vendor, its address and key as this process knows them.
 
-    `key_from` is the variable that holds the key, where there is one.
+    `key_from` is the variable that holds the key, if there is one.
     """
 
     vendor: Vendor
@@ -47,7 +47,7 @@ class Endpoint(Record, kw_only=True):
 
     @property
     def check(self) -> str:
-        """What to look at where it cannot be reached."""
+        """Return what to look at where it cannot be reached."""
         own = self.vendor.local and self.base == self.vendor.base
         return f"whether {self.vendor.name} runs, and --api-base" if own else "the network and --api-base"
 
@@ -61,7 +61,7 @@ class Endpoint(Record, kw_only=True):
 
     @property
     def local(self) -> bool:
-        """Whether it is on this machine."""
+        """Return whether it is on this machine."""
         return on_this_machine(self.base)
 
     def model_name(self, model: str) -> str:
@@ -72,7 +72,9 @@ class Endpoint(Record, kw_only=True):
         return rest if "/" in rest else self.vendor.plain_name.format(rest)
 
     def origin(self, model: str) -> str:
-        """What marks the fields that only this server can read: its address, and the maker where it serves several."""
+        """Return what marks the fields that only this server can read: its address, and the maker where it serves
+        several.
+        """
         maker = self.model_name(model).rpartition("/")[0]
         address = without_login(self.base)
         return f"{address}#{maker}" if maker else address
@@ -85,7 +87,7 @@ def endpoint_for(
     environment: Mapping[str, str] = os.environ,
     own: Sequence[Vendor] = (),
 ) -> Endpoint | None:
-    """The native endpoint for a model, or None where there is none. Raises UsageError without a needed key.
+    """The native endpoint for a model, or None if there is none. Raises UsageError without a needed key.
 
     With `api_base` every name is native: Anthropic's wire for Anthropic's names, one of OpenAI's for others.
     """
@@ -122,7 +124,9 @@ def _in_cloud(
 
 
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
-    """Whether it is asked over OpenAI's Responses: where its name says so, at vendors' own addresses, in a cloud."""
+    """Return whether it is asked over OpenAI's Responses: where its name says so, at vendors' own addresses, in a
+    cloud.
+    """
     asked, vendor = asked_wire(model), endpoint.vendor
     if asked is not None:
         return asked == "responses"
@@ -141,7 +145,7 @@ def _host_of(base: str) -> str:
 
 
 def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:
-    """What is known of a model before anything is sent: its vendor's quirks, and those that its name implies.
+    """Return what is known of a model before anything is sent: its vendor's quirks, and those that its name implies.
 
     A model's quirks follow its name, at whatever address; a vendor's follow the prefix. Which of OpenAI's models reason
     unless they are told not to, litellm's bundled map says.
@@ -168,9 +172,9 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
 
 
 def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool:
-    """Whether user and assistant have to take turns in what is sent to the model, over whichever wire.
+    """Return whether user and assistant have to take turns in what is sent to the model, over whichever wire.
 
-    Local and unknown servers apply the model's own chat template, and nobody can see from here how strict it is.
+    Local and unknown servers apply the model's own chat template, and no one can see from here how strict it is.
     """
     vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
     if vendor is None:

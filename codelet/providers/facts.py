@@ -52,7 +52,7 @@ class Prices(Record, kw_only=True):
     reasoning: float | None = None
 
     def cost(self, usage: Usage) -> float:
-        """What one request with that usage costs."""
+        """Return what one request with that usage costs."""
         write = self.input if self.cache_write is None else self.cache_write
         hour = write if self.cache_write_hour is None else self.cache_write_hour
         read = self.input if self.cache_read is None else self.cache_read
@@ -79,7 +79,7 @@ class ModelFacts(Record):
     `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
     request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
     thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
-    pictures, None where nobody says. `told`: the server itself named the window. `like`: the model of its family whose
+    pictures, None if no one says. `told`: the server itself named the window. `like`: the model of its family whose
     facts are taken for one that is not `known`. `prefix_bound`: its reasoning is valid only after the very prefix that
     it was made with. `off_peak`: other prices, and when they hold, as minutes of a week in UTC: first and how many.
     """
@@ -113,7 +113,7 @@ class ModelFacts(Record):
         return next((prices for above, prices in reversed(self.tiers) if total_input > above or not above), None)
 
     def cost(self, usage: Usage, at: float | None = None) -> float | None:
-        """What a request with that usage cost in US dollars, or None if a price is unknown.
+        """Return what a request with that usage cost in US dollars, or None if a price is unknown.
 
         What the server says that it charged comes first. `at` is when it was answered, in Unix seconds; None is now.
         """
@@ -129,7 +129,7 @@ class ModelFacts(Record):
 
 
 def on_this_machine(address: str) -> bool:
-    """Whether an address is this machine's own."""
+    """Return whether an address is this machine's own."""
     try:
         host = (urlsplit(address).hostname or "").rstrip(".")
     except ValueError:
@@ -169,12 +169,12 @@ def _facts_by_name(model: str) -> ModelFacts:
 
 
 def is_listed(text: str) -> bool:
-    """Whether the map holds this model name, or a provider of this name."""
+    """Return whether the map holds this model name, or a provider of this name."""
     return text in _places([text]) or _position(b'"litellm_provider": ' + json.dumps(text).encode()) >= 0
 
 
 def names_entry(model: str) -> bool:
-    """Whether the map lists this model: by its whole name, or by its name at the provider that its prefix names."""
+    """Return whether the map lists this model: by its whole name, or by its name at the prefix's provider."""
     provider, slash, rest = model.partition("/")
     places = _places([model, rest] if slash else [model])
     if model in places:
@@ -191,7 +191,7 @@ def map_text() -> bytes | None:
 
 
 def is_provider(name: str) -> bool:
-    """Whether litellm has a provider of this name, by the list in its own code, which is read and not run."""
+    """Return whether litellm has a provider of this name, by the list in its own code, which is read and not run."""
     import re
 
     folder = _folder()
@@ -223,8 +223,8 @@ def _entry(start: int) -> dict[str, Any] | None:
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:
-    """Where the entries of these names, of which each ends as the last one, begin behind their keys. One walk through
-    the map, from its end, as far as the first name: it takes milliseconds, and each start makes it.
+    """Return where the entries of these names, of which each ends as the last one, begin behind their keys. One walk
+    through the map, from its end, as far as the first name: it takes milliseconds, and each start makes it.
     """
     if _map_path() is None or not names:
         return {}
@@ -267,7 +267,7 @@ def _map_path() -> Path | None:
 
 
 def _folder() -> Path | None:
-    """Where litellm's code is, found without importing it; None if it is not installed."""
+    """Return where litellm's code is, found without importing it; None if it is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec("litellm")
@@ -296,7 +296,7 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
 
 
 def _images(entry: dict[str, Any]) -> bool | None:
-    """Whether the map says that it takes pictures. Of a maker's own models those that do not say it take none."""
+    """Return whether the map says that it takes pictures. A maker's own models that do not say it take none."""
     told = entry.get("supports_vision")
     return bool(told) if told is not None or table(str(entry.get("litellm_provider"))).get("pictures") else None
 
@@ -346,7 +346,9 @@ def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _reasons_unless_told(entry: dict[str, Any]) -> bool:
-    """Whether the map says of one of OpenAI's models that it can be told not to reason, and not that it starts so."""
+    """Return whether the map says of one of OpenAI's models that it can be told not to reason, and not that it starts
+    so.
+    """
     own = table(str(entry.get("litellm_provider"))).get("silent_tools") and entry.get("mode") == "chat"
     return bool(own and entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
 
@@ -409,7 +411,7 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
 
 
 def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:
-    """What comes before the version, the version, and the kind behind it; None for a name without a version."""
+    """Return what comes before the version, the version, and the kind behind it; None for a name without a version."""
     import re
 
     match = re.fullmatch(_VERSIONED, name)

@@ -243,7 +243,7 @@ def stalled(message: str) -> ProviderError:
 
 
 def is_overflow(said: str, status: int | None = None) -> bool:
-    """Whether an error says that the prompt does not fit. `status` is None for an error event, which has none.
+    """Return whether an error says that the prompt does not fit. `status` is None for an error event, which has none.
 
     Limits of tokens in a time are said in the same words, and are none: a shorter prompt is no cure for them.
     """
@@ -254,7 +254,7 @@ def is_overflow(said: str, status: int | None = None) -> bool:
 
 
 def window_said(said: str) -> int | None:
-    """The model's window in tokens, as a server names it that refuses a prompt as too long; None where it does not."""
+    """The model's window in tokens, as a server names it that refuses a prompt as too long; None if it does not."""
     return _number_in(said, _WINDOW_SAID)
 
 
@@ -271,12 +271,12 @@ def _number_in(said: str, patterns: Sequence[str]) -> int | None:
 
 
 def is_passing(status: int) -> bool:
-    """Whether the same request may succeed later, after an answer with that status."""
+    """Return whether the same request may succeed later, after an answer with that status."""
     return status in _PASSING or 500 <= status < 600
 
 
 def _delay_in(said: str) -> float | None:
-    """The seconds that Google asks to wait, which it says in the error's details; None where the day's quota is used
+    """The seconds that Google asks to wait, which it says in the error's details; None if the day's quota is used
     up, of which it says them too.
     """
     lowered = said[:20_000].lower()
@@ -285,13 +285,13 @@ def _delay_in(said: str) -> float | None:
 
 
 def _is_final(lowered: str, delay: float | None) -> bool:
-    """Whether no waiting cures an error: the roles are wrong, or a quota is used up for more than a moment."""
+    """Return whether no waiting cures an error: the roles are wrong, or a quota is used up for more than a moment."""
     used_up = delay is None and any(words in lowered for words in _EXHAUSTED)
     return used_up or any(words in lowered for words in ALTERNATION)
 
 
 def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
-    """Whether the server wants another attempt, where it says so itself."""
+    """Return whether the server wants another attempt, where it says so itself."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower(), otherwise)
 
 

@@ -194,7 +194,7 @@ class HttpClient:
             raise self._unconnected(error, proxy) from None
 
     def _unconnected(self, error: OSError, proxy: SplitResult | None) -> ProviderError:
-        """Why there is no connection, in words."""
+        """Return why there is no connection, in words."""
         from codelet.providers.failure import unreachable
 
         if isinstance(error, TimeoutError):

@@ -32,7 +32,7 @@ class Sender(Protocol):
 
     @property
     def api(self) -> str:
-        """Which API the requests are for: a row names those that have its field."""
+        """Return which API the requests are for: a row names those that have its field."""
         ...
 
 

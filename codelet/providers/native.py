@@ -47,7 +47,7 @@ def compact_json(value: Any) -> bytes:
 
 
 def has_pictures(messages: Sequence[Message]) -> bool:
-    """Whether there are pictures in the list, which may be long: no code of ours runs for each message."""
+    """Return whether there are pictures in the list, which may be long: no code of ours runs for each message."""
     return any(map(contains, messages, repeat("images")))
 
 
@@ -101,22 +101,22 @@ class NativeProvider(ABC):
         return with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
 
     def _first_quirks(self) -> Quirks:
-        """What is known of the model before anything is sent."""
+        """Return what is known of the model before anything is sent."""
         return quirks_of(self.model, self._endpoint.base, self._options.vendors)
 
     @property
     def prefix_bound(self) -> bool:
-        """Whether reasoning is valid only after the very prefix that it was made with."""
+        """Return whether reasoning is valid only after the very prefix that it was made with."""
         return self.quirks.prefix_bound
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether the server has refused reasoning for its prefix."""
+        """Return whether the server has refused reasoning for its prefix."""
         return self.quirks.drops_thinking
 
     @property
     def _returned(self) -> Returned:
-        """Which reasoning goes back to the server."""
+        """Return which reasoning goes back to the server."""
         if not self.prefix_bound or not self.checks_prefix:
             return "all"
         return "none" if self.drops_thinking else "valid"
@@ -146,7 +146,7 @@ class NativeProvider(ABC):
         await self._http.close()
 
     async def ask(self) -> ServerFacts | None:
-        """What the server itself says of the model; nothing where it says nothing in time."""
+        """Return what the server itself says of the model; nothing if it says nothing in time."""
         from codelet.providers.asking import ask
 
         name = self._endpoint.model_name(self.model)
@@ -185,19 +185,19 @@ class NativeProvider(ABC):
 
     @property
     def _at_home(self) -> bool:
-        """Whether the vendor itself answers: at another address nobody knows who does."""
+        """Return whether the vendor itself answers: at another address no one knows who does."""
         return self._endpoint.base == self._endpoint.vendor.base
 
     def _answer_fields(self, request: Request) -> dict[str, Any]:
-        """What a request says of the form of the final answer."""
+        """Return what a request says of the form of the final answer."""
         if request.schema is None:
             return {}
-        from codelet.providers.content.structured import answer_fields  # only where there is a schema
+        from codelet.providers.content.structured import answer_fields  # only if there is a schema
 
         return answer_fields(self.answer_form, request.schema, self.quirks.structured, tools=bool(request.tools))
 
     def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
-        """What a request says of the effort that the user asked for; the user is told where it is another one."""
+        """Return what a request says of the effort; notify the user if it differs from the one asked for."""
         if self.asked is None:
             return {}
         self.notes += self.asked.notes()
@@ -289,7 +289,7 @@ class OpenAIWire(NativeProvider):
         """The pictures of a message as the wire has them."""
 
     def _in_parts(self, message: Message) -> bool:
-        """Whether a message's content goes out as a list: pictures need one, and what they may be joined to."""
+        """Return whether a message's content goes out as a list: pictures need one, and what they may be joined to."""
         return "images" in message or (self._parts and message["role"] == "user")
 
     def _look(self, messages: Sequence[Message]) -> None:
@@ -319,7 +319,7 @@ class OpenAIWire(NativeProvider):
         return fragment.removesuffix(self._closing(role)), role
 
     def _joined(self, message: Message) -> bytes:
-        """What goes on with the open text of the message before, or behind it with pictures."""
+        """Return what continues with the open text of the message before, or behind it with pictures."""
         text = compact_json(f"{SEPARATOR}{message['content']}")[1:-1]
         if "images" not in message:
             return text
@@ -331,7 +331,7 @@ class OpenAIWire(NativeProvider):
         return prompt_last(request.messages, request.tail) if self.local else request.messages
 
     def _closing(self, role: str) -> bytes:
-        """What closes a message of that role, the last one so far."""
+        """Return what closes a message of that role, the last one so far."""
         if not self.quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
             return b""
         return _CLOSING + b"]}" if role.endswith(_IN_PARTS) else _CLOSING

@@ -119,7 +119,7 @@ class OpenAIChatProvider(OpenAIWire):
         return self.quirks.completed(wire)
 
     def _returned_fields(self, message: Message) -> dict[str, Any]:
-        """What came beside an assistant's text, as the server that sent it takes it back."""
+        """Return what came beside an assistant's text, as the server that sent it takes it back."""
         fields: dict[str, Any] = dict(message.get("extra", {}))
         if "reasoning_details" in message:
             fields["reasoning_details"] = message["reasoning_details"]

@@ -36,7 +36,7 @@ _FINISH: dict[str, FinishReason] = {
     "refusal": "refused",
     "pause_turn": "paused",
 }
-# Of a call everything that came beside it goes back; beside the text there is also what nobody wants back.
+# Of a call everything that came beside it goes back; beside the text there is also what no one wants back.
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
 _THOUGHT = {"google": {"thought": True}}  # it marks a piece of a summary, not the answer that goes back
@@ -105,8 +105,8 @@ def chunks_of(event: dict[str, Any]) -> list[Chunk]:
 
 
 def _named_reason(reason: str) -> FinishReason:
-    """What a reason in a vendor's own words means. Raises ProviderError where the answer or call cannot be used: the
-    model may do better at another attempt.
+    """Return what a reason in a vendor's own words means. Raises ProviderError if the answer or call cannot be used:
+    the model may do better at another attempt.
     """
     kind, _, own = reason.rpartition(": ")
     if own.startswith(_UNUSABLE):

@@ -4,7 +4,7 @@ Source: OpenAI's API reference for `POST /responses` with `stream: true`. The se
 whole list goes out each time, and an answer's reasoning goes back encrypted, as it came, in front of its text and
 calls. Models that take cache marks get four ("Prompt caching": up to four are written, and the cache is read only at
 marks that the request has): behind the system prompt, which is the first input item for that, and where the last
-requests ended. So a new process that goes on with a conversation finds what the old one had written.
+requests ended. So a new process that continues with a conversation finds what the old one had written.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         return self._answer(message)
 
     def _content(self, message: Message, empty: str = "") -> str | list[dict[str, Any]]:
-        """What goes in, with its text last; only a text in a list can carry a mark."""
+        """Return what goes in, with its text last; only a text in a list can carry a mark."""
         text = message["content"] or empty
         if not self.quirks.cache_marks and not self._in_parts(message):
             return text
@@ -158,7 +158,7 @@ class OpenAIResponsesProvider(OpenAIWire):
 
 
 def _key_of(request: Request) -> str:
-    """Return what keeps the requests of a conversation together at the server: the same whoever goes on with it.
+    """Return what keeps the requests of a conversation together at the server: the same whoever continues with it.
 
     It is a checksum of what the conversation began with, so that a resumed one has the same key. A collision costs
     nothing: the server compares the prompts themselves.
@@ -181,7 +181,7 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(text: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """A text of the assistant's: with an id it is the server's own item, else one that anybody may have written."""
+    """A text of the assistant's: with an id it is the server's own item, else one that anyone may have written."""
     phase = {"phase": kept["phase"]} if "phase" in kept else {}
     if "id" not in kept:
         return {"role": "assistant", "content": text, **phase}

@@ -42,7 +42,7 @@ class ResponseDecoder:
         self._calls = False
 
     async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks, ended by the finish marker; raises ProviderError where it is missing."""
+        """The chunks, ended by the finish marker; raises ProviderError if it is missing."""
         text = JoinedText()
         async for event, last in events:
             for chunk in text.take(self._decode, event, last):
@@ -93,7 +93,7 @@ class ResponseDecoder:
         return [ToolCallChunk(index=index, id=_call_id(item), name=as_text(item.get("name")))]
 
     def _whole(self, index: int, item: dict[str, Any]) -> list[Chunk]:
-        """What of a finished item was not given yet."""
+        """Return what of a finished item was not given yet."""
         chunks = [] if index in self._given else self._begun(index, item)
         given = self._given.pop(index)
         text = ""
@@ -131,7 +131,7 @@ class ResponseDecoder:
             self._blocks.append({"type": "tool_use", **kept, "call_id": _call_id(item)})
 
     def _finished(self, response: dict[str, Any]) -> list[Chunk]:
-        """The end of the answer. Raises ProviderError where it is not whole, and not for a reason that we know."""
+        """The end of the answer. Raises ProviderError if it is not whole, and not for a reason that we know."""
         chunks: list[Chunk] = []
         if not self._blocks and not self._given:
             for index, item in enumerate(response.get("output") or ()):
@@ -149,7 +149,7 @@ class ResponseDecoder:
 
 
 def _call_id(item: dict[str, Any]) -> str:
-    """What a call's result refers to; `id` is only the item's own."""
+    """Return what a call's result refers to; `id` is only the item's own."""
     return as_text(item.get("call_id") or item.get("id"))
 
 

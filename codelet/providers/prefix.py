@@ -86,7 +86,7 @@ class PrefixCache:
         return lambda: _digests(head, fragments, known)[-1]
 
     def _goes_back(self, message: Message) -> bool:
-        """Whether the reasoning of the next message, if it has any, may be sent."""
+        """Return whether the reasoning of the next message, if it has any, may be sent."""
         if self._returned == "all" or message["role"] != "assistant" or not has_reasoning(message):
             return True
         if self._returned == "none" or "bound_to" not in message:

@@ -155,7 +155,7 @@ Chunk = (
 class Request(Record):
     """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
 
-    `schema` is the JSON Schema that the final answer has to meet, where there is one. `unseen`: nobody sees the answer
+    `schema` is the JSON Schema that the final answer has to meet, if there is one. `unseen`: no one sees the answer
     before it is whole, so one that broke off is asked for again.
     """
 
@@ -220,12 +220,12 @@ class Provider(Protocol):
 
     @property
     def prefix_bound(self) -> bool:
-        """Whether reasoning is valid only after the very prefix that it was made with."""
+        """Return whether reasoning is valid only after the very prefix that it was made with."""
         return False
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether the server has refused reasoning for its prefix once: from then on such reasoning is left out."""
+        """Return whether the server has refused reasoning for its prefix once: it is left out from then on."""
         return False
 
     def drop_thinking(self) -> None:
@@ -241,7 +241,7 @@ class Provider(Protocol):
         return
 
     async def ask(self) -> ServerFacts | None:
-        """What the server itself says of the model, in a few seconds at most; None if it cannot be asked."""
+        """Return what the server itself says of the model, in a few seconds at most; None if it cannot be asked."""
         return None
 
     async def close(self) -> None:
@@ -310,7 +310,7 @@ class _Waits:
     def before(self, number: int, error: ProviderError) -> float:
         """The seconds to wait before that attempt, after that error.
 
-        Raises ProviderError where none are left to wait, or where the server asks for more than is waited.
+        Raises ProviderError if none are left to wait, or where the server asks for more than is waited.
         """
         from random import uniform
 
@@ -348,7 +348,7 @@ class AnswerSize:
         self._calls: set[tuple[int, str]] = set()
 
     def add(self, chunk: Chunk) -> None:
-        """Count a chunk; raises ProviderError where the answer is too large with it."""
+        """Count a chunk; raises ProviderError if the answer is too large with it."""
         match chunk:
             case TextChunk() | RefusalChunk():
                 self._size += len(chunk.text)

@@ -49,7 +49,7 @@ class Quirks(Record):
     `max_output_option`: the name of the output limit. `call_id_length`, `longest_call_id`: how long a call's id must
     be, or may be. `strict`: a message may have no field beyond OpenAI's own, so what came beside a text or a call,
     such as reasoning, does not go back. `reasoning`: every assistant message needs `reasoning_content`, a stand-in
-    where there is none. `signatures`: a message with calls needs a thought signature on the first of them. `effort`:
+    if there is none. `signatures`: a message with calls needs a thought signature on the first of them. `effort`:
     the `reasoning_effort` of requests with tools; "never" once a server has refused it. `effort_field`: where the
     effort goes that a user asks for; with "thinking" only that none is wanted goes there. `structured`: whether
     requests hold the schema of the final answer, or only those without tools. `cache_marks`: only what a request marks
@@ -98,7 +98,7 @@ class Quirks(Record):
         return options
 
     def reasoning_effort(self, *, tools: bool) -> str | None:
-        """What a request says of its effort, or None where it says nothing."""
+        """Return what a request says of its effort, or None if it says nothing."""
         return "none" if tools and self.effort == "none" else None
 
     def call_id(self, call_id: str) -> str:
@@ -124,7 +124,7 @@ class Quirks(Record):
         return wire
 
     def note(self, model: str, effort: str | None = None) -> str | None:
-        """What the user, who asked for this effort, should know of the requests, in a sentence."""
+        """Return what the user, who asked for this effort, should know of the requests, in a sentence."""
         if self.effort != "none":
             return None
         vendor, slash, name = model.partition("/")
@@ -135,7 +135,7 @@ class Quirks(Record):
 
 
 def joint_of(message: Message, before: str) -> Joint:
-    """How `message` follows one of the role `before` ("" where there is none), where roles have to alternate.
+    """Return how `message` follows one of the role `before` ("" if there is none), where roles have to alternate.
 
     The chat templates of many models refuse two user messages in a row, and a user message after a tool's. Reminders
     are messages of their own, and a stopped turn ends with tool results: so user messages in a row become one,
@@ -166,7 +166,7 @@ def prompt_last(messages: Sequence[Message], tail: int) -> Sequence[Message]:
 
 
 def stand_in(joint: Joint) -> Message | None:
-    """The message that goes out first where somebody's turn is missing; None where nobody's is."""
+    """The message that goes out first where someone's turn is missing; None if no one's is."""
     if joint == "after_user":
         return user(prompt.NO_PROMPT)
     return assistant(prompt.NO_ANSWER) if joint == "after_assistant" else None

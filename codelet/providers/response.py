@@ -40,7 +40,7 @@ async def finish(connection: Connection) -> None:
 
 
 def can_be_kept(connection: Connection) -> bool:
-    """Whether another request may follow on the connection, which is made ready for it."""
+    """Return whether another request may follow on the connection, which is made ready for it."""
     state = connection.state
     if state.our_state is not h11.DONE or state.their_state is not h11.DONE:
         return False
@@ -85,7 +85,7 @@ class Response:
         encoding = self.headers.get("content-encoding", "identity")
         if encoding == "identity":
             return self
-        from codelet.providers.content.whole_answer import unpacked  # nobody asks for it
+        from codelet.providers.content.whole_answer import unpacked  # no one asks for it
 
         return unpacked(self, encoding)
 
@@ -181,7 +181,7 @@ def _with_what_is_there(connection: Connection, event: h11.Data) -> tuple[bytes,
 
 
 def _taken_apart(connection: Connection) -> object:
-    """The next protocol event in what was read, or NEED_DATA; raises ProviderError where it is no HTTP."""
+    """The next protocol event in what was read, or NEED_DATA; raises ProviderError if it is no HTTP."""
     try:
         return connection.state.next_event()
     except h11.RemoteProtocolError as error:

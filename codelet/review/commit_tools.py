@@ -170,7 +170,7 @@ def tools_for(after: ChangeSide, before: ChangeSide | None, *, is_sure: bool = T
 
 
 def _reads(arguments: Arguments) -> tuple[Touch, ...]:
-    """What a call reads, by the name that a rule has for it: the user's rules hold for a commit's files too."""
+    """Return what a call reads, by the name that a rule has for it: the user's rules hold for a commit's files too."""
     return (Touch("read", _bare(str(arguments.get("path") or ""))),)
 
 
@@ -261,7 +261,7 @@ async def _names_of(side: ChangeSide) -> tuple[set[str], tuple[str, ...]]:
 async def _hits_in_commit(
     side: ChangeSide, pattern: str, ignore_case: bool, path: str, secrets: tuple[str, ...]
 ) -> tuple[list[_Hit], bool]:
-    """What git finds, and whether there is more: with Perl's expressions, else with POSIX's."""
+    """Return what git finds, and whether there is more: with Perl's expressions, else with POSIX's."""
     parts = _bare(path).split("/")
     whole = next((number for number, part in enumerate(parts) if _GLOB.search(part)), None)
     within = "/".join(parts[:whole])

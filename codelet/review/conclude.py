@@ -51,7 +51,7 @@ def passing(findings: Iterable[Finding], gate: Gate) -> tuple[list[Finding], lis
 
 
 def why_below(finding: Finding | SetAside, confidence: float, gate: Gate) -> str | None:
-    """Why a finding does not pass the least severity and confidence; None if it does."""
+    """Return why a finding does not pass the least severity and confidence; None if it does."""
     if finding.weight < weight(gate.min_severity):
         return f"its severity is under {gate.min_severity}"
     if confidence < gate.min_confidence:
@@ -62,7 +62,7 @@ def why_below(finding: Finding | SetAside, confidence: float, gate: Gate) -> str
 def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     """The report with its findings joined, over the thresholds, in order, at most as many as wanted, and the verdict.
 
-    `ended_by` is the exit status of what ended the review before its end, 0 where nothing did. A shard keeps what is
+    `ended_by` is the exit status of what ended the review before its end, 0 if nothing did. A shard keeps what is
     over the number of findings: only all of them together have too many.
     """
     gate, most = report.gate, report.gate.max_findings
@@ -112,7 +112,7 @@ def _fails(finding: Finding | SetAside, gate: Gate) -> bool:
 
 
 def _incomplete(report: Report, placeless: int) -> str | None:
-    """In words what of the review is missing that the user asked for; None where nothing is."""
+    """In words what of the review is missing that the user asked for; None if nothing is."""
     if report.coverage is not None and report.coverage < report.gate.min_coverage:
         states = report.states
         counted = sum(states.values()) - states["skipped"]

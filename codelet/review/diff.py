@@ -229,7 +229,7 @@ class _OpenFile:
             self.hunks.append(Hunk(flaw=_NO_HEADER))
 
     def takes(self, line: bytes) -> bool:
-        """Take in one of git's extended headers; False where it is none."""
+        """Take in one of git's extended headers; False if it is none."""
         word, _, rest = line.partition(b" ")
         match word:
             case b"old" | b"new" | b"deleted" if b"mode " in line:
@@ -296,7 +296,7 @@ def _without_prefix(name: bytes) -> bytes:
 
 
 def _end_of_quote(text: bytes) -> int:
-    """Where a quoted name that begins the text ends."""
+    """Return where a quoted name that begins the text ends."""
     found = re.match(rb'"(?:[^"\\]|\\.)*"', text, re.DOTALL)
     return found.end() if found else len(text)
 
@@ -379,5 +379,5 @@ def hunk_heading(file: FileDiff, lines: Sequence[HunkLine], hunk: Hunk) -> str:
 
 
 def has_cut_line(lines: Sequence[HunkLine]) -> bool:
-    """Whether a line is too long to be shown whole."""
+    """Return whether a line is too long to be shown whole."""
     return any(len(line.text) > LONGEST_LINE for line in lines)

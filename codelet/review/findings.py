@@ -46,7 +46,7 @@ class Finding(Record, kw_only=True):
     lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change leaves
     these lines, and those next to them, as they were. `removed` are rows that the change removes and that the finding
     is about: it is on the row after them. `suggestion` is a unified patch or None.
-    `verified` is None where no second request was asked for. `fingerprint` stays the same when lines move; "" until it
+    `verified` is None if no second request was asked for. `fingerprint` stays the same when lines move; "" until it
     is made. `rank` orders findings of one severity by importance, if the last request ranked them.
     """
 
@@ -71,12 +71,12 @@ class Finding(Record, kw_only=True):
 
     @property
     def weight(self) -> int:
-        """How grave it is, for comparisons: 4 is critical, 0 is info."""
+        """Return how grave it is, for comparisons: 4 is critical, 0 is info."""
         return weight(self.severity)
 
 
 def weight(severity: Severity) -> int:
-    """How grave a severity is: 4 for critical down to 0 for info."""
+    """Return how grave a severity is: 4 for critical down to 0 for info."""
     return len(SEVERITIES) - 1 - SEVERITIES.index(severity)
 
 
@@ -104,12 +104,12 @@ class SetAside(Record, kw_only=True):
 
     @property
     def weight(self) -> int:
-        """How grave it is, as that of a finding."""
+        """Return how grave it is, as that of a finding."""
         return weight(self.severity)
 
     @property
     def by_change(self) -> bool:
-        """Whether what is reviewed may have kept it out of the report itself."""
+        """Return whether what is reviewed may have kept it out of the report itself."""
         return self.why.endswith((BY_NEW_COMMENT, BY_CHANGED_BASELINE))
 
 
@@ -135,7 +135,7 @@ class HunkCoverage(Record, kw_only=True):
 class Gate(Record, kw_only=True):
     """What decides on the verdict, as the user asked for it; it is in the report so that a merge can decide again.
 
-    `fail_on` is None where no finding fails the run. `min_coverage` is in per cent of the hunks that are not skipped.
+    `fail_on` is None if no finding fails the run. `min_coverage` is in % of the hunks that are not skipped.
     """
 
     fail_on: Severity | None = "high"
@@ -156,7 +156,7 @@ class Shard(Record, kw_only=True):
 class Report(Record, kw_only=True):
     """What a review came to.
 
-    `subject` says in words what was reviewed; `base` and `head` are commit ids, None where a side is no commit.
+    `subject` says in words what was reviewed; `base` and `head` are commit ids, None if a side is no commit.
     `whole_base` is the base of the whole change if only what is new since `base` was reviewed, else None.
     `usage`, `cost` (US dollars) and `model` are None where unknown, `cost` 0.0 only where nothing was asked.
     `summary` is a paragraph on the findings as a whole, "" without one. `fallbacks` are models that answered in
@@ -189,13 +189,13 @@ class Report(Record, kw_only=True):
 
     @property
     def states(self) -> dict[HunkState, int]:
-        """How many hunks ended in each state."""
+        """Return how many hunks ended in each state."""
         counted = Counter(each.state for each in self.hunks)
         return {state: counted[state] for state in HUNK_STATES}
 
     @property
     def outcome(self) -> Literal["clean", "findings", "incomplete", "nothing"]:
-        """How it came out in one word; `nothing` if there was nothing to review."""
+        """Return how it came out in one word; `nothing` if there was nothing to review."""
         if self.partial or self.error or self.lost or any(each.state in ("truncated", "failed") for each in self.hunks):
             return "incomplete"
         if self.findings or self.unsettled:
@@ -204,7 +204,7 @@ class Report(Record, kw_only=True):
 
     @property
     def coverage(self) -> float | None:
-        """Per cent of the hunks that are not skipped which were reviewed; None where there are none."""
+        """Per cent of the hunks that are not skipped which were reviewed; None if there are none."""
         counted = [each.state == "reviewed" for each in self.hunks if each.state != "skipped"]
         return 100.0 * sum(counted) / len(counted) if counted else None
 
@@ -216,7 +216,7 @@ class Report(Record, kw_only=True):
 
     @property
     def set_aside(self) -> dict[AsideKind, int]:
-        """How many findings were set aside, by kind; every kind is there."""
+        """Return how many findings were set aside, by kind; every kind is there."""
         counted = Counter(each.kind for each in self.aside)
         return {kind: counted[kind] for kind in get_args(AsideKind)}
 

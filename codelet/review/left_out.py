@@ -81,7 +81,7 @@ def looks_binary(data: bytes) -> bool:
 
 
 def _runs(file: FileDiff) -> bool:
-    """Whether something runs or compiles the file by its name or first line, whatever characters are in it.
+    """Return whether something runs or compiles the file by its name or first line, whatever characters are in it.
 
     Most languages take control characters in a comment or a string, so they make no program a binary file.
     """
@@ -101,7 +101,7 @@ def _without_hunks(file: FileDiff) -> str:
 
 
 def _is_marked(file: FileDiff) -> bool:
-    """Whether a line near the top that the change leaves as it is says that a program writes the file."""
+    """Return whether a line near the top that the change leaves as it is says that a program writes the file."""
     first = file.hunks[0]
     if first.new_start > _MARK_WITHIN:
         return False

@@ -64,7 +64,7 @@ class Piece(Record, kw_only=True):
         return lines_of(self.hunk)
 
     def text(self) -> str:
-        """What the model is shown of it."""
+        """Return what the model is shown of it."""
         return "\n".join([hunk_heading(self.file, self.lines, self.hunk), *(line.row for line in self.lines)])
 
 
@@ -80,7 +80,7 @@ class DiffChunk(Record):
         return sum(piece.tokens for piece in self.pieces)
 
     def text(self) -> str:
-        """What the model is shown."""
+        """Return what the model is shown."""
         return "\n\n".join(piece.text() for piece in self.pieces)
 
 
@@ -139,7 +139,7 @@ def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: b
 
 
 def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
-    """What a hunk is once all of its pieces were answered for."""
+    """Return what a hunk is once all of its pieces were answered for."""
     flaw = next((piece.hunk.flaw for piece in pieces if piece.hunk.flaw), "")
     if flaw:
         return entry.replace(state="truncated", why=flaw)
@@ -208,7 +208,7 @@ def _packed(pieces: Sequence[Piece], most: int) -> Iterator[DiffChunk]:
 
 
 def _groups(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
-    """What should be in one chunk, in the order of the diff: a file with its test, a file, or else single pieces."""
+    """Yield what should be in one chunk, in the diff's order: a file with its test, a file, or single pieces."""
     by_name: dict[str, list[Piece]] = defaultdict(list)
     for piece in pieces:
         by_name[_subject(piece.file.path)].append(piece)
@@ -224,7 +224,7 @@ def _groups(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
 
 
 def _subject(path: str) -> str:
-    """What a file is about: `src/cart.py` and `tests/test_cart.py` are about the same."""
+    """Return what a file is about: `src/cart.py` and `tests/test_cart.py` are about the same."""
     name = path.rpartition("/")[2].lower()
     stem = name.partition(".")[0] if not name.startswith(".") else name
     about = _TEST.sub("", stem)
@@ -249,7 +249,7 @@ def outline_of(files: Sequence[FileDiff]) -> str:
 
 
 def _rank(file: FileDiff) -> int:
-    """What other files may depend on comes first."""
+    """Return what other files may depend on comes first."""
     if file.state in ("removed", "renamed") or file.submodule or file.modes is not None:
         return 0
     return 2 if why_left_out(file) is not None else 1

@@ -52,7 +52,7 @@ class _Place(Record, kw_only=True):
 
     @property
     def is_touched(self) -> bool:
-        """Whether one of the rows was added or removed, or is next to removed ones."""
+        """Return whether one of the rows was added or removed, or is next to removed ones."""
         first, last = self.found[0], self.found[-1]
         beside = (*self.rows[max(0, first - 1) : first], *self.rows[last + 1 : last + 2])
         return any(row.sign != " " for row in self.rows[first : last + 1]) or any(row.sign == "-" for row in beside)
@@ -70,7 +70,7 @@ def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
 
 
 def without_place(claim: Claim, files: Sequence[FileDiff]) -> SetAside:
-    """What is reported of a finding that has no place: its file is one of the change, or what the model named."""
+    """Return what is reported of a finding that has no place: its file in the change, or the one the model named."""
     named = files_named(claim.path, files)
     return SetAside(
         kind="misplaced",
@@ -195,7 +195,7 @@ def _squashed(text: str) -> str:
 
 
 def _is_part(quote: str, row: str) -> bool:
-    """Whether a row holds what is quoted; dots stand for what was left out."""
+    """Return whether a row holds what is quoted; dots stand for what was left out."""
     if quote in row:
         return len(quote) >= _LEAST_PART or quote == row
     if not row or not _GAP.search(quote):

@@ -40,7 +40,7 @@ def summary_line(report: Report) -> str:
 
 
 def unsettled_counts(report: Report) -> list[str]:
-    """How many findings have no place or no confirmation: `1 finding without a place: 1 high`."""
+    """Return how many findings have no place or no confirmation: `1 finding without a place: 1 high`."""
     texts = []
     for name in dict.fromkeys(map(unsettled_name, report.unsettled)):
         kinds = [each.severity for each in report.unsettled if unsettled_name(each) == name]
@@ -49,7 +49,7 @@ def unsettled_counts(report: Report) -> list[str]:
 
 
 def unsettled_name(aside: SetAside) -> str:
-    """What an unsettled finding lacks, in words."""
+    """Return what an unsettled finding lacks, in words."""
     return {"misplaced": "without a place", "malformed": "that cannot be read"}.get(aside.kind, "not confirmed")
 
 

@@ -26,7 +26,7 @@ _MOST_NESTED = 40
 
 
 async def system_prompt(folder: Path, commit: str | None, rules_file: Path | None) -> str:
-    """What the model is told first: the same bytes in every request of a review.
+    """Return what the model is told first: the same bytes in every request of a review.
 
     `commit` is the id at which the project's own rules are read, None for none. Raises UsageError for a file that
     cannot be read.
@@ -63,7 +63,7 @@ async def nested_rules(folder: Path, commit: str | None, paths: Iterable[str]) -
 
 
 def _told(source: str, text: str) -> str:
-    """One set of rules; letters that nobody sees are written as codes, since what no person saw gives no orders."""
+    """One set of rules; letters that no one sees are written as codes, since what no person saw gives no orders."""
     text = with_codes(text).strip()
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n{review_prompt.RULES_CUT}"

@@ -136,7 +136,9 @@ class ReviewRun:
                 await each.close()
 
     def report(self, error: CodeletError | None = None, stopped: tuple[int, str] | None = None) -> Report:
-        """What the review has come to. `error` ended it, or the signal whose exit status and words are `stopped`."""
+        """Return what the review has come to. `error` ended it, or the signal whose exit status and words are
+        `stopped`.
+        """
         status, why = EXIT_DONE, None
         if stopped is not None:
             status, why = stopped
@@ -213,7 +215,7 @@ class ReviewRun:
             raise several.exceptions[0] from None
 
     async def _reviewer(self, place: int, deadline: float | None) -> Reviewer:
-        """The session with that number, opened when it is first wanted: nobody waits for those of the others."""
+        """The session with that number, opened when it is first wanted: no one waits for those of the others."""
         if place not in self._reviewers:
             self._reviewers[place] = await self._open()
             self._reviewers[place].deadline = deadline
@@ -372,7 +374,7 @@ class ReviewRun:
         ]
 
     def _hunks(self) -> tuple[HunkCoverage, ...]:
-        """What became of each hunk: all of its pieces must have been answered for."""
+        """Return what became of each hunk: all of its pieces must have been answered for."""
         pieces: dict[int, list[tuple[int, Piece]]] = defaultdict(list)
         for chunk in self._plan.chunks:
             for piece in chunk.pieces:
@@ -396,20 +398,20 @@ class _HopelessError(Exception):
 
 
 def _in_words(error: Exception) -> str:
-    """What went wrong, in one clean line without secrets: servers write a part of it."""
+    """Return what went wrong, in one clean line without secrets: servers write a part of it."""
     from codelet.safety.secrets import mask
 
     return one_line(mask(str(error)), _LONGEST_WHY)
 
 
 def _as_said(form: str, name: str, said: str, most: int) -> str:
-    """What is said of the change, as data of at most so many characters; nothing if nothing is said."""
+    """Return what is said of the change, as data of at most so many characters; nothing if nothing is said."""
     text = with_codes(mask(said)).strip()
     return form.format(**{name: delimited(name, text[:most] + "…" * (len(text) > most))}) if text else ""
 
 
 def _unreadable(text: str) -> SetAside:
-    """What is reported of a finding that cannot be read: its severity if that is there, else as if it were high."""
+    """Return what is reported of a finding that cannot be read: its severity if there is one, else high."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):

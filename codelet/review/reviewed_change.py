@@ -62,7 +62,7 @@ class Wanted(Record, kw_only=True):
 class ReviewedChange(Record, kw_only=True):
     """A change with where it stands. `subject` says in words what it is.
 
-    `base` and `head` are ids of commits, None where that side is none. `whole_base` is the base of all of it if an
+    `base` and `head` are ids of commits, None if that side is none. `whole_base` is the base of all of it if an
     earlier review covered what came before `base`. Rules are read at `rules_at`. `reads_at` is the commit whose files
     the model may read; `holds_change` says whether they are those after the change (True), before it (False), or
     neither for sure (None). `messages` are the commits' own words, `description` the author's. `nested_rules` are
@@ -125,7 +125,7 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
-    """The change that git has. Raises UsageError where a name is none, or there is no repository to read."""
+    """The change that git has. Raises UsageError if a name is none, or there is no repository to read."""
     from codelet.review.review_rules import nested_rules
     from codelet.system.git.revisions import (
         EMPTY_TREE,
@@ -187,7 +187,7 @@ async def _since(folder: Path, name: str, pair: CommitPair) -> str:
 
 
 async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
-    """What is staged, or everything that is not committed: files that git does not know yet come last."""
+    """Return what is staged, or everything that is not committed: files that git does not know yet come last."""
     head = await _head(folder)
     if wanted.kind == "staged":
         files = await _files(folder, wanted.paths, "--cached")
@@ -259,7 +259,7 @@ async def _alone(folder: Path, file: FileDiff, *what: str) -> FileDiff:
 
 
 def _names(files: Iterable[FileDiff]) -> tuple[str, ...]:
-    r"""What names the files to git. A `\xe9` in a name may be the byte or what it looks like: both are named."""
+    r"""Return what names the files to git. A `\xe9` in a name may be the byte or what it looks like: both are named."""
     names = [name for file in files for name in (file.old_path, file.path) if name]
     raw = [_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), name.encode("utf-8")) for name in names]
     return tuple(f":(top,literal){name}" for name in dict.fromkeys((*names, *map(os.fsdecode, raw))))
@@ -293,7 +293,7 @@ def _parsed(answer: GitAnswer) -> tuple[FileDiff, ...]:
 
 
 async def _messages(folder: Path, revisions: str) -> str:
-    """What the commits say of themselves, the newest first."""
+    """Return what the commits say of themselves, the newest first."""
     answer = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
     return answer.stdout.decode("utf-8", "replace").strip() if answer is not None and answer.exit_code == 0 else ""
 
@@ -305,7 +305,7 @@ _MOST_NAMES = 16 << 20
 async def new_files(folder: Path, paths: tuple[str, ...]) -> tuple[FileDiff, ...]:
     """The files below `folder`'s repository that are neither known to git nor ignored, each as an added file.
 
-    Raises UsageError where git cannot list them all.
+    Raises UsageError if git cannot list them all.
     """
     listed = await run_git(
         folder, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *paths, limit=_MOST_NAMES

@@ -101,7 +101,7 @@ class Spending:
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None where a price or a usage is unknown."""
+        """US dollars; None if a price or a usage is unknown."""
         costs = [each.meter.spent_cost for each in self._sessions]
         known = [each for each in costs if each is not None]
         return sum(known) if len(known) == len(costs) else None
@@ -165,7 +165,7 @@ class Reviewer:
         spending.watch(session)
 
     async def ask(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
-        """What `read` makes of the answer to a question in a new conversation.
+        """Return what `read` makes of the answer to a question in a new conversation.
 
         If it raises BadAnswer the model is told why and asked once more. A busy server is waited for. Raises
         Unanswered, and LimitReached if a limit of the run is passed.
@@ -275,7 +275,7 @@ class ReviewSessions:
         self.spending = Spending(session.meter.limits, session.meter)
 
     async def open(self) -> Reviewer:
-        """One more. Raises UsageError where the rules or the model cannot be had."""
+        """One more. Raises UsageError if the rules or the model cannot be had."""
         folder, change = self._session.workspace, self._change
         if not self._system:
             self._system = await system_prompt(folder, change.rules_at, None)

@@ -65,7 +65,7 @@ def share_of(tokens: Sequence[int], shard: Shard) -> set[int]:
 def merged(parts: Sequence[ShardReport], sieves: Sequence[Sieve] = ()) -> Report:
     """The report that one run would have made: duplicates joined, `sieves` applied, verdict and exit status again.
 
-    Raises UsageError where a shard is missing or twice there, or is of another review.
+    Raises UsageError if a shard is missing or twice there, or is of another review.
     """
     reports = [report for _, report in _in_order(parts)]
     findings, twins = joined([finding for report in reports for finding in report.findings])
@@ -134,7 +134,7 @@ def _difference(one: Report, other: Report) -> str | None:
 
 
 def _worst(states: Sequence[HunkCoverage]) -> HunkCoverage:
-    """What became of a hunk: it may lie in several shards, and the worst of them counts."""
+    """Return what became of a hunk: it may lie in several shards, and the worst of them counts."""
     own = [hunk for hunk in states if not (hunk.state == "skipped" and hunk.why == OTHER_SHARD)]
     if not own:
         return states[0].replace(state="failed", why="no shard reviewed it")

@@ -21,7 +21,7 @@ _MOST_PROCESSES = 20
 
 
 class RunningProcess(TypedDict):
-    """One process; the time of the processor in per cent over its whole life."""
+    """One process; the time of the processor in % over its whole life."""
 
     pid: int
     name: str
@@ -52,7 +52,7 @@ def _platform() -> str:
 
 
 def machine_state(workspace: Path) -> MachineState:
-    """Platform, Python, memory in MB, the use of the workspace's disk and the battery in per cent, the uptime
+    """Platform, Python, memory in MB, the use of the workspace's disk and the battery in %, the uptime
     in seconds, and the user's largest processes. Reads a few hundred small files: call it in a thread.
     """
     state: MachineState = {

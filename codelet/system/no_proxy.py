@@ -9,7 +9,7 @@ _PORT = re.compile(r"(\[[^\]]*\]|[^:]*):(\d+)")
 
 
 def goes_direct(host: str, port: int, exceptions: str) -> bool:
-    """Whether a host at a port is among the exceptions, which commas or blanks separate.
+    """Return whether a host at a port is among the exceptions, which commas or spaces separate.
 
     An exception is `*`, a domain (with its subdomains; a leading `.` or `*.` changes nothing), an address, or a range
     of addresses such as `10.0.0.0/8` or `fd00::/8`. Domains and addresses may name a port, IPv6 then in brackets.

@@ -34,6 +34,6 @@ def select_tools(names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def title_of(name: str, arguments: Arguments) -> str:
-    """What a recorded call was about, for people: as the tool of that name says it, else all arguments."""
+    """Return what a recorded call was about, for people: as the tool of that name says it, else all arguments."""
     known = next((each for each in all_tools() if each.name == name), None)
     return all_arguments(arguments) if known is None else known.about(arguments)

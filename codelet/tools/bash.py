@@ -49,7 +49,7 @@ _IN_BACKGROUND = " (in the background)"
 
 
 def is_control(command: str) -> bool:
-    """Whether a command is no shell's but shows, awaits or ends a background task: `wait %1 for PATTERN`, say.
+    """Return whether a command is no shell's but shows, awaits or ends a background task: `wait %1 for PATTERN`, say.
 
     The command of a call is run by a shell that has no jobs, in which none of these could do anything.
     """
@@ -64,7 +64,7 @@ def is_control(command: str) -> bool:
 
 
 def touches(arguments: Arguments) -> tuple[Touch, ...]:
-    """The command; nothing where it is for a task that runs already."""
+    """The command; nothing if it is for a task that runs already."""
     command = str(arguments.get("command") or "")
     if command.strip() and is_control(command):
         return ()
@@ -122,7 +122,7 @@ async def bash(
 
 
 def alone(arguments: Arguments) -> bool:
-    """Whether other calls of the step have to wait: for a server to start, for `kill %1` to end one."""
+    """Return whether other calls of the step have to wait: for a server to start, for `kill %1` to end one."""
     command = str(arguments.get("command") or "")
     return bool(arguments.get("background")) or bool(command.strip() and is_control(command))
 
@@ -196,7 +196,8 @@ def _prepared(
 
 
 def printed(output: str) -> str:
-    """What a command printed, as a result may hold it: as a terminal's lines would stand in the end, without escapes.
+    """Return what a command printed, as a result may hold it: as a terminal's lines would stand in the end, without
+    escapes.
 
     A NUL is legal in JSON, but several servers refuse it.
     """
@@ -207,7 +208,7 @@ def printed(output: str) -> str:
 
 
 def exit_line(code: int) -> str:
-    """How a command ended; the code is negative for a signal."""
+    """Return how a command ended; the code is negative for a signal."""
     return _ENDED_BY_SIGNAL.format(number=-code) if code < 0 else _EXIT_CODE.format(code=code)
 
 
@@ -239,7 +240,7 @@ def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, ...]:
 
 
 def _misses_home(context: ToolContext, text: str) -> bool:
-    """Whether a line says that something of the home, outside the workspace, is not there or cannot be read."""
+    """Return whether a line says that something of the home, outside the workspace, is not there or cannot be read."""
     home, root = os.path.expanduser("~"), str(context.workspace)
     lines = (line.replace(root, "") for line in text.splitlines() if _NOT_THERE.search(line))
     return any(f"{home}/" in line or "~/" in line for line in lines)

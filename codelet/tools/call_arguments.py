@@ -29,7 +29,7 @@ def check_own(name: str, parameters: dict[str, Any], arguments: dict[str, Any]) 
 
 
 def _instead(tool_name: str, argument: str) -> str:
-    """What to send in place of an argument that other agents' tools have, as a clause; or ""."""
+    """Return what to send in place of an argument that other agents' tools have, as a clause; or ""."""
     from codelet.tools.other_agents import INSTEAD
 
     told = INSTEAD.get(tool_name, {}).get(argument.rpartition(".")[2], "")

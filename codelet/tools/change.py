@@ -19,7 +19,7 @@ _MOST_REPORTED = 256 * 1024
 class Change(Record, kw_only=True):
     """One file's text before and after it, and how that is written to the disk.
 
-    `before` is None where there was no file, or none with text. `summary` is what the model is told.
+    `before` is None if there was no file, or none with text. `summary` is what the model is told.
     `expected` is the fingerprint that the file must have when the change is made, None for a new file.
     `unseen` says in words what of the file the model was shown, where it would replace more than that.
     `whole` marks a text that the model wrote from beginning to end.

@@ -70,7 +70,7 @@ class _File:
         self._decoded: list[bytes] | None = None
 
     def holds(self, hit: FoundLine) -> bool:
-        """Whether the file is there, and the hit's line in it."""
+        """Return whether the file is there, and the hit's line in it."""
         try:
             if not hit.line:
                 return stat.S_ISREG(status_of(Path(self.path)).st_mode)

@@ -73,7 +73,7 @@ _LEGACY = Format("cp1252", _UNDEFINED, guessed=True)
 
 
 def binary_kind(data: bytes) -> str:
-    """What a binary file is, in words, by its first bytes."""
+    """Return what a binary file is, in words, by its first bytes."""
     known = next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
     return known if known != "binary data" or _has_controls(data[:SAMPLE]) else _FOREIGN
 
@@ -87,7 +87,7 @@ def with_bom(data: bytes) -> Format | None:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether the start of a file looks like no text: a NUL, control characters, mostly invalid UTF-8."""
+    """Return whether the start of a file looks like no text: a NUL, control characters, mostly invalid UTF-8."""
     sample = data[:SAMPLE]
     if with_bom(sample):
         return False
@@ -162,12 +162,12 @@ def decode_part(data: bytes) -> str:
 
 
 def part_decoder(form: Format) -> Callable[[bytes], str]:
-    """What decodes parts of a file in that format, for reading only."""
+    """Return what decodes parts of a file in that format, for reading only."""
     return lambda data: data.decode(form.codec, form.errors if form.guessed else "replace")
 
 
 def _invalid(data: bytes) -> int:
-    """How many bytes are not UTF-8; a character cut off at the end counts, too."""
+    """Return how many bytes are not UTF-8; a character cut off at the end counts, too."""
     return len(data.decode("utf-8", "surrogateescape")) - len(data.decode("utf-8", "ignore"))
 
 

@@ -1,4 +1,4 @@
-"""Searches a tree for `grep` and `find`: with ripgrep where there is one, else with the built-in search.
+"""Searches a tree for `grep` and `find`: with ripgrep if there is one, else with the built-in search.
 
 Both give the same: regular files in the order of their names folder by folder, hidden ones too, without what
 .gitignore excludes, without the folders of version control, without following links.
@@ -104,7 +104,7 @@ class SearchResult(Record):
 
 
 def root_of(context: ToolContext, path: str) -> Path:
-    """The resolved file or folder to search. Raises ToolError where there is none to read."""
+    """The resolved file or folder to search. Raises ToolError if there is none to read."""
     root = files.resolve(context, path)
     name = files.shown(context, root)
     if not files.is_folder(root, name):
@@ -136,7 +136,7 @@ def glob_below(context: ToolContext, path: str, root: Path, glob: str) -> str:
 
 
 async def why_no_file(query: Query, workspace: Path, name: str) -> str:
-    """Why no file was searched or found, in words; "" if some were, or nothing is known but that none matches.
+    """Return why no file was searched or found, in words; "" if some were, or nothing is known but that none matches.
 
     `name` is that of the root.
     """
@@ -191,7 +191,9 @@ async def search_builtin(query: Query) -> SearchResult:
 
 
 def _needs_decoding(query: Query) -> bool:
-    """Whether the pattern can match other characters than ASCII, which lines that are not UTF-8 have in other bytes."""
+    """Return whether the pattern can match other characters than ASCII, which lines that are not UTF-8 have in other
+    bytes.
+    """
     pattern = query.pattern
     if pattern is None or not pattern.isascii():
         return pattern is not None
@@ -199,7 +201,9 @@ def _needs_decoding(query: Query) -> bool:
 
 
 async def _not_utf8(query: Query, program: str) -> tuple[tuple[str, ...], str]:
-    """Which files to search have a line that is not UTF-8, if that matters to the pattern; why these are not all."""
+    """Return which files to search have a line that is not UTF-8, if that matters to the pattern; why these are not
+    all.
+    """
     if not _needs_decoding(query):
         return (), ""
     argv = _ripgrep_argv(query.replace(pattern=_NOT_UTF8, ignore_case=False, literal=False), program, listed=True)
@@ -245,7 +249,7 @@ def _ripgrep_argv(query: Query, program: str, *, listed: bool = False) -> list[s
 
 
 def _glob_of(name: str) -> str:
-    """The glob that matches this path alone: ripgrep reads UTF-8, and drops blanks at the end."""
+    """The glob that matches this path alone: ripgrep reads UTF-8, and drops spaces at the end."""
     glob = re.sub(r"[*?\[\]{}!\\]", r"\\\g<0>", name)
     return re.sub("[\ud800-\udfff]", "?", re.sub(r"\s", r"[\g<0>]", glob))
 
@@ -300,7 +304,7 @@ async def _without_secrets(query: Query, argv_for: Callable[[Query], list[str]])
 
 
 def _answer(query: Query, found: SearchResult) -> SearchResult:
-    """What was found by a query without secrets, and how many of those there are."""
+    """Return what was found by a query without secrets, and how many of those there are."""
     left_out = query.left_out
     if query.pattern is None or left_out is None or not query.root.is_dir():
         return found

@@ -191,7 +191,7 @@ def search_file(place: FoundFile, pattern: re.Pattern[str], around: int, output:
 
 
 def _matches_as_shown(line: str, pattern: re.Pattern[str]) -> bool:
-    """Whether a line that is not UTF-8 matches as `read` shows it."""
+    """Return whether a line that is not UTF-8 matches as `read` shows it."""
     data = line.encode("utf-8", "surrogateescape")
     if data == line.encode("utf-8", "ignore"):
         return False

@@ -67,7 +67,7 @@ def title(arguments: Arguments) -> str:
 
 
 def write_preview(context: ToolContext, arguments: Arguments) -> Preview:
-    """What would be written; raises ToolError where it cannot be made."""
+    """Return what would be written; raises ToolError if it cannot be made."""
     from codelet.tools.planning import plan_write
 
     return Preview(change=plan_write(context, arguments["path"], arguments["content"]))
@@ -91,7 +91,7 @@ async def write(context: ToolContext, progress: Progress, *, path: str, content:
 
 
 def edit_preview(context: ToolContext, arguments: Arguments) -> Preview:
-    """What would be replaced; raises ToolError where it cannot be made."""
+    """Return what would be replaced; raises ToolError if it cannot be made."""
     from codelet.tools.planning import plan_edit
 
     return Preview(change=plan_edit(context, arguments["path"], arguments["edits"]))

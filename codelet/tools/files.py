@@ -93,12 +93,12 @@ def failure(error: OSError, name: str) -> ToolError:
 
 
 def fingerprint(status: os.stat_result) -> Fingerprint:
-    """What is compared to learn whether a file changed."""
+    """Return what is compared to learn whether a file changed."""
     return status.st_size, status.st_mtime_ns
 
 
 def is_folder(path: Path, name: str) -> bool:
-    """Whether the resolved path is a folder. Raises ToolError where there is nothing, or nothing to be seen."""
+    """Return whether the resolved path is a folder. Raises ToolError if there is nothing, or nothing to be seen."""
     try:
         return stat.S_ISDIR(status_of(path).st_mode)
     except OSError as error:

@@ -13,7 +13,7 @@ _OUTPUT_LINES = 40
 
 
 def cells_as_text(data: bytes) -> str | None:
-    """The cells, each under a line that numbers it and names its kind; None where the file is no notebook."""
+    """The cells, each under a line that numbers it and names its kind; None if the file is no notebook."""
     try:
         found = json.loads(data)
         cells = found["cells"]
@@ -34,7 +34,7 @@ def _cell(number: int, cell: dict[str, Any]) -> str:
 
 
 def _output(output: dict[str, Any]) -> str:
-    """What a cell printed or gave; of what is no text only the kind."""
+    """Return what a cell printed or gave; of what is no text only the kind."""
     if "text" in output:
         return _shortened(_text(output["text"]))
     if "traceback" in output:

@@ -92,7 +92,7 @@ async def read_path(context: ToolContext, path: str, offset: int, limit: int) ->
 
 
 def _form_of(page: Page, content: bytes) -> encoding.Format | None:
-    """How the content is decoded for an edit, if that matters to the page; its lines are shown in the same way."""
+    """Return how the content is decoded for an edit, if that matters to the page; its lines are shown that way."""
     if encoding.with_bom(content) or all(data.isascii() for data, _ in page.lines):
         return None
     decoded = encoding.decode_text(content)
@@ -110,7 +110,7 @@ def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size:
 
 
 def _cells(file: BinaryIO, size: int) -> BinaryIO | None:
-    """A notebook's cells as a text file; None where it is no notebook, or too large."""
+    """A notebook's cells as a text file; None if it is no notebook, or too large."""
     from codelet.tools.notebooks import LARGEST, cells_as_text
 
     if size > LARGEST:

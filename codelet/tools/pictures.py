@@ -38,7 +38,7 @@ _NO_SIZE = frozenset({0xC4, 0xC8, 0xCC})
 
 
 def media_type(head: bytes) -> MediaType | None:
-    """What a file is by its first bytes; None where it is no picture that models take."""
+    """Return what a file is by its first bytes; None if it is no picture that models take."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -56,7 +56,7 @@ def kind_of_picture(kind: MediaType) -> str:
 def read_picture(file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
     """The picture in an open file of that size, which begins with `head`; one that is too large made smaller.
 
-    Raises ToolError where it cannot be sent.
+    Raises ToolError if it cannot be sent.
     """
     kind = media_type(head)
     if kind is None:
@@ -89,7 +89,7 @@ def _picture(name: str, kind: MediaType, size: tuple[int, int], data: bytes) -> 
 
 
 def _smaller(file: BinaryIO, name: str, kind: MediaType, was: str, size: int) -> Picture:
-    """The picture as a helper makes it smaller. Raises ToolError where it does not, or Pillow is not installed."""
+    """The picture as a helper makes it smaller. Raises ToolError if it does not, or Pillow is not installed."""
     from importlib.util import find_spec
 
     if find_spec("PIL") is None:
@@ -103,7 +103,7 @@ def _smaller(file: BinaryIO, name: str, kind: MediaType, was: str, size: int) ->
 
 
 def _made_smaller(file: BinaryIO) -> bytes:
-    """What the helper writes; nothing where it fails."""
+    """Return what the helper writes; nothing if it fails."""
     import sys
     from pathlib import Path
 

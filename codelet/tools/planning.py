@@ -53,7 +53,7 @@ def make_change(change: Change, context: ToolContext) -> FileFact:
 
 
 def plan_write(context: ToolContext, path: str, content: str) -> Change:
-    """What `write` would do, without doing it. Raises ToolError."""
+    """Return what `write` would do, without doing it. Raises ToolError."""
     encoding.must_be_text(content, "the content")
     resolved = files.resolve(context, path)
     name = files.shown(context, resolved)
@@ -119,7 +119,7 @@ def known_content(change: Change) -> Change:
 
 
 def _unseen(known: ShownLines, text: str) -> str:
-    """What was shown of the file's text, in words; empty where that is all of it."""
+    """Return what was shown of the file's text, in words; empty if that is all of it."""
     lines = count_lines(text)
     stray = [number for number, line in enumerate(text.split("\n"), 1) if _STRAY.search(line)]
     if known.spans != (EVERY,) and stray:
@@ -136,7 +136,7 @@ def _not_shown(unseen: str) -> str:
 
 
 def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]]) -> Change:
-    """What `edit` would do, without doing it. Raises ToolError."""
+    """Return what `edit` would do, without doing it. Raises ToolError."""
     if not edits:
         raise ToolError("edits is empty: give at least one {old, new}")
     resolved = files.resolve(context, path)
@@ -174,12 +174,12 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
 
 
 def _is_new_text(edits: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the edits are one that replaces nothing: several models make a new file so."""
+    """Return whether the edits are one that replaces nothing: several models make a new file so."""
     return len(edits) == 1 and not edits[0]["old"]
 
 
 def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint) -> bool:
-    """Whether the file was read as it stands. Raises ToolError where it was not even shown in part.
+    """Return whether the file was read as it stands. Raises ToolError if it was not even shown in part.
 
     A search or a command may have shown what is to be replaced. That `old` occurs exactly once is then proof enough
     that the model knows it, if the file has not changed since. Files with the names of secrets must be read: that asks.
@@ -240,7 +240,7 @@ def _with_line_ends(text: str, crlf: bool) -> str:
 
 
 def _has_crlf(text: str) -> bool:
-    """Whether most lines of the text end with CRLF."""
+    """Return whether most lines of the text end with CRLF."""
     return 2 * text.count("\r\n") > text.count("\n")
 
 

@@ -91,7 +91,7 @@ def put_file(folder: int, last: str, data: bytes, wanted: Attributes | None, che
 
 
 def _kept(folder: int, last: str) -> Attributes:
-    """The attributes of the old file. Raises OSError where it is protected.
+    """The attributes of the old file. Raises OSError if it is protected.
 
     Putting another file in its place needs no right to the file itself: a protected one is left alone.
     """

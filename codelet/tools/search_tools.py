@@ -57,9 +57,9 @@ async def grep(
 
 
 def _left_out(root: Path, context: ToolContext) -> Callable[[str], str | None]:
-    """Which files below `root` are not searched: those that nobody may read unasked by their whole path.
+    """Return which files below `root` are not searched: those that no one may read without asking by their whole path.
 
-    Where that holds for `root` itself, somebody said yes to it, and what stands in it is judged from there.
+    Where that holds for `root` itself, someone said yes to it, and what stands in it is judged from there.
     """
     from codelet.safety.paths import why_unread, workspace_root
 

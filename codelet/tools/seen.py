@@ -46,11 +46,11 @@ class ShownLines(Record):
         return self.replace(spans=_merged((*earlier.spans, *self.spans)))
 
     def covers(self, lines: int) -> bool:
-        """Whether every line of a file of so many lines was shown."""
+        """Return whether every line of a file of so many lines was shown."""
         return not lines or any(first <= 1 and last >= lines for first, last in self.spans)
 
     def named(self, lines: int) -> str:
-        """What was shown of a file of so many lines, in words."""
+        """Return what was shown of a file of so many lines, in words."""
         spans = [f"{first}-{min(last, lines)}" if last > first else f"{first}" for first, last in self.spans]
         more = ", …" if len(spans) > _MOST_NAMED else ""
         return f"only lines {', '.join(spans[:_MOST_NAMED])}{more} of its {lines:,}"
@@ -88,7 +88,7 @@ def count_lines(text: str) -> int:
 
 
 def named_since(outputs: Iterable[tuple[int, str]], name: str, changed: int) -> bool:
-    """Whether a search or a command that began after `changed` (ns since the epoch) names the file.
+    """Return whether a search or a command that began after `changed` (ns since the epoch) names the file.
 
     `outputs` are begin and text of each: a command's text counts as well as its output. Its last component is
     enough of a name, as commands change folders.

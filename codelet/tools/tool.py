@@ -74,7 +74,7 @@ class ToolOutput(Record):
 
 
 class BackgroundTasks(Protocol):
-    """The commands that go on while the model does other things."""
+    """The commands that continue while the model does other things."""
 
     async def start(
         self, command: str, argv: Sequence[str], context: ToolContext, own: Mapping[str, str]
@@ -102,7 +102,7 @@ class ToolContext(Record):
     `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
     that call would change, as it was planned and, where that was due, approved.
     `wrap_command` makes the words to run of a shell command and its environment, where a sandbox is to be around it,
-    `wrap_lasting` those of a command that goes on in the background. `sandbox_note` says in words what it keeps a
+    `wrap_lasting` those of a command that continues in the background. `sandbox_note` says in words what it keeps a
     command from, `write_note` what to do if it failed to write, `home_note` what of the home it does not see. `tasks`
     gives the session's commands in the background. `resources` is what each command may use. `sees` says whether the
     model takes pictures.
@@ -168,7 +168,7 @@ class Preview(Record):
 
 
 def all_arguments(arguments: Arguments) -> str:
-    """What a call is about, where its tool does not say: every argument with its name."""
+    """Return what a call is about, where its tool does not say: every argument with its name."""
     return " ".join(f"{name}={value}" for name, value in arguments.items())
 
 
@@ -181,13 +181,13 @@ class Tool(Record):
     `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
     or not. Whoever prints it makes one line of it, cleans it and cuts it.
     `preview` is asked, in a thread, where a person is to approve a call, and before each call that writes: it raises
-    ToolError where the call cannot be done. Without it a person sees the commands, or the title.
+    ToolError if the call cannot be done. Without it a person sees the commands, or the title.
     `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
     Schema.
     `alone` says that no other call of the step may run at the same time, though this one writes no file.
     `source` says whose tool it is, if it is not codelet's own: "the MCP server github".
     `stands_for` makes of a call the one that it asks for, by another tool: that one is judged, shown, recorded and run.
-    It raises ToolError where there is none.
+    It raises ToolError if there is none.
     Each of these is given a copy of the arguments: to change that in place changes nothing of what runs.
     """
 
@@ -221,7 +221,7 @@ class Tool(Record):
         return understood(self.name, self.parameters, arguments, own=self.check is not None)
 
     def touched(self, arguments: Arguments) -> tuple[Touch, ...] | None:
-        """What a call touches; None where nobody knows: no `touches`, or arguments that it cannot take."""
+        """Return what a call touches; None if no one knows: no `touches`, or arguments that it cannot take."""
         try:
             return None if self.touches is None else tuple(self.touches(copied(arguments)))
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -235,7 +235,7 @@ class Tool(Record):
             return all_arguments(arguments)
 
     def previewed(self, context: ToolContext, arguments: Arguments) -> Preview:
-        """What a person approves, as the tool says it; nothing where it does not. Raises ToolError."""
+        """Return what a person approves, as the tool says it; nothing if it does not. Raises ToolError."""
         return Preview() if self.preview is None else self.preview(context, copied(arguments))
 
     def schema(self) -> dict[str, Any]:
@@ -246,14 +246,14 @@ class Tool(Record):
 
 
 def copied(arguments: Arguments) -> Arguments:
-    """The arguments with everything in them anew."""
+    """The arguments with everything in them again."""
     from copy import deepcopy
 
     return deepcopy(arguments)
 
 
 def in_memory(arguments: Arguments) -> tuple[Touch, ...]:
-    """What a call touches that works on nothing but this process's memory."""
+    """Return what a call touches that works on nothing but this process's memory."""
     return ()
 
 

@@ -41,7 +41,7 @@ def _words(command: str) -> Iterator[str]:
 
 
 def _folder_of(path: str) -> str | None:
-    """The folder that a path is, or lies in, resolved; None where there is neither."""
+    """The folder that a path is, or lies in, resolved; None if there is neither."""
     for place in (path, os.path.dirname(path)):
         if os.path.isdir(place):
             return os.path.realpath(place)

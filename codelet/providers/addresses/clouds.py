@@ -17,9 +17,9 @@ _PART = re.compile(r"[a-z0-9][a-z0-9:._-]{0,99}")
 
 
 def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: bool) -> str | None:
-    """The address at which a wire of codelet's own reaches the model; None where none does, or not without a `key`.
+    """The address at which a wire of codelet's own reaches the model; None if none does, or not without a `key`.
 
-    Raises UsageError where a variable that says it is missing or is none.
+    Raises UsageError if a variable that says it is missing or is none.
     """
     rule, name = table(f"{cloud}.account"), table(cloud)["name"]
     if rule["needs_key"] and not key:
@@ -46,8 +46,8 @@ def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: boo
 
 
 def speaks_converse(model: str, base: str | None) -> bool:
-    """Whether a model is to be asked over Converse at `base`: at the cloud's own runtime, but for the path where that
-    speaks OpenAI's. Elsewhere such a name may be a gateway's.
+    """Return whether a model is to be asked over Converse at `base`: at the cloud's own runtime, but for the path where
+    that speaks OpenAI's. Elsewhere such a name may be a gateway's.
     """
     host, other_path = table(model.partition("/")[0])["converse"]
     try:
@@ -58,18 +58,18 @@ def speaks_converse(model: str, base: str | None) -> bool:
 
 
 def credentials(prefix: str) -> str | None:
-    """The variables with the credentials that litellm wants for a provider; None where nothing is known."""
+    """The variables with the credentials that litellm wants for a provider; None if nothing is known."""
     return table(prefix).get("credentials")
 
 
 def missing(prefix: str, said: str) -> str | None:
-    """What to install where litellm lacks a package for a provider, and says it in its way."""
+    """Return what to install where litellm lacks a package for a provider, and says it in its way."""
     words, what = table(prefix).get("package", ("(?!)", ""))
     return f"litellm needs {what}" if re.search(words, said) else None
 
 
 def _part(otherwise: str, names: Sequence[str], usual: str, environment: Mapping[str, str]) -> str:
-    """What the first of these variables holds, as an address may: it decides to whom a key is sent."""
+    """Return what the first of these variables holds, as an address may: it decides to whom a key is sent."""
     name = next((each for each in names if environment.get(each)), None)
     if name is None and not usual:
         raise UsageError(f"{otherwise}: set {' or '.join(names)}")

@@ -51,7 +51,7 @@ class LiteLLMProcess:
     """litellm's process, started when it is first needed and again when it is gone. Its methods are for any thread."""
 
     def __init__(self, *, import_seconds: float = _IMPORT_SECONDS, idle_seconds: float = _IDLE_SECONDS) -> None:
-        """Start nothing yet. An import that takes longer, or a process that nobody needed for so long, is ended."""
+        """Start nothing yet. An import that takes longer, or a process that no one needed for so long, is ended."""
         self._import_seconds = import_seconds
         self._idle_seconds = idle_seconds
         self._loop = asyncio.new_event_loop()
@@ -70,7 +70,7 @@ class LiteLLMProcess:
         return asyncio.run_coroutine_threadsafe(self._started(id(user)), self._loop)
 
     def release(self, user: object) -> Future[None]:
-        """A user needs it no more. An import that nobody waits for is ended at once."""
+        """A user needs it no more. An import that no one waits for is ended at once."""
 
         async def released() -> None:
             self._users.discard(id(user))

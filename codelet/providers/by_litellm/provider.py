@@ -102,15 +102,15 @@ class LiteLLMProvider(OpenAIChatProvider):
         _process().warm(self)
 
     async def ask(self) -> None:
-        """Nobody can be asked: litellm has its own ways to servers."""
+        """No one can be asked: litellm has its own ways to servers."""
 
     async def close(self) -> None:
-        """Give the process back, which ends when nobody needs it."""
+        """Give the process back, which ends when no one needs it."""
         if _process.cache_info().currsize:
             await asyncio.wrap_future(_process().release(self))
 
     def body(self, request: Request) -> bytes:
-        """What litellm is given of a request, as JSON; `stable` is how many messages stand before the reminders."""
+        """Return what litellm is given of a request, as JSON; `stable` counts the messages before the reminders."""
         made = json.loads(super().body(request))
         arguments = {name: made[name] for name in _TAKEN if name in made}
         messages = arguments["messages"] = made["messages"][0 if request.system else 1 :]
@@ -289,7 +289,7 @@ class _Decoder:
         return found
 
     def _opened(self, chunk: Chunk) -> list[Chunk]:
-        """What says that a text or a call begins with this chunk."""
+        """Return what says that a text or a call begins with this chunk."""
         was_text, self._in_text = self._in_text, isinstance(chunk, TextChunk)
         if isinstance(chunk, ToolCallChunk):
             return [BlockChunk("tool_use")] if chunk.id or chunk.name else []
@@ -297,7 +297,7 @@ class _Decoder:
 
 
 def _extra(delta: dict[str, Any]) -> list[Chunk]:
-    """What goes back with the text, in the places where litellm looks for it: signatures, encrypted reasoning."""
+    """Return what goes back with the text, where litellm looks for it: signatures, encrypted reasoning."""
     found: list[Chunk] = []
     if items := delta.get("reasoning_items"):
         found.append(ExtraChunk({"reasoning_items": items}))

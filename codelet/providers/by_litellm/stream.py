@@ -107,7 +107,7 @@ def _usage_in(chunk: Any) -> bool:
 
 
 def _content_type(stream: Any) -> str:
-    """What the server called its answer, empty where litellm does not tell."""
+    """Return what the server called its answer, empty where litellm does not tell."""
     headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
     return str(headers.get("llm_provider-content-type") or "").partition(";")[0]
 

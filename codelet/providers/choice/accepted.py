@@ -46,7 +46,7 @@ def check_for_litellm(model: str) -> None:
 
 
 def refused_from_file(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> str | None:
-    """Why a name that only a file brings may not be used; None if it may.
+    """Return why a name that only a file brings may not be used; None if it may.
 
     It has to be a known vendor's, one of the user's `own` vendors', or in litellm's map; at the user's own `api_base`
     any name may be asked for. A recording is a file, so that only the user may name one.

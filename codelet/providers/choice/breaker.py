@@ -37,7 +37,7 @@ class CircuitBreaker:
         return 0.0 if self._opened is None else max(0.0, self._opened + PAUSE - self._clock())
 
     def admits(self) -> bool:
-        """Whether a request may be sent now; where the circuit is open, this one is the probe."""
+        """Return whether a request may be sent now; where the circuit is open, this one is the probe."""
         if self._opened is None:
             return True
         if self._probing or self.wait > 0:

@@ -30,7 +30,7 @@ NO_MODEL = (
 
 
 class NoModel(Provider):
-    """Stands in a session's provider where there is no model, for what needs none; `missing` says why there is none."""
+    """Stands in a session's provider if there is no model, for what needs none; `missing` says why there is none."""
 
     model = name = origin = ""
     local = False
@@ -54,7 +54,7 @@ async def choose_model(
 
     `own` are the vendors of the user's settings; they come after the known ones.
 
-    Raises UsageError with what to do where there is none, ProviderError where that address does not answer or wants a
+    Raises UsageError with what to do if there is none, ProviderError if that address does not answer or wants a
     key.
     """
     if api_base is not None:
@@ -116,7 +116,7 @@ class _Listing(Record):
 
 
 async def _ask(base: str, key: str | None, timeout: float, *, direct: bool = False) -> _Listing | None:
-    """What a server answers at `/models` below its base, or None where nothing answers in time.
+    """Return what a server answers at `/models` below its base, or None if nothing answers in time.
 
     Models that are not for talking come last.
     """

@@ -1,4 +1,4 @@
-"""The models that are known, for lists and for names that nobody knows: the whole map is read, which takes a moment."""
+"""The models that are known, for lists and for names that no one knows: the whole map is read, which takes a moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DATED = re.compile(r"[-@](?:\d{4}-?\d{2}-?\d{2}|\d{4}|\d{2}-\d{4})$")
 
 
 class KnownModel(Record, kw_only=True):
-    """A model that can be named. `key` is the variable that holds its vendor's key, None where none is set.
+    """A model that can be named. `key` is the variable that holds its vendor's key, None if none is set.
 
     `server` says that a local server offers it, `ended` that its vendor's last day for it has passed, `default` that
     it is taken where none is named and its key is set.
@@ -48,22 +48,22 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def default(self) -> bool:
-        """Whether it is its vendor's default."""
+        """Return whether it is its vendor's default."""
         return self.vendor.default_model == self.name
 
     @property
     def usable(self) -> bool:
-        """Whether it can be asked: its key is set, or a server offers it."""
+        """Return whether it can be asked: its key is set, or a server offers it."""
         return self.server or self.key is not None
 
     @property
     def past(self) -> bool:
-        """Whether it is one state of a model, named by its date, or is offered no more."""
+        """Return whether it is one state of a model, named by its date, or is offered no more."""
         return self.ended or _DATED.search(self.name) is not None
 
     @property
     def price(self) -> str:
-        """What a million tokens in and out cost in dollars, `3/15`; "free", or "?" where that is not known."""
+        """Return what a million tokens in and out cost in dollars, `3/15`; "free", or "?" where that is not known."""
         prices = self.facts.prices
         if prices is None:
             return "free" if self.facts.free else "?"
@@ -71,7 +71,7 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def efforts(self) -> tuple[str, ...] | None:
-        """The words for an effort that it takes; None where that is not known."""
+        """The words for an effort that it takes; None if that is not known."""
         return taken_words(self.name, self.facts)
 
 
@@ -113,7 +113,7 @@ async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
 async def models_at(api_base: str, api_key: str | None, model: str, own: Sequence[Vendor] = ()) -> list[KnownModel]:
     """The models that the server at `api_base` lists: all that can be asked where `--api-base` names it.
 
-    Its key is that of `model`, which is asked now. Raises UsageError and ProviderError where it lists none.
+    Its key is that of `model`, which is asked now. Raises UsageError and ProviderError if it lists none.
     """
     names = await listed_models(api_base, api_key, model=model, own=own)
 
@@ -126,7 +126,7 @@ async def models_at(api_base: str, api_key: str | None, model: str, own: Sequenc
 
 
 async def near_offered(name: str) -> str | None:
-    """The model of a local server that was probably meant by one that it does not offer; None where it does.
+    """The model of a local server that was probably meant by one that it does not offer; None if it does.
 
     A server with one model takes any name for it.
     """
@@ -150,7 +150,7 @@ def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[Known
 
 
 def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = ()) -> str | None:
-    """The known model, or short name, that was probably meant by one that nobody knows."""
+    """The known model, or short name, that was probably meant by one that no one knows."""
     name = real_name(name)
     prefix, slash, _ = name.partition("/")
     if not slash:
@@ -164,7 +164,8 @@ def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = (
 
 
 def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[Vendor] = ()) -> str | None:
-    """What the user should know of a model that no list has: what is guessed, and which name is near. None for others.
+    """Return what the user should know of a model that no list has: what is guessed, and which name is near. None for
+    others.
 
     Of one on this machine, where nothing is paid, only the window is a guess, unless the user has set it to `window`.
     """
@@ -181,7 +182,7 @@ def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[V
 
 
 def refused_name(name: str, options: ProviderOptions) -> str:
-    """Why a name cannot be a model's, and which one is near."""
+    """Return why a name cannot be a model's, and which one is near."""
     if near := near_model(name, options.vendors):
         return f"unknown model {name!r}; did you mean {near}?"
     vendor, slash, _ = name.partition("/")
@@ -211,6 +212,6 @@ def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
 
 
 def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:
-    """Whether a model answers on this machine, as far as its name and the address say; nothing is opened for it."""
+    """Return whether a model answers on this machine, by its name and the address; nothing is opened for it."""
     vendor = vendor_of(model, own)
     return on_this_machine(api_base or (base_of(vendor) if vendor is not None else ""))

@@ -110,7 +110,7 @@ class RefusedPictures:
         """Return which pictures are left out from now on, for what the server says of a request.
 
         Those of the newest prompt are the user's: without them the request would not be what was asked. Then the error
-        says how to go on. All others are left out, so a picture of an earlier prompt never blocks a session.
+        says how to continue. All others are left out, so a picture of an earlier prompt never blocks a session.
         """
         said, messages = str(error).lower(), request.messages
         if error.overflow or error.status not in _REFUSED or not any(words in said for words in _REFUSALS):
@@ -132,7 +132,7 @@ class RefusedPictures:
 
 
 def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> str:
-    """What the user is told of such a refusal."""
+    """Return what the user is told of such a refusal."""
     if which == "all":
         return f"{model} takes no pictures ({error}): it is told only their names from now on"
     return (

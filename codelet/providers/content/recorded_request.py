@@ -60,7 +60,7 @@ def whole(short: Plain, before: Plain | None) -> Plain:
 
 
 def difference(recorded: Plain, now: Plain) -> str | None:
-    """The first thing in which a request is another than the recorded one, in a line; None where there is none."""
+    """The first thing in which a request is another than the recorded one, in a line; None if there is none."""
     if recorded["system"] != now["system"]:
         return f"the system prompt: {_differing(recorded['system'], now['system'])}"
     names = [[str(tool.get("name")) for tool in one["tools"]] for one in (recorded, now)]
@@ -117,7 +117,7 @@ def _text(value: object) -> str:
 
 
 def _differing(recorded: str, now: str) -> str:
-    """Where two texts part, with a few characters of each."""
+    """Return where two texts part, with a few characters of each."""
     place = next(
         (at for at, (one, other) in enumerate(zip(recorded, now, strict=False)) if one != other),
         min(len(recorded), len(now)),

@@ -32,7 +32,9 @@ def answer_fields(form: AnswerField, schema: Mapping[str, Any], use: Structured,
 
 
 def _is_strict(schema: object) -> bool:
-    """Whether OpenAI's strict mode takes a schema: every object in it names all of its properties, and no others."""
+    """Return whether OpenAI's strict mode takes a schema: every object in it names all of its properties, and no
+    others.
+    """
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):

@@ -41,7 +41,7 @@ def _messages(answer: _Object) -> list[_Object]:
 
 
 async def unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """The pieces of a body as they were before the server packed them; raises ProviderError where that fails."""
+    """The pieces of a body as they were before the server packed them; raises ProviderError if that fails."""
     form = _PACKED.get(encoding.strip().lower())
     if form is None:
         raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which nobody asked for; check --api-base")

@@ -42,7 +42,7 @@ class ReportFile(Record):
 
 
 def output_named(text: str) -> ReportFile:
-    """What `--output` says: `FORMAT=FILE`, or `FORMAT` or `FORMAT=-` for stdout. Raises UsageError."""
+    """Return what `--output` says: `FORMAT=FILE`, or `FORMAT` or `FORMAT=-` for stdout. Raises UsageError."""
     name, named, file = text.partition("=")
     if name not in FORMATS:
         raise UsageError(f"--output {text}: there is no format {name!r}, only {', '.join(FORMATS)}")

@@ -94,7 +94,7 @@ def is_whole(report: Report) -> bool:
 
 
 def result_sentence(report: Report) -> str:
-    """What was found, in one or two sentences that never call an incomplete review clean."""
+    """Return what was found, in one or two sentences that never call an incomplete review clean."""
     sentences = [f"{text}." for text in unsettled_counts(report)]
     if report.findings:
         kinds = severity_counts(finding.severity for finding in report.findings)
@@ -107,7 +107,7 @@ def result_sentence(report: Report) -> str:
 
 
 def coverage_sentence(report: Report) -> str:
-    """How many hunks ended in which state."""
+    """Return how many hunks ended in which state."""
     states = report.states
     reviewed = f"{states['reviewed']:,} of {counted(len(report.hunks) - states['skipped'], 'hunk')} reviewed"
     rest = [f"{states[state]:,} {state}" for state in ("truncated", "failed", "skipped") if states[state]]
@@ -115,7 +115,7 @@ def coverage_sentence(report: Report) -> str:
 
 
 def incomplete_sentence(report: Report) -> str:
-    """Why the review is not whole; empty where it is."""
+    """Return why the review is not whole; empty if it is."""
     if is_whole(report):
         return ""
     reasons = [report.error] if report.error else []
@@ -127,7 +127,7 @@ def incomplete_sentence(report: Report) -> str:
 
 
 def aside_sentence(report: Report) -> str:
-    """How many findings were set aside, and why; empty if none were."""
+    """Return how many findings were set aside, and why; empty if none were."""
     kinds = [f"{number:,} {_ASIDE[kind]}" for kind, number in report.set_aside.items() if number and kind in _ASIDE]
     sentence = f"Set aside: {'; '.join(kinds)}." if kinds else ""
     if by_change := sum(each.by_change for each in report.aside):
@@ -136,7 +136,7 @@ def aside_sentence(report: Report) -> str:
 
 
 def cost_sentence(report: Report) -> str:
-    """What it took: requests, tokens, money and time; what is not known is said to be."""
+    """Return what it took: requests, tokens, money and time; what is not known is said to be."""
     parts = [counted(report.requests, "request")]
     if report.usage is not None:
         parts.append(f"{report.usage.total_input:,} tokens read, {report.usage.output:,} written")
@@ -145,19 +145,19 @@ def cost_sentence(report: Report) -> str:
 
 
 def place(path: str, line: int | None, end_line: int | None = None) -> str:
-    """Where something is, as compilers write it; the path is shown on one line."""
+    """Return where something is, as compilers write it; the path is shown on one line."""
     if line is None:
         return on_one_line(path)
     return f"{on_one_line(path)}:{line}" + (f"-{end_line}" if end_line is not None and end_line > line else "")
 
 
 def finding_place(each: Finding | SetAside) -> str:
-    """Where a finding is."""
+    """Return where a finding is."""
     return place(each.path, each.line, each.end_line if isinstance(each, Finding) else None)
 
 
 def hunk_place(hunk: HunkCoverage) -> str:
-    """Where a hunk is on the new side, or on the old one where it only removes."""
+    """Return where a hunk is on the new side, or on the old one where it only removes."""
     if hunk.new_start or hunk.new_lines:
         return place(hunk.path, max(hunk.new_start, 1), hunk.new_start + hunk.new_lines - 1)
     return place(hunk.path, hunk.old_start or None)
@@ -171,7 +171,7 @@ def body(finding: Finding) -> str:
 
 
 def unsettled_state(aside: SetAside) -> str:
-    """Why a finding is neither confirmed nor refuted."""
+    """Return why a finding is neither confirmed nor refuted."""
     return f"{unsettled_name(aside)}: {aside.why}"
 
 
@@ -192,7 +192,7 @@ def some_file(report: Report) -> str:
 
 
 def replacement(finding: Finding) -> str | None:
-    r"""What stands in the place of the quoted lines after the suggestion, without a last line end.
+    r"""Return what stands in the place of the quoted lines after the suggestion, without a last line end.
 
     None if the suggestion changes anything but exactly these lines: its own line numbers are the model's.
     """

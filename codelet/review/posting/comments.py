@@ -1,6 +1,6 @@
 """What is posted, as Markdown: a comment for each finding, one for the whole review, each known by its first line.
 
-The first line is an HTML comment that names what the rest is: nobody sees it, and a later run finds it again. What a
+The first line is an HTML comment that names what the rest is: no one sees it, and a later run finds it again. What a
 model or a file wrote cannot begin a comment, so it cannot imitate such a line.
 """
 
@@ -70,7 +70,7 @@ def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
 
 
 def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Changes:
-    """What is to be done so that the threads say what the report says.
+    """Return what is to be done so that the threads say what the report says.
 
     A thread is resolved only if the review of the newest commit (`newest`) was whole and of the whole change, and its
     finding is not among those that were set aside without being refuted.
@@ -143,7 +143,7 @@ def finding_of(text: str) -> tuple[str, str] | None:
 
 
 def is_summary(text: str) -> bool:
-    """Whether a comment is the one on a whole review."""
+    """Return whether a comment is the one on a whole review."""
     return _REVIEW.match(text) is not None
 
 

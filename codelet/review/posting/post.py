@@ -78,17 +78,17 @@ class Posting:
 
     @property
     def present(self) -> int:
-        """How many of the findings had a comment before this run."""
+        """Return how many of the findings had a comment before this run."""
         return len(self._wanted.keys() & (self._before or set()))
 
     @property
     def in_summary(self) -> int:
-        """How many findings have no comment of their own and are in the summary in full."""
+        """Return how many findings have no comment of their own and are in the summary in full."""
         known = {thread.key for thread in self._request.threads}
         return sum(self.places.get(key, "nowhere") == "nowhere" and key not in known for key in self._wanted)
 
     def run(self) -> None:
-        """Post the report. What may have been done when a connection broke is read again before going on.
+        """Post the report. What may have been done when a connection broke is read again before continuing.
 
         Raises:
             ServiceRefusal: the service refused something that cannot be left out.

@@ -126,7 +126,7 @@ def _said(error: urllib.error.HTTPError) -> str:
 
 
 def _is_limited(error: urllib.error.HTTPError) -> bool:
-    """Whether a 403 is a rate limit (GitHub's primary and secondary limits)."""
+    """Return whether a 403 is a rate limit (GitHub's primary and secondary limits)."""
     exhausted = error.headers.get("x-ratelimit-remaining") == "0"
     return error.code == 403 and (exhausted or error.headers.get("retry-after") is not None)
 

@@ -60,14 +60,14 @@ class Repeats:
         return [f"{each.path}: {each.title}" for each in self._baseline.entries if each.path in paths]
 
     def updated(self, report: Report) -> str | None:
-        """What the file of the baseline is to hold after the run; None where it stays as it is."""
+        """Return what the file of the baseline is to hold after the run; None if it stays as it is."""
         if self.target is None or self._baseline is None:
             return None
         return self._baseline.updated(report.findings, self._sides).text()
 
 
 def _is_among(baseline: Path, paths: Iterable[str]) -> bool:
-    """Whether the change may touch the file: where its repository begins is not known, so the path's end counts."""
+    """Return whether the change may touch the file: the repository's root is not known, so the path's end counts."""
     places = {str(baseline.absolute()), str(baseline.resolve())}
     return any(place.endswith(f"/{path}") for place in places for path in paths)
 
@@ -125,7 +125,7 @@ def without_ignored(findings: Sequence[Finding], sides: NewSides) -> tuple[list[
 
 
 def ignore_comment(path: str, rule: str, reason: str) -> str | None:
-    """The comment, without indentation, for a line of its own; None where the language of the file has none known."""
+    """The comment, without indentation, for a line of its own; None if the language of the file has none known."""
     name = PurePosixPath(path).name.lower()
     sign = _SIGN_OF.get(name.rpartition(".")[2], _NAMES.get(name)) if "." in name else _NAMES.get(name)
     if sign is None:

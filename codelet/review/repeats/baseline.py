@@ -147,7 +147,7 @@ class Baseline:
         return json.dumps({"version": _VERSION, "tool": "codelet review", "findings": entries}, indent=1) + "\n"
 
     def _matched(self, findings: Sequence[Finding], paths: _Paths) -> dict[int, Finding]:
-        """Which finding each entry stands for, by the entry's index: the surest pairs first."""
+        """Return which finding each entry stands for, by the entry's index: the surest pairs first."""
         met: dict[int, Finding] = {}
         left = [(finding, entry_of(finding)) for finding in findings]
         for likeness in (_same, _same_place, _moved_file, _same_lines_in_part):
@@ -168,7 +168,7 @@ class Baseline:
 
 
 def entry_of(finding: Finding) -> BaselineEntry:
-    """How a finding stands in a baseline."""
+    """Return how a finding stands in a baseline."""
 
     def digests(lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(digest(normalised(line)) for line in lines if line.strip())

@@ -42,7 +42,7 @@ _TRUST = "git config --global --add safe.directory"
 STATUS = ("--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
 """What `git status` is asked with."""
 _FRESH = 1.0
-"""Seconds after which what git was asked ahead is asked anew: it is told as of now."""
+"""Seconds after which what git was asked ahead is asked again: it is told as of now."""
 _ahead: dict[tuple[Path, tuple[str, ...]], Begun] = {}
 
 
@@ -57,14 +57,16 @@ class GitAnswer(Record):
 
     @property
     def broken_off(self) -> str:
-        """Why git came to no end of its own, in a few words; empty where its exit code is its answer."""
+        """Return why git came to no end of its own, in a few words; empty where its exit code is its answer."""
         if self.timed_out:
             return "git took too long"
         return f"git was ended by signal {-self.exit_code}" if self.exit_code < 0 and self.complete else ""
 
     @property
     def foreign_owner(self) -> str | None:
-        """What to do if git refused a repository that belongs to another user (git's "dubious ownership"), or None."""
+        """Return what to do if git refused a repository that belongs to another user (git's "dubious ownership"), or
+        None.
+        """
         # git translates its message, but not the command that it proposes.
         command = next((line for line in self.stderr.splitlines() if _TRUST in line), None)
         if command is None:
@@ -98,7 +100,7 @@ async def run_git(
 ) -> GitAnswer | None:
     """Run one hardened git command in `folder`, `timeout` in seconds.
 
-    None where there is no git outside the workspace to run, where the repository's configuration cannot be made
+    None if there is no git outside the workspace to run, where the repository's configuration cannot be made
     harmless, and where it leads to another repository or work tree.
     """
     try:
@@ -136,7 +138,7 @@ async def why_not_read(folder: Path) -> str | None:
 def begin_status(folder: Path) -> None:
     """Start the `git status` that `run_git` will be asked for: it runs while the rest of codelet is imported.
 
-    Only where the repository's configuration is seen to be harmless without asking git for it. What nobody has asked
+    Only where the repository's configuration is seen to be harmless without asking git for it. What no one has asked
     for in the end, `end_ahead` ends.
     """
     root = os.path.realpath(folder)
@@ -172,7 +174,7 @@ def hardened_argv(command: str, arguments: Sequence[str] = (), settings: Mapping
 
 
 def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a command that may itself run git: the ways in which even a `git status` that nobody
+    """The environment for a command that may itself run git: the ways in which even a `git status` that no one
     wrote, in a makefile or a prompt, runs a repository's code are closed. Hooks and filters stay as they are: a
     commit that the user approved runs them.
 
@@ -227,8 +229,9 @@ async def _listed(repository: Repository, root: str, environment: Mapping[str, s
 
 
 def _has_plain_configuration(repository: Repository, root: str) -> bool:
-    """Whether the repository cannot have named anything that the table does not cover: saves one git call on nearly
-    every start. The words are looked for as bytes, wherever they stand: git spells the names of settings one way only.
+    """Return whether the repository cannot have named anything that the table does not cover: saves one git call on
+    nearly every start. The words are looked for as bytes, wherever they stand: git spells the names of settings one way
+    only.
     """
     directory = f"{repository.folder}/.git"
     if repository.named:
@@ -249,7 +252,7 @@ def _has_plain_configuration(repository: Repository, root: str) -> bool:
 
 
 def _user_configurations() -> list[str]:
-    """Where git looks for the user's own configuration."""
+    """Return where git looks for the user's own configuration."""
     home = os.environ.get("HOME", "")
     base = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = [os.environ[name] for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM") if os.environ.get(name)]

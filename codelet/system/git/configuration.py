@@ -80,7 +80,7 @@ def _is_own(setting: GitSetting, repository: Repository, root: str) -> bool:
 
 
 def redirected(configuration: Configuration, repository: Repository, root: str) -> str | None:
-    """Why git would look at other files than the folder's, in words, or None."""
+    """Return why git would look at other files than the folder's, in words, or None."""
     worktree = configuration.worktree
     if worktree is not None:
         place = os.path.realpath(os.path.join(repository.git_folder, worktree))

@@ -79,8 +79,8 @@ _ENTRY_CAP = 20_000
 
 
 def overrides_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """What to set in place of the user's variables that make git write a trace, take its own programs from elsewhere,
-    or read path patterns otherwise.
+    """Return what to set in place of the user's variables that make git write a trace, take its own programs from
+    elsewhere, or read path patterns otherwise.
     """
     return {
         name: "" if name == "GIT_EXEC_PATH" else "0"
@@ -140,7 +140,7 @@ def _common(git_folder: str) -> str:
 
 
 def unreadable(repository: Repository) -> str | None:
-    """Why git would not read this repository, or not come to an end with it, in words, or None.
+    """Return why git would not read this repository, or not come to an end with it, in words, or None.
 
     What git does not take for a repository it passes over in silence: it looks further up, and what it finds there is
     another repository with another configuration.
@@ -159,7 +159,7 @@ def unreadable(repository: Repository) -> str | None:
 
 
 def _is_head(path: str) -> bool:
-    """Whether git takes a file for the HEAD of a repository, read no more generously than git does."""
+    """Return whether git takes a file for the HEAD of a repository, read no more generously than git does."""
     if os.path.islink(path):
         return os.readlink(path).startswith("refs/")
     text = _text(path)[:_HEAD_READ]
@@ -169,7 +169,7 @@ def _is_head(path: str) -> bool:
 
 
 def stray(repository: Repository, root: str, worktree: str | None = None) -> str | None:
-    """Why git would read another repository than the folder's own, in words, or None.
+    """Return why git would read another repository than the folder's own, in words, or None.
 
     What lies in the folder or below `root` is its own. A git folder elsewhere must point back: that of a linked
     worktree by its file `gitdir`, that of a submodule by `worktree`, the value of `core.worktree`.
@@ -193,9 +193,10 @@ def stray(repository: Repository, root: str, worktree: str | None = None) -> str
 
 
 def _borrows(objects: str, homes: tuple[str, ...], depth: int = 0) -> bool:
-    """Whether git would read objects from outside of `homes`: from where they are borrowed, more may be borrowed.
+    """Return whether git would read objects from outside of `homes`: from where they are borrowed, more may be
+    borrowed.
 
-    A path counts as it stands, blanks included. What git reads in another way, or what is too long to look at, counts
+    A path counts as it stands, spaces included. What git reads in another way, or what is too long to look at, counts
     as outside.
     """
     borrowing = f"{objects}/info/alternates"
@@ -211,7 +212,7 @@ def _borrows(objects: str, homes: tuple[str, ...], depth: int = 0) -> bool:
 
 
 def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
-    """Which link in git's folder leads out of it, or what else is no file of git's.
+    """Return which link in git's folder leads out of it, or what else is no file of git's.
 
     git would print a line of what it finds behind the link, and wait without end for what a pipe never gives.
     """
@@ -258,7 +259,7 @@ def is_below(place: str, homes: tuple[str, ...]) -> bool:
 
 
 def _is_longer(path: str, most: int) -> bool:
-    """Whether there is a file of more than so many bytes."""
+    """Return whether there is a file of more than so many bytes."""
     try:
         return os.stat(path).st_size > most
     except OSError:
@@ -266,12 +267,12 @@ def _is_longer(path: str, most: int) -> bool:
 
 
 def _line(path: str) -> str:
-    """The one line of a small file as git takes it: all but line ends belongs to it, blanks too."""
+    """The one line of a small file as git takes it: all but line ends belongs to it, spaces too."""
     return _text(path).rstrip("\r\n")
 
 
 def _text(path: str) -> str:
-    """The text of a small file, up to a NUL, as git reads it; "" where there is none."""
+    """The text of a small file, up to a NUL, as git reads it; "" if there is none."""
     if not Path(path).is_file():  # a pipe in its place is not waited for
         return ""
     try:

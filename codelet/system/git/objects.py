@@ -39,9 +39,10 @@ _LISTING_SECONDS = 10.0
 
 
 def head_of(folder: Path, patience: float = PATIENCE) -> str | None:
-    """Where HEAD points, in words: `branch main`, `detached at 1a2b3c4d5`. Blocks, at most for `patience` seconds.
+    """Return where HEAD points, in words: `branch main`, `detached at 1a2b3c4d5`. Blocks, at most for `patience`
+    seconds.
 
-    None where there is no git, or no repository that it may look at.
+    None if there is no git, or no repository that it may look at.
     """
     with opened_repository(folder, patience) as repository:
         if repository is None:
@@ -55,7 +56,7 @@ def head_of(folder: Path, patience: float = PATIENCE) -> str | None:
 
 
 def repository_faults() -> tuple[type[Exception], ...]:
-    """What GitPython raises of a repository that is not whole: each part of it its own, and Python's."""
+    """Return what GitPython raises of a repository that is not whole: each part of it its own, and Python's."""
     from configparser import Error
 
     from git.exc import GitError, ODBError
@@ -65,7 +66,7 @@ def repository_faults() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def opened_repository(folder: Path, patience: float = PATIENCE) -> Iterator[git.Repo | None]:
-    """GitPython's view of the repository around the folder, its processes hardened; None where it is not asked.
+    """GitPython's view of the repository around the folder, its processes hardened; None if it is not asked.
 
     After `patience` seconds what it asks of git has no answer any more, which raises one of the `repository_faults`.
     """

@@ -91,7 +91,7 @@ def _index(repository: Repository, environment: Mapping[str, str]) -> dict[str, 
 
 
 def _objects(repository: Repository, environment: Mapping[str, str]) -> dict[str, str]:
-    """Where objects are read: of a push that is not accepted yet, they lie in a folder of their own."""
+    """Return where objects are read: of a push that is not accepted yet, they lie in a folder of their own."""
     values: dict[str, str] = {}
     for name in (_OBJECTS, _ALTERNATES):
         value = environment.get(name)

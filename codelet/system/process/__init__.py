@@ -203,7 +203,7 @@ async def capture(
 
 
 class Begun:
-    """A helper that may run before anybody waits for it. Whoever begins it gives it to `capture`, or ends it."""
+    """A helper that may run before anyone waits for it. Whoever begins it gives it to `capture`, or ends it."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class Begun:
         self._tree.close()
 
     def end(self) -> None:
-        """Kill it with its group: nobody wants its answer."""
+        """Kill it with its group: no one wants its answer."""
         self.leave()
         self.process.wait()
         for pipe in (self.stdout, self.stderr):

@@ -44,7 +44,7 @@ def capture_now(
 
 
 def _read(process: subprocess.Popen[bytes], end: float, limit: int) -> tuple[list[bytes], str]:
-    """What both streams gave, and why reading ended: "exit", "full" or "timeout"."""
+    """Return what both streams gave, and why reading ended: "exit", "full" or "timeout"."""
     pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
     kept = [bytearray() for _ in pipes]
     with selectors.DefaultSelector() as selector:

@@ -355,7 +355,7 @@ class Guarded:
 
 
 def _request(words: Sequence[str], cwd: Path, environment: Mapping[str, str], terminal: bool) -> bytes:
-    """What a guard reads. Raises ValueError for what no program can be given."""
+    """Return what a guard reads. Raises ValueError for what no program can be given."""
     variables = [f"{name}={value}" for name, value in environment.items()]
     fields = [str(cwd), str(int(terminal)), str(len(words)), *words, *variables]
     if any("\0" in field for field in fields):

@@ -11,18 +11,18 @@ _LISTENING = "0A"
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether the process or one below it listens on the TCP port, in whatever network it has."""
+    """Return whether the process or one below it listens on the TCP port, in whatever network it has."""
     return any(_listens(one, port) for one in _with_children(pid))
 
 
 def _listens(pid: int, port: int) -> bool:
     listening = _listening(pid, port)
-    own = listening and _network(pid) != _network(os.getpid())  # nobody else is in there
+    own = listening and _network(pid) != _network(os.getpid())  # no one else is in there
     return bool(own) or not listening.isdisjoint(_sockets(pid))
 
 
 def _network(pid: int) -> str:
-    """What names the network that the process is in; empty where nobody says."""
+    """Return what names the network that the process is in; empty if no one says."""
     with suppress(OSError):
         return os.readlink(f"/proc/{pid}/ns/net")
     return ""

@@ -36,7 +36,7 @@ class HeadAndTail:
     def text(self) -> tuple[str, int]:
         """The text with a line in place of what was left out, and how many bytes that was.
 
-        Both cuts lie at line ends where there are any, else anywhere.
+        Both cuts lie at line ends if there are any, else anywhere.
         """
         head, tail = bytes(self._head), bytes(self._tail[-self._half :])
         if len(head) + len(tail) == self._bytes:

@@ -86,7 +86,7 @@ class Service:
 
     @property
     def lost(self) -> bool:
-        """Whether its guard, or the supervisor before it, was killed."""
+        """Return whether its guard, or the supervisor before it, was killed."""
         return self._program.lost
 
     @property
@@ -96,7 +96,9 @@ class Service:
 
     @property
     def errors(self) -> str:
-        """What it has printed on standard error: head and tail, with a line that counts what is left out between."""
+        """Return what it has printed on standard error: head and tail, with a line that counts what is left out
+        between.
+        """
         return self._errors.text()[0]
 
     @property
@@ -134,7 +136,7 @@ class Service:
         return line.removesuffix(b"\n").removesuffix(b"\r")
 
     async def read_bytes(self, count: int) -> bytes:
-        """Exactly `count` bytes of its standard output. Raises ServiceError where they do not come."""
+        """Exactly `count` bytes of its standard output. Raises ServiceError if they do not come."""
         if self._reader is None:
             raise self._gone()
         if count > self._limit:
@@ -145,7 +147,7 @@ class Service:
             raise self._gone() from error
 
     async def read_some(self) -> bytes:
-        """What has come on its standard output, waiting for it; empty behind the last."""
+        """Return what has come on its standard output, waiting for it; empty behind the last."""
         return b"" if self._reader is None else await self._reader.read(_CHUNK)
 
     async def terminate(self) -> None:

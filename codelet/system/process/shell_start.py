@@ -58,12 +58,12 @@ class PipelineReport:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the shell writes to, if a report is wanted."""
+        """Return what the shell writes to, if a report is wanted."""
         return (self._theirs.fileno(),) if self.wanted else ()
 
     @property
     def script(self) -> str:
-        """What the shell has to run first.
+        """Return what the shell has to run first.
 
         No function or alias of the command's can replace the builtins: in POSIX mode, bash takes its own `unset` first.
         """
@@ -84,12 +84,12 @@ class PipelineReport:
 
 
 def has_pipe(command: str) -> bool:
-    """Whether the command may have a pipeline of several parts."""
+    """Return whether the command may have a pipeline of several parts."""
     return re.search(r"(?<!\|)\|(?!\|)", command) is not None
 
 
 def has_failed_part(codes: tuple[int, ...]) -> bool:
-    """Whether a part of a pipeline failed although the last one did not.
+    """Return whether a part of a pipeline failed although the last one did not.
 
     That a part could not write all its output to a reader that had enough is no failure.
     """
@@ -98,7 +98,7 @@ def has_failed_part(codes: tuple[int, ...]) -> bool:
 
 
 def is_bash(shell: str) -> bool:
-    """Whether a shell of this path is bash, which knows the exit codes of a pipeline's parts."""
+    """Return whether a shell of this path is bash, which knows the exit codes of a pipeline's parts."""
     return os.path.basename(shell) == "bash"
 
 

@@ -64,7 +64,7 @@ _SETTINGS = {
     "DEBIAN_FRONTEND": "noninteractive",
     "SSH_ASKPASS_REQUIRE": "never",
 }
-"""Nobody is there to answer a question, leave a pager or close an editor; colours are noise to the model."""
+"""No one is there to answer a question, leave a pager or close an editor; colours are noise to the model."""
 
 
 DESCRIPTOR = "{descriptor}"
@@ -95,7 +95,7 @@ class CommandWords(tuple[str, ...]):
 
 
 def shell_argv(command: str, environment: Mapping[str, str], workspace: Path) -> list[str]:
-    """The words that run a shell command: bash, or sh where there is no bash; never a shell of the workspace."""
+    """The words that run a shell command: bash, or sh if there is no bash; never a shell of the workspace."""
     shell = find_program("bash", workspace, environment) or find_program("sh", workspace, environment) or "/bin/sh"
     return [shell, "-c", command]
 
@@ -114,8 +114,8 @@ def find_program(name: str, workspace: Path, environment: Mapping[str, str] | No
 
 
 def supplied_by(workspace: Path, program: str) -> bool:
-    """Whether a program's path is relative, or lies in the workspace or in the repository around it: as spelled, or
-    with links followed.
+    """Return whether a program's path is relative, or lies in the workspace or in the repository around it: as spelled,
+    or with links followed.
     """
     if not program.startswith("/"):
         return True
@@ -273,7 +273,7 @@ class ExitWatch:
         self._ask_status()
 
     def _ask_status(self) -> None:
-        """A process that somebody traces (strace, a debugger) is over before its parent may know how it ended."""
+        """A process that someone traces (strace, a debugger) is over before its parent may know how it ended."""
         if _has_status(self._process.pid):
             self._exited()
         else:
@@ -289,12 +289,12 @@ class ExitWatch:
 def _has_status(pid: int) -> bool:
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # somebody has taken it already
+    except ChildProcessError:  # someone has taken it already
         return True
 
 
 def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`base` (the process's own by default) without secrets, and set up for programs that nobody watches.
+    """`base` (the process's own by default) without secrets, and set up for programs that no one watches.
 
     A variable that repeats a secret under a harmless name goes, too, and one that changes what commands do.
     """

@@ -1,9 +1,9 @@
 """Which processes belong to a child, and how to end them all.
 
-Killing the process group is not enough: whoever calls setsid, or forks twice and lets the parent die, is out
+Killing the process group is not enough: the caller setsid, or forks twice and lets the parent die, is out
 of the group and out of the tree. Four signs together find them: the session and the group of the child, the
 tree of parents, a marker in the environment, and having been handed to us when its parent died (we are the
-subreaper). The kernel's table is read from /proc; where there is none, only the group is ended.
+subreaper). The kernel's table is read from /proc; if there is none, only the group is ended.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _table() -> dict[int, _Row]:
 
 def _row(pid: int) -> _Row | None:
     line = _read(f"/proc/{pid}/stat")
-    # The name in brackets may hold blanks and brackets itself: what follows the last one is numbers.
+    # The name in brackets may hold spaces and brackets itself: what follows the last one is numbers.
     fields = line[line.rfind(b")") + 2 :].split()
     return _Row(pid, fields) if len(fields) >= 20 else None
 

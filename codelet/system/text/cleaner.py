@@ -75,12 +75,12 @@ _INTRODUCERS = "\x1b\x9b\x9d\x90\x98\x9e\x9f"
 
 
 def _is_emoji(character: str) -> bool:
-    """Whether the character takes an emoji selector or joiner."""
+    """Return whether the character takes an emoji selector or joiner."""
     return re.match(f"[{EMOJI}]", character) is not None
 
 
 def _joins_script(character: str) -> bool:
-    """Whether the character belongs to a script whose letters take joiners (Arabic, Syriac, Indic, …)."""
+    """Return whether the character belongs to a script whose letters take joiners (Arabic, Syriac, Indic, …)."""
     code = ord(character) if character else 0
     return 0x0620 <= code <= 0x08FF or 0x0900 <= code <= 0x0DFF or 0x0F00 <= code <= 0x109F or code == 0x1780
 
@@ -110,13 +110,13 @@ class Cleaner:
         return self._cleaned(text[:cut], self._pending)
 
     def flush(self) -> str:
-        """What is left at the end of the text; a sequence that was never closed shows as plain text."""
+        """Return what is left at the end of the text; a sequence that was never closed shows as plain text."""
         rest, self._pending = self._pending, ""
         cleaned = self._cleaned(rest, "")
         return cleaned if self._workflow is None else cleaned + self._workflow.flush()
 
     def _settled(self, text: str) -> int:
-        """How much of `text` no later chunk can change."""
+        """Return how much of `text` no later chunk can change."""
         unfinished = _unfinished()
         start = max(map(text.rfind, _INTRODUCERS))
         if start > 0 and text[start] == "\x1b" and start == len(text) - 1:
@@ -160,7 +160,7 @@ class Cleaner:
         return "".join(parts)
 
     def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
-        """What stands for one unsafe token between the characters `before` and `after`."""
+        """Return what stands for one unsafe token between the characters `before` and `after`."""
         if kind == "crlf":
             return token
         if kind == "newline":
@@ -192,7 +192,7 @@ def clean(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether nobody would see anything of `text`: white space, and what `clean` takes out."""
+    """Return whether no one would see anything of `text`: white space, and what `clean` takes out."""
     stripped = text.strip()
     if not stripped or (stripped[0].isascii() and stripped[0].isprintable()):
         return not stripped

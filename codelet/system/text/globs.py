@@ -59,14 +59,14 @@ def to_regex(glob: str) -> str:
 
 
 def has_brackets(glob: str) -> bool:
-    """Whether the glob has what may be a class of characters or a name such as `[id]`."""
+    """Return whether the glob has what may be a class of characters or a name such as `[id]`."""
     return re.search(_BRACKETS, glob) is not None
 
 
 def with_literal_brackets(glob: str, paths: Collection[str]) -> str:
     """The glob with its brackets escaped in those parts that are, brackets and all, the name of something on a path.
 
-    So `app/[id]/*.ts` finds what is in a folder `[id]`; where there is none, `[id]` is a class of characters.
+    So `app/[id]/*.ts` finds what is in a folder `[id]`; if there is none, `[id]` is a class of characters.
     """
     names = {name for path in paths if "[" in path for name in path.split("/") if "[" in name}
     literal: set[str] = set()
@@ -125,7 +125,7 @@ def expand(glob: str) -> list[str]:
 
 
 def _innermost(glob: str) -> tuple[int, int] | None:
-    """Where the first pair of braces without another inside stands."""
+    """Return where the first pair of braces without another inside stands."""
     match = re.search(r"\{[^{}]*\}", glob)
     return (match.start(), match.end() - 1) if match else None
 
@@ -167,7 +167,7 @@ def _part_regex(part: str) -> str:
 
 
 def _chunks(part: str) -> list[str]:
-    """What stands between the stars, each as a regular expression."""
+    """Return what stands between the stars, each as a regular expression."""
     chunks = [""]
     for token in re.findall(rf"\*+|\?|{_BRACKETS}|\\.|.", part, re.DOTALL):
         if token[0] == "*":

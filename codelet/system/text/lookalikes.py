@@ -30,12 +30,12 @@ def _skeleton(word: str) -> str:
 
 
 def _is_wide(letter: str) -> bool:
-    """Whether the letter is a full-width or mathematical form of another."""
+    """Return whether the letter is a full-width or mathematical form of another."""
     return "\uff01" <= letter <= "\uff5e" or "\U0001d400" <= letter <= "\U0001d7ff"
 
 
 def confusables(text: str) -> list[str]:
-    """One warning for each word of a command that looks like another word; empty where there is none.
+    """One warning for each word of a command that looks like another word; empty if there is none.
 
     A word is suspect when look-alike letters stand next to ASCII ones, when its letters are wide or
     mathematical forms of ASCII letters, or when it stands where a program's name does and looks wholly ASCII.

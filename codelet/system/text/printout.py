@@ -24,7 +24,7 @@ _BACK = re.compile(r"[^\n\x08]\x08")
 
 
 def draws_on_screen(text: str) -> bool:
-    """Whether a program that printed this draws on a whole screen, or wants to."""
+    """Return whether a program that printed this draws on a whole screen, or wants to."""
     return bool(FULL_SCREEN.search(text) or _SAYS_SO.search(text)) or len(_PLACED.findall(text)) >= _PLACES
 
 

@@ -122,7 +122,7 @@ _STARTS = tuple(start for shape in TOKENS for start in shape.starts)
 
 @cache
 def secret_pattern() -> re.Pattern[str]:
-    """What is masked in text because of its shape: the group `key` is a private key, `token` one of a service.
+    """Return what is masked in text because of its shape: the group `key` is a private key, `token` one of a service.
 
     `password` stands behind `address`, `value` behind `header`.
     """
@@ -155,7 +155,7 @@ def without_login(address: str) -> str:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable holds a credential, by its name or by the look of its value."""
+    """Return whether a variable holds a credential, by its name or by the look of its value."""
     if name in _HARMLESS_NAMES or name.startswith("GIT_CONFIG_KEY_"):
         return False
     upper = name.upper()
@@ -172,7 +172,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _can_be_secret(kind: str | None, value: str) -> bool:
-    """Whether a value can be the secret of which a name of that kind speaks."""
+    """Return whether a value can be the secret of which a name of that kind speaks."""
     if kind == "address":
         return "://" in value
     return not _PLAIN.fullmatch(value) and (kind == "text" or len(value) >= _LONG)

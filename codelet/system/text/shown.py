@@ -89,7 +89,7 @@ class _Coder(Cleaner):
 
 
 def with_codes(text: str) -> str:
-    """`text` with every letter that `clean` would take out, because nobody sees it, written as its code."""
+    """`text` with every letter that `clean` would take out, because no one sees it, written as its code."""
     if clean(text) == text:
         return text
     coder = _Coder()
@@ -99,7 +99,7 @@ def with_codes(text: str) -> str:
 def visible_command(text: str) -> str:
     """A shell command as an approval shows it: as `visible`, and lines in a row that show nothing as their number.
 
-    Lines of blanks, also with a backslash at the end, and of empty comments show nothing.
+    Lines of spaces, also with a backslash at the end, and of empty comments show nothing.
     """
     lines: list[str] = []
     waiting: list[str] = []
@@ -150,7 +150,7 @@ def _code(character: str) -> str:
 
 
 def has_markup(text: str) -> bool:
-    """Whether `text` holds a tag that rich would act on: a closing tag, a link, a click action or a style."""
+    """Return whether `text` holds a tag that rich would act on: a closing tag, a link, a click action or a style."""
     return any(_is_tag(found.group(1)) for found in re.finditer(r"\[([a-zA-Z#/@][^\[\]]*)\]", text))
 
 

@@ -29,7 +29,7 @@ def did_you_mean(word: str, known: Iterable[str], form: str = "{}") -> str:
 
 
 def edit_distance(one: str, other: str) -> int:
-    """How many letters to add, drop, change or swap turn one word into the other."""
+    """Return how many letters to add, drop, change or swap turn one word into the other."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one):

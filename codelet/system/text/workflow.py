@@ -1,7 +1,7 @@
 """Break commands to a CI runner in a log: GitHub, Azure, TeamCity, GitLab, Travis.
 
 A runner reads its commands from the log that the job prints. GitHub takes `::name::` at the start of a line
-(after any blanks) and `##[` anywhere, Azure `##vso[` anywhere, TeamCity `##teamcity[`, GitLab and Travis
+(after any spaces) and `##[` anywhere, Azure `##vso[` anywhere, TeamCity `##teamcity[`, GitLab and Travis
 section marks at the start of a line. A space inside the mark is enough for none of them to see it.
 """
 
@@ -57,7 +57,7 @@ class RunnerCommandBreaker:
         return replaced
 
     def _settled(self, text: str) -> int:
-        """How much of `text` no later chunk can make part of a mark."""
+        """Return how much of `text` no later chunk can make part of a mark."""
         newline = text.rfind("\n")
         line = text[newline + 1 :]
         if newline >= 0 or self._at_line_start:
