@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from codelet.context.attachments import Person
     from codelet.export.live import Resumed
     from codelet.extensions.services import Profile
-    from codelet.extensions.session_view import FindPassages
     from codelet.loop.required_answer import RequiredAnswer
 
 
@@ -110,7 +109,7 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     session, attached = None, list[Extension]()
     try:
-        more = (*turned_on(OpenedWith(settings=settings, profile=profile, search=_search(settings))), *extensions)
+        more = (*turned_on(_given(settings, profile, folder)), *extensions)
         providers = [provider, *(_fallbacks(settings, provider) if settings.fallback_model and provider.model else ())]
         system = _system_prompt(settings, required)
         session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
@@ -291,15 +290,16 @@ def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> 
     return settings.replace(effort=first or second or settings.effort), profile
 
 
-def _search(settings: Settings) -> FindPassages | None:
-    """What looks into earlier sessions, where the user opened these. Raises ExportError."""
-    if settings.memory is None:
-        return None
-    import os
+def _given(settings: Settings, profile: Profile | None, folder: Path) -> OpenedWith:
+    """What extensions are opened with. Raises ExportError for earlier sessions that cannot be searched."""
+    search = None
+    if settings.memory is not None:
+        import os
 
-    from codelet.export.search import SessionSearch
+        from codelet.export.search import SessionSearch
 
-    return SessionSearch(os.path.expanduser(settings.memory), raw=settings.raw).find
+        search = SessionSearch(os.path.expanduser(settings.memory), raw=settings.raw).find
+    return OpenedWith(settings=settings, profile=profile, search=search, workspace=folder)
 
 
 def _profile(settings: Settings, folder: Path, resumed: Resumed | None) -> Profile | None:

@@ -50,6 +50,22 @@ byte_range: These bytes only. Example: 8000-12000
 pattern: A regular expression: shows the lines that match, in the entry or in all.
 turn: The number of a turn: shows its messages."""
 
+SKILL_TOOL = """\
+Read the instructions of a skill, by its name in the list of skills. Do this before you begin a task that the skill is \
+for. With file it reads another file of the skill's folder.
+
+name: The skill's name. Example: pdf-forms
+file: The path of a file in the skill's folder. Example: references/forms.md"""
+SKILLS = (
+    "These skills have instructions for certain tasks. If a task fits one, read it first with the tool skill, and "
+    "follow it."
+)
+MORE_SKILLS = "- others, by name only: {names}"
+SKILL_BODY = '<skill name="{name}" folder="{folder}">\n{body}\n</skill>{files}'
+SKILL_FILES = "\n[its other files, which skill reads with name={name} and file=PATH: {files}]"
+USE_SKILL = "Use the skill {name}: {text}\n\n{body}"
+SKILL_ALONE = "follow its instructions."
+
 REMINDER_OPEN = "<system-reminder>"
 REMINDER_CLOSE = "</system-reminder>"
 

@@ -152,6 +152,9 @@ class Settings(Record):
         PROMPT,
         "where changing reminders go: last (tail), appended when they change, in front; auto: by the model",
     )
+    skills: str = row(
+        "on", ("on", "off"), PROMPT, "your skills and Markdown commands, and with --trust the project's (on)"
+    )
     profile: str | None = row(
         None, text, PROMPT, "a profile, which takes rights away; codelet profiles lists them", "NAME"
     )

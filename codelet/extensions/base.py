@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from codelet import prompt
@@ -238,15 +239,37 @@ class ExportPart(Record):
     schema: Callable[[], Mapping[str, Any]] = dict
 
 
+class OwnFolder(Record):
+    """A folder of files that the user wrote for the agent, or that a trusted `project` brings."""
+
+    path: Path
+    project: Path | None = None
+
+
 class OpenedWith(Record, kw_only=True):
     """What settings give to the extensions that they turn on.
 
     `profile` is the one that the session begins with, `search` looks into earlier sessions if the user opened these.
+    `workspace` is the folder to work in.
     """
 
     settings: ExtensionSettings
     profile: object = None
     search: FindPassages | None = None
+    workspace: Path | None = None
+
+    def folders(self, kind: Literal["commands", "skills"]) -> list[OwnFolder]:
+        """The folders of the user's for files of this kind that are there, then a trusted project's."""
+        settings, shared = self.settings, (".agents",) if kind == "skills" else ()
+        found = [OwnFolder(settings.own_folder / kind)] if settings.own_folder is not None else []
+        if settings.home is not None:
+            found += [OwnFolder(settings.home / name / kind) for name in (*shared, ".claude")]
+        if settings.trusted and (folder := self.workspace) is not None:
+            found += [OwnFolder(folder / name / kind, folder) for name in (".codelet", *shared, ".claude")]
+            above = [folder, *folder.parents]
+            root = next((place for place, each in enumerate(above) if (each / ".git").exists()), 0)
+            found += [OwnFolder(each / name / kind, each) for name in shared for each in above[1 : root + 1]]
+        return [each for each in found if each.path.is_dir()]
 
 
 class Extension:

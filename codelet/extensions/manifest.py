@@ -23,6 +23,7 @@ from codelet.extensions.base import (
     Named,
     Noted,
     OpenedWith,
+    OwnFolder,
 )
 from codelet.record import Record
 from codelet.safety.verdict import Verdict
@@ -55,10 +56,10 @@ class ToolRow(Record, kw_only=True):
 class ManifestRow(Record, kw_only=True):
     """One extension, `MODULE:CLASS` below this folder, with the names of what it has.
 
-    `commands` are its commands, each with its help and its arguments; `reminder` is its type of reminder, `keys` are
-    those in the export. `guard` says that it has one, which stands `beside` the session too, as `Guard` explains.
-    `needs` is the part of the safeguards without which it has nothing to do. `on` and `starts` say with which settings
-    it is there, and with which ones it is needed from the start.
+    `commands` are its commands, each with its help and its arguments; `reminder` is its type of reminder, which is in
+    the `head` or the tail, `keys` are those in the export. `guard` says that it has one, which stands `beside` the
+    session too, as `Guard` explains. `needs` is the part of the safeguards without which it has nothing to do. `on` and
+    `starts` say with which settings it is there, and with which ones it is needed from the start.
     """
 
     made: str
@@ -66,6 +67,7 @@ class ManifestRow(Record, kw_only=True):
     tools: tuple[ToolRow, ...] = ()
     commands: Mapping[str, tuple[str, str]] = {}
     reminder: str = ""
+    head: bool = False
     momentary: bool = False
     keys: tuple[str, ...] = ()
     guard: bool = False
@@ -155,11 +157,25 @@ ROWS = (
     ManifestRow(
         made="event_log:EventLog", on=lambda given: given.settings.log is not None, guard=True, wakes=("start",)
     ),
+    ManifestRow(
+        made="skills:Skills",
+        tools=(ToolRow(name="skill", text=prompt.SKILL_TOOL, arguments=dict.fromkeys(("name", "file"), "string")),),
+        commands={"skills": ("the skills, and what is wrong with files that are none", "")},
+        reminder="skills",
+        head=True,
+        on=lambda given: _reads(given) and any(map(_has_skills, given.folders("skills"))),
+        starts=lambda given: True,
+    ),
+    ManifestRow(
+        made="file_commands:FileCommands",
+        on=lambda given: _reads(given) and bool(given.folders("commands")),
+        starts=lambda given: True,
+    ),
     ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
 )
 """In the order of their guards, tools, reminders and commands."""
 
-OPTIONAL_TOOLS = frozenset(("plan", "recall", "remember", "search_sessions"))
+OPTIONAL_TOOLS = frozenset(("plan", "recall", "remember", "search_sessions", "skill"))
 """The tools of codelet's own extensions, each of which some sessions have."""
 
 
@@ -176,7 +192,17 @@ def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) 
 
 def turned_on(given: OpenedWith) -> list[Extension]:
     """Return the extensions of a session that is opened with settings."""
-    return [Listed(row, given) for row in ROWS if row.place == "settings" and row.on(given)]
+    offers: Offers = "always" if given.settings.tools is None else "never"
+    return [Listed(row, given, offers) for row in ROWS if row.place == "settings" and row.on(given)]
+
+
+def _reads(given: OpenedWith) -> bool:
+    """Return whether the session reads the user's commands and skills."""
+    return given.settings.skills == "on" and not given.settings.bare
+
+
+def _has_skills(folder: OwnFolder) -> bool:
+    return next(folder.path.glob("*/SKILL.md"), None) is not None
 
 
 class Listed(Extension, Guard, Source):
@@ -200,6 +226,7 @@ class Listed(Extension, Guard, Source):
             for name, (about, arguments) in row.commands.items()
         )
         self.name, self.momentary = row.reminder, row.momentary
+        self.zone = "head" if row.head else "tail"
         self.reminders = (self,) if row.reminder else ()
         self.guards = (self,) if row.guard else ()
         self.beside = row.beside

@@ -85,7 +85,7 @@ PEER_SLASH = {
     "login": _NO_KEYS,
     "logout": _NO_KEYS,
     "mcp": _NO_MCP,
-    "skills": "codelet has no skills yet; write instructions into AGENTS.md, or attach a file with @path",
+    "skills": "codelet found no skills; each is a file such as ~/.agents/skills/NAME/SKILL.md",
     "hooks": "codelet has no hooks yet; /permissions shows what runs without asking",
     "plugin": "codelet has no plugins; open_session(extensions=…) takes extensions in Python",
     "vim": "start codelet with --edit-mode vi",

@@ -26,7 +26,11 @@ from tests.extensions.conftest import Open
 def with_all(open_session: Open, tmp_path: Path) -> Session:
     """A session that has every row's extension."""
     safeguards = Safeguards(sandbox=Sandbox(tmp_path), audit=AuditLog(tmp_path / "audit"))
-    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True))
+    for name in ("skills/one/SKILL.md", "commands/one.md"):
+        path = tmp_path / ".claude" / name
+        path.parent.mkdir(parents=True)
+        path.write_text("---\nname: one\ndescription: one\n---\n")
+    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True, home=tmp_path))
     session, _ = open_session(*turned_on(given), safeguards=safeguards, tools=None)
     return session
 
@@ -51,8 +55,8 @@ def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) 
     assert [guard.beside for guard in place.guards] == [guard.beside for guard in made.guards]
 
 
-async def test_lists_of_their_tools_are_whole(open_session: Open) -> None:
-    given = OpenedWith(settings=Settings(), search=lambda words, most: [])
+async def test_lists_of_their_tools_are_whole(open_session: Open, with_all: Session, tmp_path: Path) -> None:
+    given = OpenedWith(settings=Settings(home=tmp_path), search=lambda words, most: [])
     session, _ = open_session(*turned_on(given), tools=None)
     found = {tool.name for each in session.extensions if isinstance(each, Listed) for tool in each.wake().tools}
     assert found == OPTIONAL_TOOLS == MEMORY_TOOLS

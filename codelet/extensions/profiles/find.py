@@ -6,14 +6,14 @@ In this order a project cannot put a wider profile in the place of one whose nam
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from codelet.errors import UsageError
-from codelet.extensions.profiles.profile import Profile, ProfileFault
+from codelet.extensions.front_matter import FileFault, read_text_file
+from codelet.extensions.profiles.profile import Profile
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.tools import all_tools
@@ -117,10 +117,12 @@ class ProfilePlaces(Record, kw_only=True):
         if len(found) > 1:
             raise UsageError(f"{path}:1: {found[1]} beside it is the same profile; remove one")
         try:
-            text = _text_of(path, within=self.project if self.trusted and place in self.in_project else None)
+            text = read_text_file(
+                path, _LARGEST, within=self.project if self.trusted and place in self.in_project else None
+            )
             reader = read_markdown if path.suffix == ".md" else read_yaml
             return reader(name, text, str(path), own)
-        except ProfileFault as fault:
+        except FileFault as fault:
             raise UsageError(f"{path}:{fault.line}: {fault}") from None
 
 
@@ -149,22 +151,3 @@ def _is_there(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _text_of(path: Path, *, within: Path | None) -> str:
-    """A file's text; it may not be a link that leads out of the folder `within`. Raises ProfileFault."""
-    try:
-        state = path.stat()
-        if not stat.S_ISREG(state.st_mode):
-            raise ProfileFault(1, "is no regular file")
-        if state.st_size > _LARGEST:
-            raise ProfileFault(1, f"is larger than {_LARGEST >> 10} KiB")
-        if within is not None and not path.resolve().is_relative_to(within.resolve()):
-            raise ProfileFault(1, "leads out of the project")
-        raw = path.read_bytes()[: _LARGEST + 1]
-    except OSError as error:
-        raise ProfileFault(1, f"cannot be read: {error.strerror or error}") from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ProfileFault(raw.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None

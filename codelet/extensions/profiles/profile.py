@@ -20,20 +20,12 @@ AUTONOMY: tuple[Autonomy, ...] = ("auto", "confirm")
 RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 VERBOSITIES: tuple[Verbosity, ...] = ("quiet", "normal", "verbose")
 
-MEMORY_TOOLS = frozenset({"recall", "remember", "search_sessions", "plan"})
+MEMORY_TOOLS = frozenset({"recall", "remember", "search_sessions", "plan", "skill"})
 """Tools that work on this process's memory alone: no profile has to name them, and none can do harm by them."""
 
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 _HIGHEST: dict[Risk, Tier] = {"low": "write", "medium": "execute", "high": "critical"}
 _ANSWERS: dict[Verbosity, str] = {"quiet": _QUIET, "normal": "", "verbose": _VERBOSE}
-
-
-class ProfileFault(Exception):
-    """What is wrong in a file, and in which line of it."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        super().__init__(problem)
-        self.line = line
 
 
 class Profile(Record, kw_only=True):

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from codelet.extensions.profiles.nodes import Node, read_nodes
-from codelet.extensions.profiles.profile import AUTONOMY, RISKS, VERBOSITIES, Profile, ProfileFault
+from codelet.extensions.front_matter import FileFault, Node, read_nodes, split_front
+from codelet.extensions.profiles.profile import AUTONOMY, RISKS, VERBOSITIES, Profile
 from codelet.providers.protocol import EFFORTS
 from codelet.system.text import clean, one_line
 
@@ -39,38 +39,38 @@ _ELSEWHERE = {
 _LIMITING = re.compile(r"permi|allow|den[yi]|read_?only|sandbox|approv|autonom|risk", re.IGNORECASE)
 """Names of a Markdown file's front matter that speak of rights: those that are not known are an error."""
 
-_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-
 
 def read_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
-    """The profile in YAML. `own` are codelet's tools. Raises ProfileFault."""
+    """The profile in YAML. `own` are codelet's tools. Raises FileFault."""
     fields = dict(_mapping(read_nodes(text)))
     inner = fields.pop("config", None)
     if inner is not None:
         for key, node in _mapping(inner).items():
             if key in fields:
-                raise ProfileFault(node.line, f"has {one_line(key, 60)!r} in config and beside it")
+                raise FileFault(node.line, f"has {one_line(key, 60)!r} in config and beside it")
             fields[key] = node
     for key, node in fields.items():
         if key not in _READERS and key != "id":
-            raise ProfileFault(node.line, f"has the unknown name {one_line(key, 60)!r}{_meant(key, [*_READERS, 'id'])}")
+            raise FileFault(node.line, f"has the unknown name {one_line(key, 60)!r}{_meant(key, [*_READERS, 'id'])}")
     given = fields.pop("id", None)
     if given is not None and (told := _line(given, "id")) != name:
-        raise ProfileFault(given.line, f"has the id {told!r}, but the file's name says {name!r}: give both the same")
+        raise FileFault(given.line, f"has the id {told!r}, but the file's name says {name!r}: give both the same")
     values: dict[str, Any] = {key: _READERS[key](node, key) for key, node in fields.items()}
     values["allowed_tools"], notes = _known(values.get("allowed_tools"), fields.get("allowed_tools"), own)
     return Profile(name=name, source=source, notes=notes, **values)
 
 
 def read_markdown(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
-    """The profile in a Markdown agent: its front matter, and below it the system prompt. Raises ProfileFault."""
-    front = _FRONT.match(text)
+    """The profile in a Markdown agent: its front matter, and below it the system prompt. Raises FileFault."""
+    front, rest = split_front(text)
     if front is None:
-        raise ProfileFault(1, "has no front matter between two lines of three dashes")
-    fields = dict(_mapping(read_nodes(front.group(1) or "", above=1)))
-    body = clean(text[front.end() :]).strip()
+        raise FileFault(1, "has no front matter between two lines of three dashes")
+    fields = dict(_mapping(read_nodes(front, above=1)))
+    body = clean(rest).strip()
     if len(body) > _LONGEST_PROMPT:
-        raise ProfileFault(text.count("\n", 0, front.end()) + 1, f"is longer than {_LONGEST_PROMPT:,} characters")
+        raise FileFault(
+            text.count("\n", 0, len(text) - len(rest)) + 1, f"is longer than {_LONGEST_PROMPT:,} characters"
+        )
     notes: list[str] = []
     values: dict[str, Any] = {"system_prompt": body}
     if "description" in fields:
@@ -84,7 +84,7 @@ def read_markdown(name: str, text: str, source: str, own: frozenset[str]) -> Pro
     known = {"name", "description", "model", "tools", "disallowedTools", "permissionMode"}
     for key, node in fields.items():
         if key not in known and _LIMITING.search(key):
-            raise ProfileFault(node.line, f"has {one_line(key, 60)!r}, which is not known here and may be a limit")
+            raise FileFault(node.line, f"has {one_line(key, 60)!r}, which is not known here and may be a limit")
     allowed, more = _agent_tools(fields, own)
     if "permissionMode" in fields:
         values |= _permission(fields["permissionMode"])
@@ -100,13 +100,13 @@ def _agent_tools(fields: dict[str, Node], own: frozenset[str]) -> tuple[tuple[st
     if tools is not None and isinstance(tools.value, dict):  # each tool with a switch
         for key, node in tools.value.items():
             if node.kind != "bool":
-                raise ProfileFault(node.line, f"must say true or false for the tool {one_line(key, 60)!r}")
+                raise FileFault(node.line, f"must say true or false for the tool {one_line(key, 60)!r}")
             if node.value.lower() in ("false", "no", "off", "n"):
                 forbidden.add(_ELSEWHERE.get(key.lower(), key))
     elif tools is not None and not (isinstance(tools.value, str) and tools.value.strip() in ("", "*")):
         allowed, notes = _known(_several(tools, "tools"), tools, own)
     elif tools is not None and isinstance(tools.value, str) and not tools.value.strip():
-        raise ProfileFault(tools.line, "has tools without a name: leave the line out for all, or write [] for none")
+        raise FileFault(tools.line, "has tools without a name: leave the line out for all, or write [] for none")
     if (gone := fields.get("disallowedTools")) is not None:
         forbidden |= {_ELSEWHERE.get(name.lower(), name) for name in _several(gone, "disallowedTools")}
     if forbidden:
@@ -124,31 +124,31 @@ def _permission(node: Node) -> dict[str, Any]:
         return {"autonomy_mode": "confirm"}
     if mode in ("acceptEdits", "auto", "bypassPermissions", "dontAsk"):
         return {}
-    raise ProfileFault(node.line, f"has the unknown permissionMode {mode!r}")
+    raise FileFault(node.line, f"has the unknown permissionMode {mode!r}")
 
 
 def _mapping(node: Node) -> dict[str, Node]:
     if not isinstance(node.value, dict):
-        raise ProfileFault(node.line, "must hold names with values")
+        raise FileFault(node.line, "must hold names with values")
     return node.value
 
 
 def _text(node: Node, key: str) -> str:
     if not isinstance(node.value, str) or node.kind != "str":
         hint = ": put it in quotes" if isinstance(node.value, str) and node.value else ""
-        raise ProfileFault(node.line, f"{key} must be a text{hint}")
+        raise FileFault(node.line, f"{key} must be a text{hint}")
     text = clean(node.value).strip()
     if not text:
-        raise ProfileFault(node.line, f"{key} must not be empty")
+        raise FileFault(node.line, f"{key} must not be empty")
     if len(text) > _LONGEST_PROMPT:
-        raise ProfileFault(node.line, f"{key} is longer than {_LONGEST_PROMPT:,} characters")
+        raise FileFault(node.line, f"{key} is longer than {_LONGEST_PROMPT:,} characters")
     return text
 
 
 def _line(node: Node, key: str, *, cut: bool = False) -> str:
     text = " ".join(_text(node, key).split())
     if len(text) > _LONGEST_LINE and not cut:
-        raise ProfileFault(node.line, f"{key} is longer than {_LONGEST_LINE} characters")
+        raise FileFault(node.line, f"{key} is longer than {_LONGEST_LINE} characters")
     return text[:_LONGEST_LINE]
 
 
@@ -161,23 +161,23 @@ def _several(node: Node, key: str) -> tuple[str, ...]:
 
 def _names(node: Node, key: str) -> tuple[str, ...]:
     if not isinstance(node.value, list):
-        raise ProfileFault(node.line, f"{key} must be a list of names")
+        raise FileFault(node.line, f"{key} must be a list of names")
     if len(node.value) > _MOST_TOOLS:
-        raise ProfileFault(node.line, f"{key} has more than {_MOST_TOOLS} names")
+        raise FileFault(node.line, f"{key} has more than {_MOST_TOOLS} names")
     return tuple(_line(item, f"each of {key}") for item in node.value)
 
 
 def _count(node: Node, key: str) -> int:
     text = node.value if node.kind == "int" else ""
     if not (isinstance(text, str) and text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MOST_STEPS):
-        raise ProfileFault(node.line, f"{key} must be a whole number from 1 to {_MOST_STEPS:,}")
+        raise FileFault(node.line, f"{key} must be a whole number from 1 to {_MOST_STEPS:,}")
     return int(text)
 
 
 def _one_of(*choices: str) -> Callable[[Node, str], str]:
     def read(node: Node, key: str) -> str:
         if node.value not in choices:
-            raise ProfileFault(node.line, f"{key} must be one of {', '.join(choices)}")
+            raise FileFault(node.line, f"{key} must be one of {', '.join(choices)}")
         return str(node.value)
 
     return read
@@ -209,7 +209,7 @@ def _known(
         if here in own or here.startswith("mcp__"):
             found.append(here)
         elif meant := _meant(name, own):
-            raise ProfileFault(_line_of(node, name), f"names the unknown tool {name!r}{meant}")
+            raise FileFault(_line_of(node, name), f"names the unknown tool {name!r}{meant}")
         else:
             strangers.append(name)
     notes = (f"codelet has no tool {', '.join(strangers)}: left out",) if strangers else ()

@@ -1,0 +1,160 @@
+"""The one reader of files that users write for the agent: profiles, commands, skills.
+
+Such a file is bounded text, mostly Markdown with front matter. YAML is read strictly, with the line of every value: it
+is small, without repeats, anchors, tags of its own, or anything that runs. Front matter that other programs accept is
+read leniently by `fields_of`.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codelet.record import Record
+from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    import yaml
+
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
+_PLAIN = re.compile(r"([A-Za-z][\w-]*):[ \t]+([^\s\"'|>&*!#%@`{].*)")
+"""A field that needs no YAML reader: YAML 1.2 gives the same text, or an error for what people mean by it."""
+_LOOSE = re.compile(r"([A-Za-z][\w-]*):(.*)")
+IGNORED = ("allowed-tools", "disallowed-tools", "model", "hooks", "agent", "context")
+"""Fields of commands and skills that grant rights or choose models elsewhere: here the user's settings do that."""
+_MOST_DEPTH = 6
+_MOST_NODES = 2_000
+_TAG = "tag:yaml.org,2002:"
+
+
+class FileFault(Exception):
+    """What is wrong in a file, and in which line of it."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+class Node(Record):
+    """A value and its line: a text with the kind that YAML sees in it, a list of nodes, or nodes by name."""
+
+    value: str | list[Any] | dict[str, Any]
+    kind: str
+    line: int
+
+
+def read_text_file(path: Path, most: int, *, within: Path | None, cut: bool = False) -> str:
+    """A file's text of at most `most` bytes; with `cut`, of a larger one its beginning.
+
+    It may not be a link that leads out of the folder `within`. Raises FileFault.
+    """
+    try:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise FileFault(1, "is no regular file")
+        if state.st_size > most and not cut:
+            raise FileFault(1, f"is larger than {most >> 10} KiB")
+        if within is not None and not path.resolve().is_relative_to(within.resolve()):
+            raise FileFault(1, "leads out of the project")
+        with path.open("rb") as file:
+            raw = file.read(most)
+    except OSError as error:
+        raise FileFault(1, f"cannot be read: {error.strerror or error}") from None
+    try:
+        return raw.decode("utf-8-sig", "ignore" if cut and state.st_size > most else "strict")
+    except UnicodeDecodeError as error:
+        raise FileFault(raw.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
+
+
+def split_front(text: str) -> tuple[str | None, str]:
+    """The front matter of a text, between two lines of three dashes, None where it has none; and what follows."""
+    front = _FRONT.match(text)
+    return (None, text) if front is None else (front.group(1) or "", text[front.end() :])
+
+
+def fields_of(front: str) -> dict[str, str]:
+    """The fields of front matter as texts, read leniently; what is nested is empty.
+
+    What is no YAML, such as a description with a colon in it, is taken as it is written.
+    """
+    lines = [line.rstrip() for line in front.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    plain = [_PLAIN.fullmatch(line) for line in lines]
+    if all(each is not None and " #" not in each[2] for each in plain):
+        return {each[1]: each[2] for each in plain if each is not None}
+    try:
+        found = read_nodes(front).value
+        if isinstance(found, dict):
+            return {name: node.value if isinstance(node.value, str) else "" for name, node in found.items()}
+    except FileFault:
+        pass
+    loose: dict[str, str] = {}
+    for line in lines:
+        if (field := _LOOSE.fullmatch(line)) is not None:
+            loose[name := field[1]] = field[2].strip().strip("\"'")
+        elif loose:
+            loose[name] = f"{loose[name]} {line.strip()}".removeprefix(">").removeprefix("|").strip()
+    return loose
+
+
+def read_nodes(text: str, above: int = 0) -> Node:
+    """The one document in a text, with `above` lines before it in its file. Raises FileFault."""
+    import yaml  # only for what needs it: most front matter does not
+
+    try:
+        _check(text, above)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = one_line(str(error.problem or error.context), 200)
+        raise FileFault(above + (mark.line if mark else 0) + 1, f"is not YAML: {problem}") from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise FileFault(above + line, f"holds the character U+{error.character:04X}") from None
+    if root is None:
+        raise FileFault(above + 1, "is empty")
+    return _node(root, above)
+
+
+def _check(text: str, above: int) -> None:
+    """Refuse what could grow, run or stand for something else, before any tree is made of it. Raises FileFault."""
+    import yaml
+
+    depth = nodes = documents = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = above + event.start_mark.line + 1
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        if documents > 1:
+            raise FileFault(line, "holds a second document")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise FileFault(line, "has an anchor or an alias: spell everything out")
+        if getattr(event, "tag", None) is not None:
+            raise FileFault(line, f"has the tag {one_line(str(event.tag), 60)}: only plain values may stand here")
+        if isinstance(event, yaml.NodeEvent):
+            nodes += 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_DEPTH:
+            raise FileFault(line, f"is nested deeper than {_MOST_DEPTH} levels")
+        if nodes > _MOST_NODES:
+            raise FileFault(line, f"has more than {_MOST_NODES} values")
+
+
+def _node(node: yaml.Node, above: int) -> Node:
+    import yaml
+
+    line = above + node.start_mark.line + 1
+    if isinstance(node, yaml.ScalarNode):
+        return Node(node.value, node.tag.removeprefix(_TAG), line)
+    if isinstance(node, yaml.SequenceNode):
+        return Node([_node(item, above) for item in node.value], "list", line)
+    assert isinstance(node, yaml.MappingNode)
+    named: dict[str, Node] = {}
+    for key, value in node.value:
+        at = above + key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise FileFault(at, "has a name that is no text")
+        if key.value in named:
+            raise FileFault(at, f"has {one_line(key.value, 60)!r} twice")
+        named[key.value] = _node(value, above)
+    return Node(named, "mapping", line)
