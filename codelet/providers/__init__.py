@@ -12,7 +12,7 @@ from typing import Literal
 from codelet.errors import UsageError
 from codelet.providers.catalog import table, vendor_of
 from codelet.providers.endpoint import endpoint_for, speaks_responses
-from codelet.providers.facts import is_listed, is_provider
+from codelet.providers.facts import has_litellm, is_listed, is_provider
 from codelet.providers.protocol import Provider, ProviderOptions
 
 Transport = Literal["auto", "native", "litellm"]
@@ -66,6 +66,8 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
 
 def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provider:
     """Litellm's provider for a model of a vendor that codelet (`is_known`) or litellm knows. Raises UsageError."""
+    if not has_litellm():
+        raise UsageError(f"{model} is asked through litellm, which is not installed: pip install litellm")
     if options.api_base is None:
         prefix, slash, _ = model.partition("/")
         if not (is_known or is_listed(model) or is_listed(prefix) or (slash and is_provider(prefix))):

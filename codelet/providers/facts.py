@@ -1,7 +1,7 @@
 """What is known of a model: its window, its output limit and its prices, from litellm's bundled map.
 
 The map is read in place, without importing litellm and without parsing its three megabytes: only the entry
-that is asked for is decoded.
+that is asked for is decoded. Where litellm is not installed, `models.json` is read, a part of its map (MIT licence).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import mmap
 
 DEFAULT_WINDOW = 128_000
-_WIRES = ("chat", "responses")
+WIRES = ("chat", "responses")
 
 _WEEK, _DAY = 7 * 24 * 60, 24 * 60
 _MINUTES_TO_MONDAY = 3 * _DAY
@@ -35,6 +35,10 @@ _PRICES = {
     "cache_creation_input_token_cost_above_1hr": "cache_write_hour",
     "output_cost_per_reasoning_token": "reasoning",
 }
+
+
+COPY = Path(__file__).with_name("models.json")
+"""The part of the map that comes with codelet; `python -m scripts.model_map` writes it."""
 
 
 class Prices(Record, kw_only=True):
@@ -260,10 +264,27 @@ def _open_map() -> mmap.mmap:
 
 @cache
 def _map_path() -> Path | None:
-    """The map beside litellm's code; None if litellm is not installed."""
+    """The map beside litellm's code, else codelet's copy of a part of it; None without both."""
     folder = _folder()
-    path = folder / "model_prices_and_context_window_backup.json" if folder else None
-    return path if path is not None and path.is_file() else None
+    path = folder / "model_prices_and_context_window_backup.json" if folder else COPY
+    return next((each for each in (path, COPY) if each.is_file()), None)
+
+
+def map_source() -> str:
+    """Return where windows and prices come from, in a few words."""
+    path = _map_path()
+    if path is None:
+        return "no list of models is installed"
+    if path == COPY:
+        return "windows and prices are from codelet's copy of litellm's map"
+    from importlib.metadata import version
+
+    return f"windows and prices are from litellm {version('litellm')}'s map"
+
+
+def has_litellm() -> bool:
+    """Return whether litellm is installed."""
+    return _folder() is not None
 
 
 def _folder() -> Path | None:
@@ -402,7 +423,7 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
         known = name_parts(full.rpartition("/")[2].lower())
         if known is None or known[0] != stem or known[1] > version:
             continue
-        if entry.get("litellm_provider") != maker or entry.get("mode") not in _WIRES:
+        if entry.get("litellm_provider") != maker or entry.get("mode") not in WIRES:
             continue
         rank = (known[2] == kind, known[1], not known[2])
         if best is None or rank > best[0]:

@@ -16,6 +16,7 @@ from codelet.frontends.terminal.show.numbers import tokens
 from codelet.providers.choice.choose import local_servers
 from codelet.providers.choice.known import KnownModel, known_models, served_models
 from codelet.providers.choice.names import short_names
+from codelet.providers.facts import map_source
 from codelet.settings import Settings
 from codelet.system.text import one_line
 
@@ -45,7 +46,7 @@ async def run_models(settings: Settings, options: argparse.Namespace) -> int:
         )
     short = {**short_names(), **dict(settings.aliases)}
     if options.json:
-        print(json.dumps({"models": [_as_json(model) for model in found], "aliases": short}))
+        print(json.dumps({"source": map_source(), "models": [_as_json(model) for model in found], "aliases": short}))
         return EXIT_DONE
     everything = options.all or bool(words)
     shown = [model for model in found if everything or model.default or (model.usable and not model.past)]
@@ -80,6 +81,7 @@ def _lines(models: Sequence[KnownModel], more: int, short: Mapping[str, str], wi
     yield ""
     told = [f"{more} more with --all, or with a word of their names: codelet models claude"] if more else []
     told.append("$ is per million tokens; ~ is a guess, ? is not known")
+    told.append(map_source())
     yield from _wrapped(told, width, "; ")
     yield from _wrapped([f"{name} = {model}" for name, model in short.items()], width, ", ", "short names: ")
 

@@ -33,7 +33,10 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
     except CodeletError as error:  # the server of --api-base lists none
         repl.screen.fail(str(error))
     if not argument:
+        from codelet.providers.facts import map_source
+
         repl.screen.note(f"{session.provider.model}, by {session.provider.name}; /model NAME goes on with another")
+        repl.screen.note(map_source())
         return
     if len(argument.split()) > 1:
         repl.screen.fail(f"/model takes one name: {one_line(argument, 60)} has more than one word")
@@ -68,6 +71,7 @@ async def _tell_doubts(screen: Screen, session: Session) -> None:
 async def list_models(screen: Screen, session: Session, argument: str) -> None:
     """The model, and those that can be asked now: what can be said without a terminal."""
     from codelet.providers.choice.known import usable_models
+    from codelet.providers.facts import map_source
 
     if argument:
         screen.fail(f"/model {one_line(argument, 60)} works in the terminal session only; --model NAME chooses one")
@@ -76,7 +80,7 @@ async def list_models(screen: Screen, session: Session, argument: str) -> None:
     screen.note(f"{now.model}, by {now.name}" if now.model else "no model is chosen")
     for model in await usable_models():
         screen.text(f"  {one_line(model.name, 60)}  {model.vendor.name}, {_asked_by(model)}")
-    screen.note("codelet models tells window, price, effort, tools and images of each")
+    screen.note(f"codelet models tells window, price, effort, tools and images of each; {map_source()}")
 
 
 def _asked_by(model: KnownModel) -> str:
