@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # type checkers take it for True; importing typing for it
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from pathlib import Path
     from typing import NoReturn
 
     from codelet.settings import Settings
@@ -174,7 +175,7 @@ def _begin_git(arguments: list[str], run: _Run) -> None:
 
 
 def _without_settings(options: argparse.Namespace) -> int | None:
-    """Run a command that reads no settings; its exit status, None where another one was given, or none."""
+    """Run a command that reads no settings, or one for each folder; its exit status, None where another one was given, or none."""
     if options.command in ("policy", "audit"):
         from codelet.frontends.commands.checks import run_check, run_verify
 
@@ -192,6 +193,13 @@ def _without_settings(options: argparse.Namespace) -> int | None:
 
         print(completion_text(options.form, build_parser(COMMANDS)), end="")
         return 0
+    if options.command == "acp":
+        import asyncio
+
+        from codelet.frontends.acp import run_acp
+
+        _raise_at_interrupt()
+        return asyncio.run(run_acp(lambda folder: _settings(options, folder)))
     if options.command == "demo":
         import asyncio
 
@@ -212,11 +220,11 @@ def _interactive(options: argparse.Namespace) -> bool:
     return options.prompt is None
 
 
-def _settings(options: argparse.Namespace, *, trust: bool = False) -> Settings:
+def _settings(options: argparse.Namespace, workspace: Path | None = None, *, trust: bool = False) -> Settings:
     from codelet.settings import SETTINGS, current_folder, load_settings
 
     flags = {key: getattr(options, key, None) for key in SETTINGS}
-    return load_settings(flags, workspace=current_folder(), trust=trust or options.trust)
+    return load_settings(flags, workspace=workspace or current_folder(), trust=trust or options.trust)
 
 
 def _models(settings: Settings, options: argparse.Namespace) -> int:

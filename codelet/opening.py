@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from codelet.export.live import Resumed
     from codelet.extensions.services import Profile
     from codelet.loop.required_answer import RequiredAnswer
+    from codelet.providers.choice.known import KnownModel
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -250,6 +251,17 @@ async def _answered(
                 for told in filter(None, [each.answer() for each in enders]):
                     yield Text(f"\n\n{session.mask(told)}")
             yield event
+
+
+async def models_to_choose(settings: Settings, now: str) -> list[KnownModel]:
+    """Return the models that can be asked now, `now` is the one that is. Raises UsageError and ProviderError where the
+    server of `--api-base` lists none.
+    """
+    from codelet.providers.choice.known import models_at, usable_models
+
+    if settings.api_base is None:
+        return await usable_models(settings.vendors)
+    return await models_at(settings.api_base, settings.api_key, now, settings.vendors)
 
 
 def unfinished(session: Session) -> bool:

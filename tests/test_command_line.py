@@ -324,7 +324,7 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
     ("line", "names"),
     [
         ("login", "API_KEY"), ("logout", "API_KEY"), ("login status", "API_KEY"), ("mcp", "MCP"),
-        ("mcp add server", "MCP"), ("acp", "-p"), ("resume", "--session"), ("resume 0199-abcd", "--session"),
+        ("mcp add server", "MCP"), ("resume", "--session"), ("resume 0199-abcd", "--session"),
         ("exec", "-p"), ("exec 'fix the tests'", "-p"), ("exec --full-auto hi", "-p"), ("chat", "session"),
         ("init", "/init"), ("config set model x", "config.toml"), ("-c", "--session"), ("-c hi", "--session"),
         ("--continue", "FILE"), ("--continue -p hi", "FILE"), ("--resume", "--session"), ("--yolo", "--mode auto"),

@@ -59,6 +59,7 @@ COMMANDS = {
     "models": "list the models, with key, window and price",
     "profiles": "list the profiles, and what each takes away",
     "review": "review a change: findings on its lines, for a pipeline or before a push",
+    "acp": "serve an editor that speaks the Agent Client Protocol",
     "completion": "print a completion script for a shell, or the man page",
 }
 """The commands, and the line of each in the help."""

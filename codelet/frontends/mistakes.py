@@ -29,7 +29,6 @@ PEER_COMMANDS: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "setup-token": (_NO_KEYS, ()),
     "mcp": (_NO_MCP, ("add", "add-json", "get", "list", "login", "logout", "remove", "serve")),
     "mcp-server": (_NO_MCP, ()),
-    "acp": ("codelet does not speak the Agent Client Protocol yet; editors can run codelet -p PROMPT", ()),
     "resume": (_NO_SESSIONS, None),
     "continue": (_NO_SESSIONS, ()),
     "exec": (_ONE_SHOT, None),

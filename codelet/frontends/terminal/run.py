@@ -11,6 +11,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
@@ -21,7 +22,6 @@ from codelet.system.text import one_line
 if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
     from codelet.loop.session import Session
-    from codelet.providers.choice.known import KnownModel
     from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
 
@@ -89,7 +89,7 @@ async def _run(
     from codelet.frontends.terminal.prompt_keys import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
     from codelet.frontends.terminal.slash_commands.command_list import commands_for
-    from codelet.opening import provider_named, session_from
+    from codelet.opening import models_to_choose, provider_named, session_from
 
     session, resumed = await session_from(settings)
     session.upkeep.patience = _PATIENCE
@@ -106,15 +106,10 @@ async def _run(
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
-    async def models(now: str) -> list[KnownModel]:
-        from codelet.providers.choice.known import models_at, usable_models
-
-        if settings.api_base is None:
-            return await usable_models(settings.vendors)
-        return await models_at(settings.api_base, settings.api_key, now, settings.vendors)
-
     commands, preferences = commands_for(session, KEYS_HELP), preferences_of(settings)
-    repl = Repl(session, commands, open_model, log, first, preferences, models, debug=debug)
+    repl = Repl(
+        session, commands, open_model, log, first, preferences, partial(models_to_choose, settings), debug=debug
+    )
     return await repl.run()
 
 

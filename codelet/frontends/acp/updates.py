@@ -1,0 +1,126 @@
+"""An event of a turn → what the editor shows of it: the updates of ACP, version 1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from codelet import events
+from codelet.errors import LimitReached
+from codelet.safety.verdict import Question, Touch
+from codelet.system.text import Cleaner, clean, one_line
+
+Update = dict[str, Any]
+
+_KINDS = {"read": "read", "list": "search", "write": "edit", "run": "execute", "fetch": "fetch"}
+_PLAN = {"pending": "pending", "in progress": "in_progress", "completed": "completed", "failed": "pending"}
+_LIMITS = {"--max-turns": "max_turn_requests", "--max-tokens": "max_tokens", "output limit": "max_tokens"}
+_ANSWER, _THOUGHT = "agent_message_chunk", "agent_thought_chunk"
+_TITLE = 200
+_MOST_OUTPUT = 8_000
+"""Characters of a running command's output that the editor shows."""
+_OUTPUT_SECONDS = 0.25
+"""Time between two updates of it: each one replaces the one before."""
+
+
+class Updates:
+    """Makes the updates of one session. `touched` returns what a call touches, None if that is not known."""
+
+    def __init__(self, workspace: Path, touched: Callable[[str, Any], Sequence[Touch] | None]) -> None:
+        self._workspace = workspace
+        self._touched = touched
+        self._output: dict[str, tuple[str, float]] = {}
+        self._cleaners = {_ANSWER: Cleaner(), _THOUGHT: Cleaner()}
+
+    def of(self, event: events.Event, cost: float | None) -> Iterator[Update]:
+        """Yield what the editor is told of an event; `cost` is the session's in US dollars, None if it is unknown."""
+        match event:
+            case events.Text() | events.Reasoning():
+                kind = _ANSWER if isinstance(event, events.Text) else _THOUGHT
+                yield from _chunks(kind, self._cleaners[kind].feed(event.delta))
+            case events.TurnEnd():
+                for kind, cleaner in self._cleaners.items():
+                    yield from _chunks(kind, cleaner.flush())
+            case events.Note() | events.Retry():
+                yield from _chunks(_THOUGHT, f"{event.text if isinstance(event, events.Note) else event.reason}\n")
+            case events.Compaction(phase="done"):
+                yield from _chunks(_THOUGHT, f"context compacted: {event.before:,} to {event.after:,} tokens\n")
+            case events.ToolCallStarted():
+                call = self._call(event.id, event.name, event.title, self._touched(event.name, event.arguments))
+                yield {"sessionUpdate": "tool_call", "status": "in_progress", **call, "rawInput": event.arguments}
+            case events.ToolProgress():
+                before, told = self._output.get(event.id, ("", 0.0))
+                text, now = (before + event.delta)[-_MOST_OUTPUT:], time.monotonic()
+                due = now - told >= _OUTPUT_SECONDS
+                self._output[event.id] = (text, now if due else told)
+                if due:
+                    yield _call_update(event.id, "in_progress", _content(text))
+            case events.ToolResult():
+                self._output.pop(event.id, None)
+                shown = event.text if event.display is None else event.display
+                content = _content(shown) if event.change is None else _diff(event.change)
+                yield _call_update(event.id, "completed" if event.status == "done" else "failed", content)
+            case events.Interrupted():
+                for number in (*event.half_done, *event.not_done):
+                    yield _call_update(number, "failed", _content("interrupted"))
+            case events.UsageReport():
+                paid = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
+                yield {"sessionUpdate": "usage_update", "used": event.context, "size": event.budget, **paid}
+            case events.PlanChanged():
+                yield {"sessionUpdate": "plan", "entries": [_entry(step) for step in event.steps]}
+
+    def asked(self, question: Question, number: str) -> Update:
+        """Return the call that a question is about, with the difference or the whole text to approve."""
+        title = question.asks or " ".join(touch.what for touch in question.touches)
+        content = _content(question.shown) if question.change is None else _diff(question.change)
+        call = self._call(number, question.tool, title, question.touches or None)
+        return {**call, "status": "pending", "content": [content], "rawInput": question.arguments}
+
+    def _call(self, number: str, name: str, title: str, touches: Sequence[Touch] | None) -> Update:
+        """Return a call's title and kind, and the files that it touches."""
+        paths = [touch.what for touch in touches or () if touch.kind in ("read", "write")]
+        return {
+            "toolCallId": number,
+            "title": one_line(f"{name} {title}".strip(), _TITLE),
+            "kind": "other" if touches is None else _KINDS[touches[0].kind] if touches else "think",
+            "locations": [{"path": str(self._workspace / path)} for path in paths],
+        }
+
+
+def stop_reason(error: Exception) -> str | None:
+    """Return the protocol's word for the limit that ended a turn, None where it has none."""
+    reached = str(error) if isinstance(error, LimitReached) else ""
+    return next((reason for words, reason in _LIMITS.items() if words in reached), None)
+
+
+def select(option: str, category: str, now: str, values: Sequence[str]) -> Update:
+    """Return an option of the session with the values that it can have."""
+    known = dict.fromkeys([now, *values] if now not in values else values)
+    choices = [{"value": value, "name": value} for value in known]
+    about = {"id": option, "name": option.capitalize(), "category": category, "type": "select"}
+    return {**about, "currentValue": now, "options": choices}
+
+
+def _chunks(kind: str, text: str) -> Iterator[Update]:
+    if text:
+        yield {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+
+
+def _content(text: str) -> Update:
+    return {"type": "content", "content": {"type": "text", "text": clean(text)}}
+
+
+def _diff(change: events.FileChange) -> Update:
+    return {"type": "diff", "path": change.path, "oldText": change.before, "newText": change.after}
+
+
+def _call_update(number: str, status: str, content: Update) -> Update:
+    return {"sessionUpdate": "tool_call_update", "toolCallId": number, "status": status, "content": [content]}
+
+
+def _entry(step: events.PlannedStep) -> Update:
+    failed = "failed: " if step.status == "failed" else ""
+    text = f"{failed}{step.description}{f': {step.result}' if step.result else ''}"
+    return {"content": text, "priority": "medium", "status": _PLAN[step.status]}

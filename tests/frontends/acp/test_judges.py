@@ -1,0 +1,62 @@
+"""The official clients of the protocol drive the real program; each is named where it is not installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.frontends.acp.editor import NO_SDK, SDK
+from tests.support.program import CODELET, run
+from tests.support.script import Call, Reply
+from tests.support.server import ModelServer
+
+HERE = Path(__file__).parent
+PYTHON = os.environ.get("CODELET_ACP_PYTHON") or sys.executable
+"""A Python that has the package agent-client-protocol."""
+
+
+def _has_client() -> bool:
+    if sys.executable == PYTHON:
+        return find_spec("acp") is not None
+    return subprocess.run([PYTHON, "-c", "import acp"], check=False).returncode == 0
+
+
+@pytest.fixture
+def command(model_server: ModelServer) -> list[str]:
+    edit = Call("c1", "edit", {"path": "new.txt", "edits": [{"old": "", "new": "one\n"}]})
+    plan = Call("c2", "plan", {"plan": "mend\n[x] read\n[ ] fix"})
+    wait = Call("c3", "bash", {"command": "sleep 300"})
+    model_server.script = [Reply("I write it.", calls=[edit, plan]), Reply("Done."), Reply("wait", calls=[wait])]
+    return [*CODELET, "--model", "openai/scripted", "--api-base", model_server.openai, "acp"]
+
+
+def judged(*words: str, cwd: Path, home: Path) -> dict[str, object]:
+    finished = run(*words, cwd=cwd, home=home, env={"OPENAI_API_KEY": "test-key"}, command=())
+    assert finished.exit == 0, finished.err
+    return finished.json()
+
+
+def _holds(seen: dict[str, object]) -> None:
+    assert seen["version"] == 1 and seen["options"] == ["mode", "model", "effort"]
+    assert (seen["first"], seen["second"]) == ("end_turn", "cancelled")
+    assert seen["asked"][0] == ["allow_once", "allow_always", "allow_always", "reject_once"]  # type: ignore[index]
+    kinds = {"agent_message_chunk", "tool_call", "tool_call_update", "plan", "usage_update"}
+    assert kinds <= set(seen["updates"])  # type: ignore[call-overload]
+
+
+@pytest.mark.skipif(not SDK.is_dir() or shutil.which("node") is None, reason=NO_SDK)
+def test_the_npm_client_drives_it(command: list[str], repo: Path, home: Path) -> None:
+    seen = judged("node", str(HERE / "npm_client.mjs"), str(SDK), str(repo), *command, cwd=repo, home=home)
+    _holds(seen)
+    assert seen["exit"] == 0
+
+
+@pytest.mark.skipif(not _has_client(), reason=f"needs agent-client-protocol in {PYTHON} (CODELET_ACP_PYTHON)")
+def test_the_python_client_drives_it(command: list[str], repo: Path, home: Path) -> None:
+    _holds(judged(PYTHON, str(HERE / "python_client.py"), str(repo), *command, cwd=repo, home=home))
