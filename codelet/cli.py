@@ -175,7 +175,7 @@ def _begin_git(arguments: list[str], run: _Run) -> None:
 
 
 def _without_settings(options: argparse.Namespace) -> int | None:
-    """Run a command that reads no settings, or one for each folder; its exit status, None where another one was given, or none."""
+    """Run a command that reads no settings by itself; its exit status, None where another one was given, or none."""
     if options.command in ("policy", "audit"):
         from codelet.frontends.commands.checks import run_check, run_verify
 

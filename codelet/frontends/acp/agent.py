@@ -10,7 +10,7 @@ from typing import Any
 
 from codelet import __version__
 from codelet.frontends.acp.editor_session import EditorSession
-from codelet.frontends.acp.peer import BAD_PARAMETERS, INVALID_REQUEST, Handler, Peer, RpcResult, RpcError
+from codelet.frontends.acp.peer import BAD_PARAMETERS, INVALID_REQUEST, Handler, Peer, RpcError, RpcResult
 from codelet.settings import Settings
 
 _MOST_SESSIONS = 32

@@ -16,6 +16,7 @@ class Judge:
     def __init__(self) -> None:
         self.updates: list[str] = []
         self.asked: list[list[str]] = []
+        self.waits = asyncio.Event()
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: Any, **more: Any
@@ -25,6 +26,8 @@ class Judge:
 
     async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
         self.updates.append(update.session_update)
+        if self.updates.count("tool_call") == 3:
+            self.waits.set()
 
     def on_connect(self, connection: Any) -> None:
         return
@@ -37,8 +40,7 @@ async def main(workspace: str, command: str, *arguments: str) -> None:
         opened = await agent.new_session(cwd=workspace, mcp_servers=[])
         first = await agent.prompt(session_id=opened.session_id, prompt=[text_block("go")])
         running = asyncio.create_task(agent.prompt(session_id=opened.session_id, prompt=[text_block("wait")]))
-        while judge.updates.count("tool_call") < 3:
-            await asyncio.sleep(0.05)
+        await judge.waits.wait()
         await agent.cancel(session_id=opened.session_id)
         second = await running
     seen = {"updates": judge.updates, "asked": judge.asked, "version": about.protocol_version}
