@@ -71,7 +71,7 @@ async def open_session(
     """
     for name in settings:
         if name in SETTINGS and SETTINGS[name].group is KEEPING:
-            raise UsageError(f"{name}: a session in Python is not saved by itself")
+            raise UsageError(f"{name}: a session in Python is not saved automatically")
     named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, **settings}
     chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
     for each in _listed("extensions", extensions):
@@ -152,7 +152,7 @@ class _Extra(Extension):
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         if wrong := next((each for each in _listed("extra_tools", tools) if not isinstance(each, Tool)), None):
-            raise UsageError(f"extra_tools: {_name_of(wrong)} is no Tool; put @tool in front of it")
+            raise UsageError(f"extra_tools: {_name_of(wrong)} is not a Tool; put @tool before it")
         self.tools = tools
 
 

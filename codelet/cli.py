@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codelet.settings import Settings
 
 _VERSION = (["--version"], ["-V"], ["-v"])
-_NOT_HERE = "codelet: Windows is not supported: run codelet in WSL (https://aka.ms/wsl), where it is a Linux program\n"
+_NOT_HERE = "codelet: Windows is not supported: run codelet in WSL (https://aka.ms/wsl)\n"
 _EXIT_USAGE = 2
 _EXIT_INCOMPLETE = 5
 _EXIT_BUG = 70

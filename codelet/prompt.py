@@ -137,12 +137,12 @@ ANSWER_GUARD_BROKE = "the call was made, but a guard that checks its answer fail
 TOOL_BROKE = "{name} failed inside codelet: {problem}"
 
 PICTURE = "{name} is {kind}, {width} × {height} pixels: it is shown to you"
-PICTURE_SENT = "[picture {number}: {name}, {width} × {height} pixels]"
+PICTURE_SENT = "[image {number}: {name}, {width} × {height} pixels]"
 PICTURES_OF_RESULTS = "[what the calls before showed: {names}]"
-PICTURES_FOLLOW = "[the pictures follow]"
-PICTURES_NOT_SHOWN = "[you take no pictures: none is shown here]"
-PICTURES_REFUSED = "[the server refused a picture of this message: it is not shown here]"
-PICTURES_DROPPED = "[the picture was dropped from here to save room; look at the file again if you need it]"
+PICTURES_FOLLOW = "[the images follow]"
+PICTURES_NOT_SHOWN = "[you take no images: none is shown here]"
+PICTURES_REFUSED = "[the server refused an image of this message: it is not shown here]"
+PICTURES_DROPPED = "[the image was dropped from here to save space; read the file again if you need it]"
 ATTACHED_FILE = '\n\n<file name="{name}">\n{text}\n</file>'
 ADDED_CONTEXT = "\n\n<context>\n{text}\n</context>"
 GO_ON = "Do not stop yet: {reason}"
@@ -186,7 +186,7 @@ PERMISSIONS_BARE = (
 OTHERS_ASK, OTHERS_REFUSED = "need the user's approval", "are refused"
 OTHERS_RUN = "run too, as the user approved them in advance"
 NOT_UNCONFINED = "the user wants every command in the sandbox: it cannot run unconfined"
-NO_SANDBOX = "no sandbox works here, so only programs that can do nothing but read run unasked ({detail})"
+NO_SANDBOX = "no sandbox works here, so only programs that can do nothing but read run without asking ({detail})"
 
 PLAN_CHANGES = "add TEXT, edit N TEXT, start N, done N, fail N WHY, drop N, goal TEXT, clear, approve"
 

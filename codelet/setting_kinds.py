@@ -71,7 +71,7 @@ def percent(value: Any) -> int:
     """A whole number of per cent."""
     number = count(value)
     if number > 100:
-        raise ValueError("must be a whole number of per cent, from 1 to 100")
+        raise ValueError("must be a whole percentage, from 1 to 100")
     return number
 
 
@@ -82,7 +82,7 @@ def four_shares(value: Any) -> tuple[int, ...]:
         raise ValueError("must be four numbers: core, context, history, working")
     shares = tuple(percent(item.strip() if isinstance(item, str) else item) for item in items)
     if sum(shares) != 100:
-        raise ValueError(f"must add up to 100 per cent, not {sum(shares)}")
+        raise ValueError(f"must add up to 100 %, not {sum(shares)}")
     return shares
 
 

@@ -81,7 +81,7 @@ class Settings(Record):
     max_tokens: int | None = row(None, count, ONE_SHOT, "at most N output tokens in all", "N", bound=True)
     max_cost: float | None = row(None, amount, ONE_SHOT, "send no request that would pass this cost", "USD", bound=True)
     allow_unknown_cost: bool = row(
-        False, switch, ONE_SHOT, "go on if no price is known, so --max-cost cannot hold", by=(USER_FILE, FLAG)
+        False, switch, ONE_SHOT, "continue if no price is known, so --max-cost cannot hold", by=(USER_FILE, FLAG)
     )
     timeout: float | None = row(None, amount, ONE_SHOT, "stop after this time", "SECONDS", bound=True)
     json_schema: str | dict[str, Any] | None = row(
@@ -92,7 +92,7 @@ class Settings(Record):
         None, text, MODEL, "as litellm spells it, such as anthropic/claude-sonnet-5-5", "NAME", by=_ALL, short="-m"
     )
     fallback_model: tuple[str, ...] = row(
-        (), models, MODEL, "stands in when the model fails; several with commas or repeated", "NAME"
+        (), models, MODEL, "takes over when the model fails; several with commas or repeated", "NAME"
     )
     api_base: str | None = row(
         None, text, MODEL, "address of a server that speaks OpenAI's or Anthropic's protocol", "URL"
@@ -114,13 +114,12 @@ class Settings(Record):
     compact_entries: int | None = row(
         None, count, MODEL, "also compact when there are more than N messages", "N", by=_ALL
     )
-    keep_last: int = row(3, count, MODEL, "turns that a compaction leaves as they are (3)", "N", by=_ALL)
+    keep_last: int = row(3, count, MODEL, "newest turns that a compaction keeps verbatim (3)", "N", by=_ALL)
     narrative: str = row(
         "auto",
         ("auto", "on", "off"),
         MODEL,
-        "whether the model opens a compaction with a hand-over in its own words: auto (where it is sure to be "
-        "wanted), on, off; the bare flag means on",
+        "whether the model writes a handoff at the head of a compaction: auto, on, off; the bare flag means on",
         alone="on",
     )
     shares: tuple[int, ...] = row((5, 30, 15, 50), four_shares, by=_ALL)
@@ -150,7 +149,7 @@ class Settings(Record):
         "auto",
         ("auto", "tail", "append", "prepend"),
         PROMPT,
-        "where changing reminders go: last (tail), appended when they change, in front; auto: by the model",
+        "where changing reminders go: last (tail), appended when they change, or first (prepend); auto: by the model",
     )
     skills: str = row(
         "on", ("on", "off"), PROMPT, "your skills and Markdown commands, and with --trust the project's (on)"
@@ -161,7 +160,7 @@ class Settings(Record):
     environment: str = row(
         "short", ("short", "full"), PROMPT, "full tells the model the machine's memory, disk and load too (short)"
     )
-    mode: Mode = row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, "what runs unasked (ask)")
+    mode: Mode = row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, "what runs without asking (ask)")
     # What allows something is said by name: no variable that stands somewhere does.
     allow: tuple[str, ...] = row(
         (), rules, PERMISSIONS, "such as 'bash(git log *)' or 'edit(src/**)'", "RULE", by=(USER_FILE, FLAG)
@@ -229,7 +228,7 @@ class Settings(Record):
     snapshots: str | None = row(
         None, text, KEEPING, "also keep a copy a minute there, the newest ten", "FOLDER", by=(FLAG,)
     )
-    resume: str | None = row(None, text, KEEPING, "go on with a saved session", "TARGET", by=(FLAG,))
+    resume: str | None = row(None, text, KEEPING, "continue a saved session", "TARGET", by=(FLAG,))
     facts: str | None = row(
         None, text, KEEPING, "share facts with other sessions in this file", "FILE", by=(FLAG,), kept=True
     )
@@ -245,7 +244,7 @@ class Settings(Record):
         False,
         switch,
         KEEPING,
-        "replace what stands at the target of --export or --record",
+        "replace an existing target of --export or --record",
         by=(FLAG,),
         needs=("export", "record"),
     )
@@ -310,7 +309,7 @@ def current_folder() -> Path:
     try:
         return Path.cwd()
     except OSError:
-        raise UsageError("the current folder does not exist any more; cd into one that does") from None
+        raise UsageError("the current folder no longer exists; cd into another one") from None
 
 
 def load_settings(

@@ -36,7 +36,7 @@ _FIRST = (
         group=KEEPING,
         short="--continue",
         metavar="TARGET",
-        about="save there, and go on with what is saved there: short for --export and --resume",
+        about="save there and continue from there: short for --export and --resume",
     ),
 )
 _LAST = (

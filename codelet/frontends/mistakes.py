@@ -12,7 +12,9 @@ from codelet.errors import UsageError
 from codelet.system.text.spelling import did_you_mean, nearest
 
 _NO_KEYS = "codelet stores no keys; export ANTHROPIC_API_KEY=… (or another vendor's) and run codelet"
-_NO_SESSIONS = "codelet keeps nothing by itself; --session FILE saves a session there, and continues it the next time"
+_NO_SESSIONS = (
+    "codelet keeps nothing unless asked; --session FILE saves a session there, and continues it the next time"
+)
 _NO_MCP = "codelet has no MCP servers yet; it uses the command-line tools of this machine"
 _ONE_SHOT = "codelet -p PROMPT answers one prompt and exits"
 _REPL = "codelet alone starts a session"
@@ -20,7 +22,7 @@ _AUTO = "--mode auto runs edits and sandboxed commands without asking; --yes ans
 _MODES = "--mode ask, auto-edit, auto or read-only sets what runs without asking; --plan asks for a plan first"
 _RULES = "--allow RULE and --deny RULE, such as 'bash(git log *)'"
 _SETTINGS = "settings are flags, CODELET_… variables and ~/.config/codelet/config.toml; codelet help lists them"
-_PIP = "codelet is updated as it was installed: uv tool upgrade, pipx upgrade or pip"
+_PIP = "update codelet the way it was installed: uv tool upgrade, pipx upgrade or pip"
 
 PEER_COMMANDS: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "login": (_NO_KEYS, ("status",)),
@@ -167,11 +169,11 @@ def unknown_option(name: str, known: Iterable[str], later: Iterable[tuple[str, I
 def unknown_to_command(name: str, path: str, own: Iterable[str], main: Iterable[str]) -> UsageError:
     """The mistake in an option that a command lacks, but perhaps not the program; `path` is the command as written."""
     if name in main:
-        return UsageError(f"{name} is no option of {path}: options of the whole program stand before it")
+        return UsageError(f"{name} is no option of {path}: options of the whole program go before it")
     if meant := _meant_option(name, own):
         return UsageError(f"unknown option {name}{meant}")
     if meant := _meant_option(name, main):
-        return UsageError(f"unknown option {name}{meant} It stands before {path}")
+        return UsageError(f"unknown option {name}{meant} It goes before {path}")
     return UsageError(f"unknown option {name}; codelet {path} --help lists them")
 
 

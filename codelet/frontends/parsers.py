@@ -17,7 +17,7 @@ from codelet.system.text.typed import whole_number
 _EPILOG = """\
 rarely needed options: codelet completion man | man -l -
 exit status: 0 done, 2 usage, 3 provider failed, 4 a limit was reached, 5 incomplete,
-6 a tool needed permission and nobody could be asked, 70 a bug, 130/143/129 stopped by a signal"""
+6 a tool needed permission and no one could be asked, 70 a bug, 130/143/129 stopped by a signal"""
 _RARE = (
     "compact-entries keep-last narrative handoff export-every export-archive snapshots reminders environment "
     "transport strict sandbox-sockets log-level debug-requests"
@@ -177,9 +177,7 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             from codelet.frontends.commands.review_arguments import add_review_arguments
 
             add_review_arguments(parser)
-            shared = parser.add_argument_group(
-                "model and limits", "these, and -q, may also stand before the word review"
-            )
+            shared = parser.add_argument_group("model and limits", "these, and -q, may also precede the word review")
             for name in _OF_A_REVIEW:
                 _add_flag(shared, SETTINGS[name], default=argparse.SUPPRESS)
             about = "no progress on stderr"

@@ -23,7 +23,7 @@ _CHUNK = 64 << 10
 _SLACK = 1 << 20
 _PATIENCE = 2.0
 
-_WAITING = "codelet: waiting for the pipe on stdin to end; if there is none, start codelet with </dev/null"
+_WAITING = "codelet: waiting for the pipe on stdin to end; without a pipe, start codelet with </dev/null"
 
 
 def in_ci() -> bool:

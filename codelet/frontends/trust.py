@@ -35,7 +35,7 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     changes = _changes(settings, changed) | ({"profiles": ", ".join(profiles)} if profiles else {})
     if not changes:
         return settings
-    sys.stdout.write(f"This project brings settings of its own ({file.parent.relative_to(folder)}):\n")
+    sys.stdout.write(f"This project brings its own settings ({file.parent.relative_to(folder)}):\n")
     for name, value in changes.items():
         told = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         sys.stdout.write(f"  {name} = {one_line(told, _MOST_SHOWN)}\n")

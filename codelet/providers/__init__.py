@@ -36,7 +36,9 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
 
         check_form(model)
     if options.strict:
-        raise UsageError(f"--strict holds a recording to its requests: {model!r} is none (--model replay:FILE)")
+        raise UsageError(
+            f"--strict holds a recording to its requests: {model!r} is not a recording (--model replay:FILE)"
+        )
     vendor = vendor_of(model, options.vendors)
     if transport == "litellm" and vendor in options.vendors:
         raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")

@@ -267,8 +267,8 @@ class _ProxyHead(asyncio.Protocol):
             raise ProviderError(f"the proxy {host} refused the connection: {line}{login}")
         if behind:
             raise ProviderError(
-                f"the proxy {host} sent {len(behind)} bytes of its own into the connection that must be encrypted: "
-                "nothing of it is read; check the proxy variables"
+                f"the proxy {host} sent {len(behind)} unencrypted bytes into an encrypted connection; "
+                "check the proxy variables"
             )
 
     def _settle(self) -> None:

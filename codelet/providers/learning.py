@@ -154,7 +154,7 @@ LESSONS = (
         words="prompt_cache_breakpoint|prompt_cache_options|cache_control",
         quirks={"cache_marks": False},
     ),
-    Lesson(field="no effort beside tools", words="effort", change=_silence, apis="chat"),
+    Lesson(field="no effort with tools", words="effort", change=_silence, apis="chat"),
     Lesson(field="signatures", words="missing", also="thought_signature", quirks={"signatures": True}, apis="chat"),
     Lesson(
         field="missing reasoning",

@@ -68,7 +68,7 @@ def _why_by_name(path: str) -> str | None:
     if name in _LOCK_FILES:
         return "a lock file, which a program writes"
     if _VENDORED.search(path):
-        return "vendored: it lies in a folder of others' code"
+        return "vendored: it is in a folder of third-party code"
     return "a generated file" if _GENERATED.search(name) else None
 
 

@@ -44,7 +44,7 @@ _COMBINED = "the combined diff of a merge: review its commits, or the diff again
 _NEW_NAME = "it is large, and would be left out for a name that is new in this change: --generated reviews it"
 _COUNTS = ("old_start", "old_lines", "new_start", "new_lines", "added", "removed")
 _UNASKED = "it was not asked about"
-_LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters, of which only the beginning was sent"
+_LONG_LINES = f"it has lines of more than {LONGEST_LINE:,} characters; only the beginning was sent"
 
 
 class Piece(Record, kw_only=True):

@@ -12,7 +12,7 @@ _INDENT = "    "
 _WIDTH = 200
 _MOST_SKIPPED = 20
 _NOTHING = "nothing to review"
-UNCHANGED = "on lines that the change leaves as they were"
+UNCHANGED = "on lines that the change does not touch"
 """What is said of a finding with `unchanged`."""
 
 

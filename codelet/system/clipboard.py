@@ -42,7 +42,7 @@ async def copied_picture(workspace: Path, environment: Mapping[str, str] = os.en
             if data:
                 return Copied(data)
     if asked:
-        return Copied(why="there is no picture in the clipboard")
+        return Copied(why="there is no image in the clipboard")
     return Copied(why="no clipboard can be read here (wl-paste or xclip does it): name a file as @path")
 
 

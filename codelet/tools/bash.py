@@ -25,11 +25,11 @@ PIPELINE_UNKNOWN = "[pipeline exit codes: unknown]"
 
 _RESOURCE_LIMITS = {
     "memory": "[a process may have {most} MiB of data (setting command_memory)]",
-    "processes": "[the user may have {most} processes and threads at once (setting command_processes)]",
+    "processes": "[the user may have {most} processes and threads in total (setting command_processes)]",
     "file_size": "[a file that a command writes may get {most} MiB large (setting command_file_size)]",
 }
 """What is said where a failed command speaks of such a limit: the limit that was in force."""
-_BACKGROUND_ENDED = "[it left processes in the background; they were ended. With background=true a command goes on]"
+_BACKGROUND_ENDED = "[it left processes in the background; they were ended. With background=true a command continues]"
 SUPERVISOR_LOST = "[a process of codelet that supervises commands was killed; another took its place]"
 _FULL_SCREEN = (
     "[it was ended: it draws on a terminal's whole screen or reads keys, and there is neither here; use a command that "

@@ -33,7 +33,7 @@ EDITOR_COMMANDS = {"view": "read", "create": "write", "str_replace": "edit"}
 _NO_WEB = "there is no tool for the web; where commands have a network, call bash with the command `curl -sL URL`"
 _NO_AGENTS = "there are no other agents: do the work with your own tools"
 _ASK = "to ask the user, end your turn with an answer that asks"
-_END = "to finish, end your turn with an answer in words"
+_END = "to finish, end your turn with a text answer"
 _TASKS = "call bash with the command `jobs %1` to see the output of the background task %1, `kill %1` to end it"
 _PATCH = (
     'call edit with {"path": FILE, "edits": [{"old": TEXT, "new": TEXT}]}, once per file; write makes a new file, bash '
@@ -164,7 +164,7 @@ What could change what a call does (`env`, `dry_run`) is not listed, so the call
 _IGNORED = "to search what git ignores, give its folder as path"
 _WHOLE = 'write replaces the whole file; to add to a file, call edit: "old" is its last line, "new" that line and more'
 _BY_TEXT = (
-    'edit finds places by their text, not by number: send "old", the present lines, and "new", what is to stand there; '
+    'edit finds places by their text, not by number: send "old", the present lines, and "new", their replacement; '
     "to insert, repeat a line of the file in both"
 )
 INSTEAD: dict[str, dict[str, str]] = {

@@ -19,17 +19,17 @@ from codelet.tools.pictures import kind_of_picture, media_type, read_picture
 from codelet.tools.seen import LineSpan, ShownLines, digest_of
 from codelet.tools.tool import ToolContext, ToolOutput
 
-_LINES_SHOWN = "[lines {first}-{last}{of}; go on with offset={next}]"
+_LINES_SHOWN = "[lines {first}-{last}{of}; continue with offset={next}]"
 _LINES_OF = " of {total}"
 _UNSEEN_LETTERS = "[in {lines} there are characters that an editor does not show, or that turn the direction of text]"
 _LINE_CUT = "{line} [… {more} more bytes]"
 _GUESSED = "not UTF-8, shown as {codec}"
 _GUESSED_NOTE = "[{guess}, which is a guess: an edit can put ASCII characters only into it]"
-_ENTRIES_SHOWN = "[entries {first}-{last} of {total}; go on with offset={next}]"
-_NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit it as it stands there]"
+_ENTRIES_SHOWN = "[entries {first}-{last} of {total}; continue with offset={next}]"
+_NOTEBOOK = "[a notebook, shown as cells; in the file each line of a cell is a JSON string: edit that string]"
 _EMPTY_FILE = "({name} is empty)"
 _EMPTY_FOLDER = "({name} is an empty folder)"
-_PICTURE_UNSEEN = "{name} is {kind}, {size} bytes; you take no pictures, so it is not shown"
+_PICTURE_UNSEEN = "{name} is {kind}, {size} bytes; you take no images, so it is not shown"
 _NOT_TEXT = "{name} is {kind}, {size} bytes; it is not shown as text"
 
 

@@ -38,7 +38,7 @@ _NO_SIZE = frozenset({0xC4, 0xC8, 0xCC})
 
 
 def media_type(head: bytes) -> MediaType | None:
-    """Return what a file is by its first bytes; None if it is no picture that models take."""
+    """Return what a file is by its first bytes; None if it is not an image that models take."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -60,7 +60,7 @@ def read_picture(file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
     """
     kind = media_type(head)
     if kind is None:
-        raise ToolError(f"{name} is no picture that models take")
+        raise ToolError(f"{name} is not an image that models take")
     if size > MOST_BYTES:
         return _smaller(file, name, kind, f"{size:,} bytes", size)
     file.seek(0)

@@ -264,7 +264,7 @@ def _closest(text: str, old: str) -> str:
     if any(sought):
         for at, line in enumerate(stripped):
             if line == sought[0] and stripped[at : at + len(sought)] == sought:
-                return f": at line {at + 1} it stands with other white space; copy it exactly as read shows it"
+                return f": at line {at + 1} it has other white space there; copy it exactly as read shows it"
     return _most_alike(lines, max(wanted, key=len))
 
 

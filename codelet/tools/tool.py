@@ -320,7 +320,7 @@ def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitabl
         del parameters["context"], parameters["progress"]
     for parameter in parameters.values():
         if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
-            raise TypeError(f"{name}: {parameter} cannot be an argument of a tool: each has a name of its own")
+            raise TypeError(f"{name}: {parameter} cannot be an argument of a tool: each needs its own name")
 
     async def run(context: ToolContext, progress: Progress, **arguments: Any) -> ToolOutput:
         output = await (function(context, progress, **arguments) if takes_context else function(**arguments))

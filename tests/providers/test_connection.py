@@ -214,7 +214,7 @@ async def test_what_a_proxy_says_in_clear_is_never_the_servers_answer(
     consent = start + b"x" * max(0, padding - len(start) - len(end)) + end
     with Proxy(forged=FORGED, consent=consent) as forger:
         monkeypatch.setenv("HTTPS_PROXY", forger.address)
-        words = r"the proxy 127\.0\.0\.1 (sent \d+ bytes of its own|refused the connection)"
+        words = r"the proxy 127\.0\.0\.1 (sent \d+ |refused )"
         with pytest.raises(ProviderError, match=words) as caught:
             await answer(safe_server.base)
     assert not caught.value.retryable
@@ -227,7 +227,7 @@ async def test_bytes_in_clear_that_come_later_break_the_handshake(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
     with Proxy(forged=FORGED, apart=True) as forger:
         monkeypatch.setenv("HTTPS_PROXY", forger.address)
-        with pytest.raises(ProviderError, match=r"TLS with .* failed|sent \d+ bytes of its own"):
+        with pytest.raises(ProviderError, match=r"TLS with .* failed|sent \d+ "):
             await answer(safe_server.base)
     assert safe_server.requests == []
 
@@ -242,7 +242,7 @@ async def test_a_tunnel_through_a_proxy_that_is_reached_through_tls(
         assert proxy.targets == [f"127.0.0.1:{safe_server.port}"]
     with Proxy(tls=certificates.server_context(), forged=FORGED) as forger:
         monkeypatch.setenv("HTTPS_PROXY", forger.address)
-        with pytest.raises(ProviderError, match=r"sent \d+ bytes of its own"):
+        with pytest.raises(ProviderError, match=r"sent \d+ "):
             await answer(safe_server.base)
 
 

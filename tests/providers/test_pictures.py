@@ -151,7 +151,7 @@ async def test_a_server_that_refuses_a_result_s_picture_gets_none_from_then_on(m
     messages = [user("go"), *LIST[2:]]
     chunks = await answer(model_server, messages)
     assert [chunk.text for chunk in chunks if isinstance(chunk, TextChunk)] == ["fine"]
-    assert any("takes no pictures" in chunk.text for chunk in chunks if isinstance(chunk, NoteChunk))
+    assert any("scripted" in chunk.text for chunk in chunks if isinstance(chunk, NoteChunk))
     assert [DATA.encode() in sent.body for sent in model_server.requests] == [True, False]
 
 
@@ -196,11 +196,11 @@ async def test_the_newest_prompt_s_refused_picture_fails_with_a_way_out(model_se
 
 async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelServer):
     model_server.script = [REFUSAL]
-    with pytest.raises(ProviderError, match="/rewind takes the picture out again, /model asks another"):
+    with pytest.raises(ProviderError, match="/rewind .* /model "):
         await answer(model_server, LIST)
     assert len(model_server.requests) == 1
     model_server.script = [REFUSAL] * 2
-    with pytest.raises(ProviderError, match=r"; name another --model$"):  # in a pipe nobody has a prompt to type at
+    with pytest.raises(ProviderError, match=r"name another --model$"):  # in a pipe nobody has a prompt to type at
         await answer(model_server, LIST, unseen=True)
 
 

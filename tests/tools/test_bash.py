@@ -58,7 +58,7 @@ async def test_long_output_keeps_head_and_tail(call: Call) -> None:
 
 async def test_what_it_leaves_in_the_background(call: Call) -> None:
     done = await call("bash", command="sleep 1000 & echo started")
-    told = "[it left processes in the background; they were ended. With background=true a command goes on]"
+    told = "[it left processes in the background; they were ended. With background=true a command continues]"
     assert done.text == f"started\n[exit code 0]\n{told}"
 
 

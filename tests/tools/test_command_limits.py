@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs("bash")
 
 FILE_LIMIT = "[a file that a command writes may get 1 MiB large (setting command_file_size)]"
 MEMORY_LIMIT = "[a process may have 200 MiB of data (setting command_memory)]"
-PROCESS_LIMIT = "[the user may have 7 processes and threads at once (setting command_processes)]"
+PROCESS_LIMIT = "[the user may have 7 processes and threads in total (setting command_processes)]"
 
 
 async def result(folder: Path, command: str, **resources: int) -> str:

@@ -85,7 +85,7 @@ async def test_several_matches_are_named(file: Put, refused: Refused) -> None:
     ("old", "hint"),
     [
         ("def helo(name):", "the closest line is 2: def hello(name):"),
-        ("def hello(name):\n  return name", "at line 2 it stands with other white space"),
+        ("def hello(name):\n  return name", "at line 2 it has other white space"),
         ("2\tdef hello(name):\n3\t    return name", "leave out the line numbers"),
         ("nothing of the kind at all", "read the file again"),
     ],

@@ -41,7 +41,7 @@ async def test_a_picture_is_what_its_bytes_say(data: bytes, kind: str, size: tup
     assert b64decode(picture["data"]) == data
     assert f"{size[0]} × {size[1]} pixels" in output.text
     blind = await read_path(ToolContext(tmp_path, sees=lambda: False), "notes.txt", 1, 2000)
-    assert (blind.images, "you take no pictures" in blind.text) == ((), True)
+    assert (blind.images, "you take no images" in blind.text) == ((), True)
     (tmp_path / "half").write_bytes(data[:-8])
     with pytest.raises(ToolError, match="broken or not whole"):
         await read_path(ToolContext(tmp_path), "half", 1, 2000)

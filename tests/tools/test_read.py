@@ -38,7 +38,7 @@ async def test_lines_are_numbered(workspace: Path, call: Call) -> None:
 async def test_a_range_says_how_to_go_on(workspace: Path, call: Call) -> None:
     (workspace / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
     text = (await call("read", path="a.txt", offset=5, limit=2)).text
-    assert text == "5\tline 5\n6\tline 6\n[lines 5-6 of 20; go on with offset=7]"
+    assert text == "5\tline 5\n6\tline 6\n[lines 5-6 of 20; continue with offset=7]"
     assert (await call("read", path="a.txt", offset=20)).text == "20\tline 20"
     assert (await call("read", path="a.txt", offset=-3, limit=1)).text.startswith("1\tline 1\n")
 
@@ -87,18 +87,18 @@ async def test_any_range_is_what_splitting_gives(
         return
     shown = (await read_path(context, "a.txt", offset, limit)).text
     last = offset + len(wanted) - 1
-    note = [f"[lines {offset}-{last} of {len(lines)}; go on with offset={last + 1}]"] if last < len(lines) else []
+    note = [f"[lines {offset}-{last} of {len(lines)}; continue with offset={last + 1}]"] if last < len(lines) else []
     assert shown == "\n".join(wanted + note)
 
 
 async def test_a_call_is_bounded(workspace: Path, call: Call) -> None:
     (workspace / "lines.txt").write_text("x\n" * 5000)
     text = (await call("read", path="lines.txt", limit=99999)).text
-    assert text.endswith("[lines 1-2000 of 5000; go on with offset=2001]")
+    assert text.endswith("[lines 1-2000 of 5000; continue with offset=2001]")
     (workspace / "wide.txt").write_text((("y" * 999) + "\n") * 1000)
     text = (await call("read", path="wide.txt")).text
     assert len(text) < 66_000
-    assert text.endswith("[lines 1-64 of 1000; go on with offset=65]")
+    assert text.endswith("[lines 1-64 of 1000; continue with offset=65]")
 
 
 async def test_long_lines_are_cut(workspace: Path, call: Call) -> None:
@@ -118,7 +118,7 @@ async def test_a_huge_file_is_read_where_needed(workspace: Path, call: Call) -> 
     text = (await call("read", path="huge.log", limit=1)).text
     assert text.startswith("huge.log is binary data")
     (workspace / "text.log").write_bytes(b"".join(b"line %07d\n" % n for n in range(1_500_000)))
-    assert (await call("read", path="text.log", limit=1)).text == "1\tline 0000000\n[lines 1-1; go on with offset=2]"
+    assert (await call("read", path="text.log", limit=1)).text == "1\tline 0000000\n[lines 1-1; continue with offset=2]"
     text = (await call("read", path="text.log", offset=1_400_001, limit=1)).text
     assert text.startswith("1400001\tline 1400000\n")
     assert time.process_time() - begin < 5
@@ -196,7 +196,7 @@ async def test_folders_are_listed(workspace: Path, call: Call, refused: Refused)
     (workspace / "src" / "evil\n\x1b[31m").touch()
     assert (await call("read", path="src")).text == ".hidden\nb.py\ndeep/\nevil\\x0a\\x1b[31m"
     page = (await call("read", path="src", offset=2, limit=1)).text
-    assert page == "b.py\n[entries 2-2 of 4; go on with offset=3]"
+    assert page == "b.py\n[entries 2-2 of 4; continue with offset=3]"
     assert "only 4 entries" in await refused("read", path="src", offset=9)
     assert (await call("read", path="src/deep")).text == "(src/deep is an empty folder)"
 

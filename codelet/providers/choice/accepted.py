@@ -27,7 +27,7 @@ def check_form(model: str) -> None:
     """Raise UsageError if the name could be an address, however that is written, or has characters that no name has."""
     if model != model.strip() or not model.isprintable():
         shown = one_line(model.strip(), 60)
-        raise UsageError(f"not a model's name: {shown!r} has blanks at an end or control characters")
+        raise UsageError(f"not a model's name: {shown!r} begins or ends with a space, or has control characters")
     plain = model
     for _ in range(3):
         plain = unquote(plain)

@@ -21,8 +21,10 @@ _REFUSED = (400, 404, 413, 415, 422, 500, 501)
 _REFUSALS = ("image", "vision", "multimodal", "modalit")
 _OF_ONE = ("process", "decode", "dimension", "pixel", "size", "large", "many", "exceed", "corrupt", "format", "media")
 """Words of a refusal that is about single pictures, not about a model that takes none."""
-_WAY_AT_THE_PROMPT = "/rewind takes the picture out again, /model asks another; the next prompt goes without it"
-_WAY_IN_A_PIPE = "a saved session goes on without it with its next prompt, or after -p '/drop N'; name another --model"
+_WAY_AT_THE_PROMPT = "/rewind removes the image, /model asks another model; the next prompt goes without it"
+_WAY_IN_A_PIPE = (
+    "a saved session continues without it at its next prompt, or after -p '/drop N'; or name another --model"
+)
 
 
 def chat_parts(message: Message) -> list[dict[str, Any]]:
@@ -134,9 +136,9 @@ class RefusedPictures:
 def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> str:
     """Return what the user is told of such a refusal."""
     if which == "all":
-        return f"{model} takes no pictures ({error}): it is told only their names from now on"
+        return f"{model} takes no images ({error}): from now on it gets only their names"
     return (
-        f"{model} refused pictures ({error}): those of earlier messages and results are left out from now on; "
+        f"{model} refused images ({error}): those of earlier messages and results are left out from now on; "
         "/drop N takes one out of the session"
     )
 

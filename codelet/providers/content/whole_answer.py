@@ -44,7 +44,7 @@ async def unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator
     """The pieces of a body as they were before the server packed them; raises ProviderError if that fails."""
     form = _PACKED.get(encoding.strip().lower())
     if form is None:
-        raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which nobody asked for; check --api-base")
+        raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which was not requested; check --api-base")
     reader = zlib.decompressobj(form)
     async for piece in pieces:
         left = piece

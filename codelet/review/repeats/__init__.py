@@ -78,7 +78,7 @@ _COMMENT_LINE = re.compile(rf"\s*(?:{'|'.join(_SIGNS)})", re.IGNORECASE)
 _ENDS = ("*/", "-->", "*)", "-}", '"""', "'''")
 _MOST_ABOVE = 10
 _MOST_REASON = 300
-_NO_REASON = "An ignore comment stands here, but it gives no reason, so it does not count."
+_NO_REASON = "This ignore comment gives no reason, so it does not count."
 
 _STYLES = {
     "#": (

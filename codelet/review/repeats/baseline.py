@@ -196,7 +196,7 @@ def open_baseline(path: Path, *, may_be_missing: bool = False) -> Baseline:
     except FileNotFoundError:
         if may_be_missing:
             return Baseline()
-        raise UsageError(f"{path}: there is no such baseline; --update-baseline makes it") from None
+        raise UsageError(f"{path}: the baseline does not exist; --update-baseline creates it") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot read the baseline: {error.strerror}") from None
     if len(data) > _MOST_BYTES:

@@ -49,7 +49,7 @@ async def check_repository(folder: Path) -> None:
     if answer is None or answer.exit_code != 0:
         why = await why_not_read(folder)
         reason = f": {why}" if why else "; --diff FILE reviews a diff without one"
-        raise UsageError(f"there is no git repository here that may be read{reason}")
+        raise UsageError(f"there is no readable git repository here{reason}")
 
 
 async def pair_of(folder: Path, words: str, patience: float = PATIENCE) -> CommitPair:

@@ -51,5 +51,5 @@ async def test_what_git_itself_says_is_told(repo: Path, make_session: MakeSessio
     with pytest.raises(UsageError, match=r"git made no diff: .*index"):
         await diff(TextScreen(), session, "git")
     (repo / ".git").rename(repo / "no longer git")
-    with pytest.raises(UsageError, match="there is no git repository here"):
+    with pytest.raises(UsageError, match="git repository"):
         await diff(TextScreen(), session, "git")

@@ -62,7 +62,7 @@ async def test_a_shallow_clone_says_so(history: tuple[Path, list[str]], tmp_path
 
 async def test_no_repository_and_a_detached_head(tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="git repository"):
         await pair_of(tmp_path / "none", "HEAD")
     with pytest.raises(UsageError, match="on no branch"):
         await since_branch(repo.detached(tmp_path / "r"), None)
