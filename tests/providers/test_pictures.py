@@ -196,7 +196,7 @@ async def test_the_newest_prompt_s_refused_picture_fails_with_a_way_out(model_se
 
 async def test_a_prompt_s_picture_is_never_left_out_unasked(model_server: ModelServer):
     model_server.script = [REFUSAL]
-    with pytest.raises(ProviderError, match="/rewind .* /model "):
+    with pytest.raises(ProviderError, match=r"/rewind .* /model "):
         await answer(model_server, LIST)
     assert len(model_server.requests) == 1
     model_server.script = [REFUSAL] * 2
