@@ -214,6 +214,7 @@ class EnvironmentState(TypedDict, total=False):
     platform: PlaceForm
     python: PlaceForm
     git_branch: PlaceForm
+    git_commit: WordForm
     processes: Annotated[list[ProcessInfo], Meta(max_length=1000)]
     memory_used_mb: AmountForm
     memory_total_mb: AmountForm

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from codelet import events
 from codelet.errors import UsageError
@@ -83,9 +83,14 @@ class Exporting(LiveExport):
 async def environment_state(workspace: Path) -> EnvironmentState:
     """The machine and the workspace as they are now, for the export's last known environment."""
     state = cast("EnvironmentState", await asyncio.to_thread(machine_state, workspace))
-    answer = await run_git(workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=_LOOK_SECONDS)
-    if answer is not None and answer.exit_code == 0:
-        state["git_branch"] = answer.stdout.decode("utf-8", "replace").strip()
+    asked = {
+        "git_branch": ("symbolic-ref", "--short", "-q", "HEAD"),
+        "git_commit": ("rev-parse", "--verify", "-q", "HEAD"),
+    }
+    answers = await asyncio.gather(*(run_git(workspace, *words, timeout=_LOOK_SECONDS) for words in asked.values()))
+    for name, answer in zip(asked, answers, strict=True):
+        if answer is not None and answer.exit_code == 0:
+            cast("dict[str, Any]", state)[name] = answer.stdout.decode("utf-8", "replace").strip()
     return state
 
 

@@ -35,7 +35,6 @@ class MachineState(TypedDict, total=False):
     workspace: str
     platform: str
     python: str
-    git_branch: str
     processes: list[RunningProcess]
     memory_used_mb: float
     memory_total_mb: float

@@ -68,6 +68,8 @@ def test_a_session_goes_on_in_another_process(codelet: Codelet):
     assert len(document["timeline"]) == 2
     seen = document["last_known_environment"]
     assert (seen["workspace"], seen["git_branch"]) == (str(codelet.cwd), "main")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=codelet.cwd, capture_output=True, text=True, check=True)
+    assert seen["git_commit"] == head.stdout.strip()
     assert seen["python"] == platform.python_version()
     assert 0 < seen["memory_used_mb"] < seen["memory_total_mb"]
     assert 0 < len(seen["processes"]) <= 20

@@ -1,8 +1,11 @@
 """Where HEAD points, read with GitPython.
 
 GitPython reads the objects, through git processes with the hardened environment; they end before a function here
-returns. Not on the way to the first request: the import takes a fifth of a second. It opens references and the
-configuration itself and waits for git without end, so what is not whole is refused before, and git has its time.
+returns. It opens references and the configuration itself and waits for git without end, so what is not whole is
+refused before, and git has its time.
+
+Only `codelet doctor` uses it: its import takes 0.2 s and 11 MB, where a git process answers in 2 to 10 ms. Its own
+reader of objects, without git, is deprecated and fails on partial clones. It does not read SHA-256 repositories.
 """
 
 from __future__ import annotations
