@@ -13,7 +13,7 @@ from codelet.context.compaction.parsing import normalise
 from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, VERSION, Document, check_free, problem
 from codelet.export.migrate import migrated
-from codelet.messages import Message, unpaired, user, with_kinds
+from codelet.messages import SEGMENT_OPENING, Message, unpaired, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
 from codelet.system.text import valid_unicode
 
@@ -76,7 +76,7 @@ def _document(raw: dict[str, Any]) -> Document:
 
 
 def _prompts(document: dict[str, Any]) -> frozenset[str]:
-    """Texts of the role user that are no segments, whatever they look like; none where a file does not list these.
+    """Texts of the role user that look like segments and are none; none where a file does not list these.
 
     What is pinned does not count: 0.1.0 did not list the segments that were put back after a compaction and pinned.
     """
@@ -84,8 +84,9 @@ def _prompts(document: dict[str, Any]) -> frozenset[str]:
         return frozenset()
     pins = set(document.get("pins", ()))
     messages = enumerate(document["messages"])
-    said = {message["content"] for place, message in messages if message["role"] == "user" and place not in pins}
-    return frozenset(said - {segment["text"] for segment in document["segments"]})
+    said = (message["content"] for place, message in messages if message["role"] == "user" and place not in pins)
+    alike = frozenset(text for text in said if text.startswith(SEGMENT_OPENING))
+    return alike - {segment["text"] for segment in document["segments"]}
 
 
 def _without_system(messages: Sequence[Message]) -> tuple[Message, ...]:
