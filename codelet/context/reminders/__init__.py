@@ -23,6 +23,7 @@ Their ledger has each type's text, its tokens, what it has cost so far, and its 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 Zone = Literal["head", "tail"]
 
 
-class Source:
+class Source(ABC):
     """Where one reminder's text comes from. A subclass says `name` and `text`, and what it wants otherwise.
 
     `name` is the reminder's type, one per session. What stands in the `head` is gathered once a turn and should be the
@@ -60,9 +61,9 @@ class Source:
     momentary: bool = False
     stays: bool = False
 
+    @abstractmethod
     async def text(self) -> str | None:
-        """What the model is to be told now; None or an empty text takes the reminder out."""
-        raise NotImplementedError
+        """Return what the model is to be told now; None or an empty text takes the reminder out."""
 
     async def begin(self) -> None:
         """A turn begins: `text` is asked next."""
