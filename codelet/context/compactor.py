@@ -13,7 +13,7 @@ from codelet import events
 from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Reason, Shares, had_effect, pays_after
 from codelet.context.window import ContextWindow, Growth, Measurement, NarrativeWriter
 from codelet.errors import UsageError
-from codelet.messages import Message, kind_of, newest_messages
+from codelet.messages import Message, kind_of, newest_messages, unpaired
 from codelet.record import Record
 
 if TYPE_CHECKING:
@@ -342,8 +342,6 @@ class Compactor:
 
         `said` is the list without the reminders in its body: they are older texts, and the newest ones are sent again.
         """
-        from codelet.context.compaction.parsing import faults
-
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
         measurement = self._window.measurement()
@@ -353,7 +351,7 @@ class Compactor:
             new = self.reform(new)
         if said.same_body(new):
             return "nothing in it can be made smaller by a summary"
-        if made.report.after > made.report.target or faults(new):
+        if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, measurement=measurement))
         self._keep(list(said.body), made.report)
@@ -388,7 +386,6 @@ class Compactor:
 
 def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
     """What a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
-    loss = report.loss
     return events.Compaction(
         phase="done",
         reason=reason,
@@ -397,11 +394,11 @@ def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, 
         tier=report.tier,
         kept_turns=report.kept_turns,
         kept_steps=report.kept_steps,
-        decisions=loss.sentences_gone,
+        decisions=report.sentences_gone,
         anchors=tuple(f"{anchor.kind}: {anchor.text}" for anchor in report.anchors),
         segments=report.segments,
         reduced=len(report.cut),
-        lost=(*loss.sentences, *loss.paths, *loss.names),
+        lost=report.lost,
         pays_after=pays_after(before, after) if warm else 0,
         note="; ".join(report.warnings),
     )

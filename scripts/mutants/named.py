@@ -71,12 +71,12 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "a result larger than its target is taken",
-        "made.report.after > made.report.target or faults(new)",
-        "faults(new)",
+        "made.report.after > made.report.target or unpaired(new)",
+        "unpaired(new)",
     ),
     (
         "a result that is no valid list is taken",
-        "made.report.after > made.report.target or faults(new)",
+        "made.report.after > made.report.target or unpaired(new)",
         "made.report.after > made.report.target",
     ),
     ("a result out of its order is no fault", "if wanted and wanted[0] == call_id:", "if call_id in wanted:"),

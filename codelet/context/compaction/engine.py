@@ -13,31 +13,36 @@ Its stages, in the order in which they run:
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.compaction.evidence import Evidence, is_in_heading
+from codelet.context.compaction.coverage import Line
+from codelet.context.compaction.evidence import Evidence
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import anchors_of, observations_of, removals, state_lines
 from codelet.context.compaction.parsing import Normalised, normalise
-from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan, Planner
-from codelet.context.compaction.prose import AS_BEFORE, ENTRY, Line, Words, agents_prose, users_words
+from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan
+from codelet.context.compaction.prose import ENTRY, Words, agents_prose, users_words
 from codelet.context.compaction.reading import ReadSession, call_of, strings
-from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Fate, TurnFate, find_loss
-from codelet.context.compaction.score import Score, lift, scores
-from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, opening, render
+from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Score, TurnFate, scores
+from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
 from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import checked_tokens
 from codelet.messages import AnyMessage, calls_of, kind_of, newest_prompt, segment, text_of
 
 # In percent of what the user's words leave: recorded state, and then the agent's prose.
 _STATE, _PROSE = 6, 50
+# Characters of a text that is measured to learn how many a token has.
 _PROBE = 4_000
-# Tokens from which on segments say what they are; percent of the target from which on what is left goes to units.
-_LEAST_FOR_NOTE, _LEFT = 600, 6
+# Tokens from which on segments say what they are.
+_LEAST_FOR_NOTE = 600
 _LEVELS, _TRIES = 4, 12
+_MOST_LOST = 20
+_PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
+_ORDER = {"user": 0, "agent": 1, "call": 2, "result": 3}
 
 
 def compact(
@@ -65,25 +70,19 @@ def compact(
     normal = normalise(messages, in_flight=in_flight)
     sizes = [measure(message) for message in normal.messages]
     before = sum(sizes) if len(sizes) == len(messages) else sum(measure(m) for m in messages if isinstance(m, dict))
-    unchanged = CompactionReport(0, target, before, sum(sizes))
+    unchanged = Compacted(_as_given(normal.messages, normal, messages), CompactionReport(0, target, before, sum(sizes)))
     if sum(sizes) <= target and not settings.fold:
-        return Compacted(_as_given(normal.messages, normal, messages), unchanged)
+        return unchanged
     place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
     held = [place_of[at] for at in pinned if at in place_of]
     work = _Compaction(normal.messages, sizes, measure, settings, records, target, handoff)
-    planner = Planner(normal.messages, sizes, measure, held, settings, work.anchored)
     for level in range(_LEVELS):
-        plan = KeepPlan(planner, target, level)
+        plan = KeepPlan(normal.messages, measure, settings, target, level, held, work.anchored)
         if not level and settings.fold and len(plan.kept) == len(normal.messages):
-            return Compacted(_as_given(normal.messages, normal, messages), unchanged)
-        made = work.made(plan)
-        if made is not None and not level and 100 * (target - made.size) > _LEFT * target:
-            fuller = work.made(KeepPlan(planner, target, level, spare=target - made.size))
-            made = fuller if fuller is not None and fuller.size > made.size else made
-        if made is not None:
-            report = work.report(made, normal, before, planner.fixed)
-            return Compacted(_as_given(made.messages, normal, messages), report)
-    raise IrreducibleContext(target, work.floor(planner.fixed))
+            return unchanged
+        if (made := work.made(plan)) is not None:
+            return Compacted(_as_given(made.messages, normal, messages), work.report(made, normal, before))
+    raise IrreducibleContext(target, work.floor(plan.fixed))
 
 
 class _Text(NamedTuple):
@@ -102,7 +101,7 @@ class _Text(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A list that fits, its size in tokens, and what it was made of."""
+    """A list that fits, its size in tokens, that of what stays in it, and what it was made of."""
 
     messages: list[dict[str, Any]]
     size: int
@@ -130,38 +129,36 @@ class _Compaction:
         self._target, self._handoff = target, list(handoff) or session.handoff
         self._lexicon = Lexicon()
         self._facts = observations_of(session)
-        paths = {piece.call.path if piece.call else piece.label.partition(" ")[2] for piece in session.pieces}
-        self._removals = removals(self._facts, paths - {""})
+        self._removals = removals(self._facts, {piece.path for piece in session.pieces} - {""})
         self._anchors = anchors_of(session, self._facts)
         self._scores = scores(session, self._anchors, self._lexicon, settings.votes, settings.instruction)
         self._wanted = self._lexicon.of_text(settings.instruction)
         self.anchored = {session.pieces[anchor.number].at for anchor in self._anchors if anchor.number >= 0}
         probe = measure(segment("x " * (_PROBE // 2))) - measure(segment(""))
-        self._note = True
         self._characters = _PROBE / max(1, probe)
 
     def made(self, plan: KeepPlan) -> _Made | None:
         """Return the list that a plan gives; None if that is impossible."""
         kept = sum(map(self._measure, plan.kept.values()))
         runs, free = self._runs(plan), self._target - kept
-        self._note = free >= _LEAST_FOR_NOTE
-        if not runs and free >= 0:
-            return self._assembled(plan, runs, kept, self._text(plan, 0))
-        frame = sum(self._measure(segment(self._opening(run, run is runs[0]))) for run in runs)
-        room = int((free - frame) * self._characters) - sum(len(line) + 1 for line in self._handoff)
-        for _ in range(_TRIES):
-            made = self._fitted(plan, runs, kept, self._text(plan, max(0, room)))
+        note = free >= _LEAST_FOR_NOTE
+        frames = [ParsedSegment(*self._turns(run)) for run in runs]
+        for number, frame in enumerate(frames):
+            free -= self._measure(segment(render(frame, note=note and not number)))
+        room = int(free * self._characters) - sum(len(line) + 1 for line in self._handoff)
+        for _ in range(_TRIES if runs else 0):
+            made = self._fitted(plan, runs, kept, self._text(plan, max(0, room)), note)
             if made is not None or room <= 0:
                 return made
             room = room * 3 // 4 - 40
-        return None
+        return self._assembled(plan, runs, kept, self._text(plan, 0), note) if not runs and free >= 0 else None
 
     def _text(self, plan: KeepPlan, room: int) -> _Text:
         """Divide the room, in characters: each part gets its share of what the parts before it left."""
         session, settings, lexicon = self._session, self._settings, self._lexicon
         old = [(n, piece) for n, piece in enumerate(session.pieces) if piece.at not in plan.kept]
         said = [each for each in old if each[1].kind == "user"]
-        history = self._bound(settings.history)
+        history = None if settings.history is None else int(settings.history * self._characters)
         if history is not None:
             history = max(0, history - len(NOTE) - ENTRY * (len(said) + 4)) * 9 // 10
         words = users_words(said, room, history)
@@ -171,32 +168,26 @@ class _Compaction:
         share = share if history is None else min(share, history - spent)
         state, failures = state_lines(self._facts, {number for number, _ in old}, share)
         left -= sum(len(line) + 1 for line in state)
-        if (bound := self._bound(settings.context)) is not None:
+        if settings.context is not None:
             newest = newest_prompt(self._messages)
             kept = [message for at, message in plan.kept.items() if at < newest and kind_of(message) in BODY]
-            left = min(left, bound - int(sum(map(self._measure, kept)) * self._characters))
-        cut: dict[int, str] = {}
-        if history is None or 10 * spent <= 8 * history:  # else the user's words have all the room that they may take
-            shown = {line.number: line.text for line in words.lines}
-            cut = {number: shown.get(number, "") for number, piece in said if shown.get(number) != piece.text.strip()}
-            cut = {number: text for number, text in cut.items() if not text.startswith(AS_BEFORE)}
-        total, share = max(1, len(session.pieces)), max(0, left) * _PROSE // 100
+            left = min(left, int((settings.context - sum(map(self._measure, kept))) * self._characters))
+        cut = {line.number: line.text for line in words.lines if line.piece.text.strip() not in line.text}
+        if history is not None and 10 * spent > 8 * history:
+            cut = {}  # the user's words have all the room that they may take
         recent = [each for each in old if each[0] >= session.recent]
-        prose = agents_prose(recent, total, share, lexicon, self._lift, self._wanted, cut)
+        share = max(0, left) * _PROSE // 100
+        prose = agents_prose(recent, max(1, len(session.pieces)), share, lexicon, self._lift, self._wanted, cut)
         left -= sum(len(line.text) + 1 for line in prose) + ENTRY * len({line.number for line in prose})
-        evidence = Evidence(lexicon, total, {line.text for line in prose})
-        evidence.collect(session, plan.kept, self._removals)
+        evidence = Evidence(session, lexicon, plan.kept, self._removals, {line.text for line in prose})
         texts = [line.text for line in (*words.lines, *prose)] + state
         texts += [_whole(message) for message in plan.kept.values() if kind_of(message) in BODY]
         have = set().union(*map(lexicon.of_text, texts))
         chosen = evidence.choose(max(0, left), have, failures, self._lift, self._wanted)
-        return _Text(words, state, prose, chosen, evidence.used())
+        return _Text(words, state, prose, chosen, evidence.used)
 
     def _lift(self, turn: int) -> float:
-        return lift(self._scores.get(turn))
-
-    def _bound(self, tokens: int | None) -> int | None:
-        return None if tokens is None else int(tokens * self._characters)
+        return self._scores[turn].lift if turn in self._scores else 1.0
 
     def _runs(self, plan: KeepPlan) -> list[list[int]]:
         """Return the runs of old messages between kept ones: reminders and system messages do not part them."""
@@ -215,12 +206,9 @@ class _Compaction:
         turns = self._session.turns
         return self._session.first_turns.get(run[0], turns[run[0]]), turns[run[-1]]
 
-    def _opening(self, run: Sequence[int], note: bool) -> str:
-        return f"{opening(*self._turns(run))}\n{NOTE}" if note and self._note else opening(*self._turns(run))
-
-    def _fitted(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text) -> _Made | None:
+    def _fitted(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made | None:
         """Leave out as much of the evidence, the least first, as the target asks for."""
-        while (made := self._assembled(plan, runs, kept, text)).size > self._target:
+        while (made := self._assembled(plan, runs, kept, text, note)).size > self._target:
             if not text.evidence:
                 return None
             spare, count = (made.size - self._target) * self._characters, 0
@@ -230,7 +218,7 @@ class _Compaction:
             text = text._replace(evidence=text.evidence[: len(text.evidence) - count])
         return made
 
-    def _assembled(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text) -> _Made:
+    def _assembled(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made:
         """Write the segments, and put them between what stays."""
         run_of = {at: number for number, run in enumerate(runs) for at in run}
         by_run: list[list[Line]] = [[] for _ in runs]
@@ -241,13 +229,10 @@ class _Compaction:
             parsed = ParsedSegment(*self._turns(run), entries=_entries(own))
             if run is runs[0]:
                 parsed.handoff, parsed.state = self._handoff, text.state
-            segments[run[0]] = cast("dict[str, Any]", segment(render(parsed, note=run is runs[0] and self._note)))
-        messages: list[dict[str, Any]] = []
-        for at in range(len(self._messages)):
-            messages += [segments[at]] if at in segments else []
-            messages += [cast("dict[str, Any]", plan.kept[at])] if at in plan.kept else []
-        size = kept + sum(map(self._measure, segments.values()))
-        return _Made(messages, size, kept, text, len(segments), plan)
+            segments[run[0]] = cast("dict[str, Any]", segment(render(parsed, note=note and run is runs[0])))
+        places = sorted({*segments, *plan.kept})
+        messages = [segments[at] if at in segments else cast("dict[str, Any]", plan.kept[at]) for at in places]
+        return _Made(messages, kept + sum(map(self._measure, segments.values())), kept, text, len(segments), plan)
 
     def floor(self, fixed: Collection[int]) -> dict[str, int]:
         """Return what no plan makes smaller, by part."""
@@ -255,12 +240,11 @@ class _Compaction:
         names = {"system": "system messages", "developer": "system messages", "reminder": "reminders"}
         for at in fixed:
             parts[names.get(kind_of(self._messages[at]), "pinned messages and calls in flight")] += self._sizes[at]
-        old = [at for at in range(len(self._messages)) if at not in fixed]
-        if old:
-            parts["segments"] = self._measure(segment(self._opening(old, note=True)))
+        if old := [at for at in range(len(self._messages)) if at not in fixed]:
+            parts["segments"] = self._measure(segment(render(ParsedSegment(*self._turns(old)), note=True)))
         return dict(parts)
 
-    def report(self, made: _Made, normal: Normalised, before: int, fixed: Collection[int]) -> CompactionReport:
+    def report(self, made: _Made, normal: Normalised, before: int) -> CompactionReport:
         """Return the report. `removed` and `cut` are about the list that was given, all else about the normalised."""
         plan, text, lexicon = made.plan, made.text, self._lexicon
         warnings = list(plan.warnings)
@@ -270,11 +254,14 @@ class _Compaction:
         same = {normal.origin[at] for at in plan.kept if at not in plan.cut}
         whole = "\n".join(map(_whole, made.messages))
         old = [piece for piece in self._session.pieces[self._session.recent :] if piece.at not in plan.kept]
-        used = dict(text.used)
-        for name in {name for piece in old if piece.kind == "user" for name in lexicon.of_text(piece.text)}:
-            used[name] = max(1.0, used.get(name, 0))
-        used = {name: weight for name, weight in used.items() if lexicon.is_name(name)}
-        closing = [piece.text for piece in reversed(old) if piece.closes]
+        by_user = {name: 1.0 for piece in old if piece.kind == "user" for name in lexicon.of_text(piece.text)}
+        used, present = {**by_user, **text.used}, lexicon.of_text(whole)
+        gone = [name for name in used if lexicon.is_name(name) and name not in present]
+        gone.sort(key=lambda name: (not _PATH.match(name), -used[name], name))
+        flat = " ".join(whole.split())
+        closing = [
+            each for piece in reversed(old) if piece.closes and (each := " ".join(piece.text.split())) not in flat
+        ]
         parts = [[line.text for line in part] for part in (text.words.lines, text.prose, text.evidence)]
         words, prose, evidence, state, handoff = (
             int(sum(len(each) + 1 for each in texts) / self._characters)
@@ -285,59 +272,32 @@ class _Compaction:
             target=self._target,
             before=before,
             after=made.size,
-            turns=tuple(self._fates(made, fixed)),
+            turns=self._fates(made),
             anchors=tuple(self._anchors),
             segments=made.segments,
             removed=tuple(at for at in range(max(normal.origin, default=-1) + 1) if at not in same),
             cut=tuple(normal.origin[at] for at in plan.cut),
             words_each=text.words.each,
-            loss=find_loss(used, lexicon.of_text(whole), closing, whole),
+            lost=(*closing[:_MOST_LOST], *gone[:_MOST_LOST]),
+            sentences_gone=len(closing),
             warnings=tuple(warnings),
             kept_turns=plan.whole_turns,
             kept_steps=sum(kind_of(plan.kept[at]) == "assistant" for at in plan.kept if at not in plan.cut),
             allocation=Allocation(made.kept, words, state, prose, evidence, handoff),
         )
 
-    def _fates(self, made: _Made, fixed: Collection[int]) -> list[TurnFate]:
-        """What became of each turn: its sizes, the lines that stand for it, its score."""
-        before, after, count, lines = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
-        ways: dict[int, set[str]] = {}
-        plan, turns = made.plan, self._session.turns
+    def _fates(self, made: _Made) -> tuple[TurnFate, ...]:
+        before, verbatim, after = Counter[int](), Counter[int](), Counter[int]()
         for at, message in enumerate(self._messages):
             if kind_of(message) in BODY and kind_of(message) != "segment":
-                before[turns[at]] += self._sizes[at]
-                count[turns[at]] += 1
-                after[turns[at]] += self._measure(plan.kept[at]) if at in plan.kept else 0
-                way = "cut" if at in plan.cut else "kept" if at in plan.kept else "old"
-                ways.setdefault(turns[at], set()).add(way)
+                before[self._session.turns[at]] += self._sizes[at]
+                verbatim[self._session.turns[at]] += self._measure(made.plan.kept[at]) if at in made.plan.kept else 0
         for line in made.text.lines:
-            lines[line.piece.turn] += line.piece.kind != "user"
             after[line.piece.turn] += int((len(line.text) + 1) / self._characters)
-        pinned = {turns[at] for at in fixed}
-        return [
-            TurnFate(
-                turn,
-                *_fate(ways[turn], lines[turn], turn in pinned),
-                before[turn],
-                after[turn],
-                count[turn],
-                lines[turn],
-                self._scores.get(turn, Score(turn)),
-            )
-            for turn in sorted(before)
-        ]
-
-
-def _fate(ways: set[str], lines: int, pinned: bool) -> tuple[Fate, str]:
-    why = "pinned" if pinned else "one of the newest turns"
-    if ways == {"kept"}:
-        return "kept", why
-    if ways == {"old"}:
-        return "summarised", f"the user's words and {lines} lines"
-    return "reduced", f"{why}; the rest summarised" if "old" in ways else f"{why}; too long to stay whole"
-
-
-_ORDER = {"user": 0, "agent": 1, "call": 2, "result": 3}
+        return tuple(
+            TurnFate(turn, size, verbatim[turn] + after[turn], verbatim[turn], self._scores.get(turn, Score(turn)))
+            for turn, size in sorted(before.items())
+        )
 
 
 def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
@@ -350,7 +310,7 @@ def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
         if key != last:
             found.append(SegmentEntry(piece.turn, label))
             last = key
-        found[-1].lines += [] if is_in_heading(line) else line.text.split("\n")
+        found[-1].lines += [] if line.is_in_heading else line.text.split("\n")
     return found
 
 

@@ -1,76 +1,81 @@
 """The lines of calls and results that cover most of the names which the agent works with, in the room that is left.
 
 A name weighs more the more the agent used it itself and the more recently; covered once, it counts little. Lines that
-an edit removed are left out, and so are base64 and markup.
+an edit removed are left out, and so are base64, markup, and what a tool says at the head of most of its results.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from codelet.context.compaction.coverage import Coverage, Line
 from codelet.context.compaction.lexicon import Lexicon, as_changed, is_noise, pieces, stripped
-from codelet.context.compaction.prose import Line
 from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, is_error, strings
 
 # A use by the agent next to one in a result; the oldest use next to the newest.
 _BY_AGENT, _OLDEST = 15, 0.1
-# What stays of a name's weight once it is covered, if it stands elsewhere, and if it is a plain word.
-_COVERED, _KEPT, _PLAIN = 0.18, 0.15, 0.003
-_WANTED = 4.0
-# Characters added to a line's length: a short line with one name is worth no more than a long one with many.
-_FRAME = 24
-_SHORTEST, _LEAST_LEFT = 9, 12
+# What stays of a name's weight once it is covered, if it stands elsewhere, and if it is a plain word; the weight of one
+# of which the user spoke.
+_COVERED, _KEPT, _PLAIN, _WANTED = 0.18, 0.15, 0.003, 4.0
+_FRAME, _SHORTEST = 24, 9
 # In percent of the room: errors of the commands that failed last; at most so many lines of so many commands.
 _ERRORS, _MOST_ERRORS, _OPEN = 6, 8, 2
 _DIFFS = (".diff", ".patch")
 # The shortest part of a line that tells which line an edit changed.
 _LEAST_PART = 6
+# The lines at the head of a result that may be the tool's own, and the results from which on that can be told.
+_HEAD, _MANY = 6, 4
+_HEADER = re.compile(r"([A-Za-z][A-Za-z _-]{1,30}):(?= |$)")
 
 
 class Evidence:
-    """The candidate lines of a session's old pieces: each text once, at its last place."""
+    """The candidate lines of a session's old pieces: each text once, at its last place.
 
-    def __init__(self, lexicon: Lexicon, total: int, taken: Collection[str]) -> None:
-        self._lexicon, self._total, self._taken = lexicon, total, taken
+    Of the pieces whose message is `kept` only what they remove counts. `removals` are by the number of a piece the
+    files that may not be there as they were any more; `taken` are lines that stand elsewhere.
+    """
+
+    def __init__(
+        self,
+        session: ReadSession,
+        lexicon: Lexicon,
+        kept: Collection[int],
+        removals: Mapping[int, Collection[str]],
+        taken: Collection[str],
+    ) -> None:
+        self.used: defaultdict[str, float] = defaultdict(float)
+        """How much each name was used."""
+        self._lexicon, self._taken, self._total = lexicon, taken, max(1, len(session.pieces))
         self._place: dict[str, Line] = {}
-        self._weight: defaultdict[str, float] = defaultdict(float)
         self._gone: set[str] = set()
-        self._shows = True
         self._of_file: dict[str, set[str]] = defaultdict(set)
         self._known: dict[str, dict[str, bool]] = {}
         self._prepared: dict[str, list[tuple[str, dict[str, bool]]]] = {}
-
-    def collect(self, session: ReadSession, kept: Collection[int], removals: Mapping[int, Collection[str]]) -> None:
-        """Take in the lines of the recent pieces, in order; of those whose message is `kept` only what they remove.
-
-        `removals` are by the number of a piece the files that may not be there as they were any more.
-        """
-        failed = {
-            piece.call.id
-            for piece in session.pieces
-            if piece.kind == "result" and piece.failed and piece.call is not None
-        }
+        headers = _headers(session.pieces)
+        failed = {piece.call.id for piece in session.pieces if piece.failed and piece.call is not None}
         for number, piece in enumerate(session.pieces[session.recent :], session.recent):
-            self._shows = piece.at not in kept
+            shows = piece.at not in kept
             if piece.kind == "call" and piece.call is not None:
-                if not (piece.call.writes and piece.call.id in failed):
-                    self._add_call(number, piece, piece.call)
+                self._add_call(number, piece, piece.call, shows, failed=piece.call.id in failed)
             elif piece.kind in ("agent", "result"):
-                path = _path_of(piece)
-                text, removed = (piece.text, set()) if path.endswith(_DIFFS) else as_changed(piece.text)
-                self._remove(removed, path)
-                self._add(number, piece, text, path)
+                text, removed = (piece.text, set[str]()) if piece.path.endswith(_DIFFS) else as_changed(piece.text)
+                self._remove(removed, piece.path)
+                if shows:
+                    self._add(number, piece, text, headers.get(piece.call.name, ()) if piece.call else ())
             for path in removals.get(number, ()):
                 self._gone |= self._of_file.pop(path, set())
 
-    def _add_call(self, number: int, piece: SessionPiece, call: DecodedCall) -> None:
-        removed: set[str] = set()
-        edits = call.edits
+    def _add_call(self, number: int, piece: SessionPiece, call: DecodedCall, shows: bool, failed: bool) -> None:
+        """Take in a call's arguments, but for the old text of its edits; of a write that failed only its names."""
+        edits, removed = call.edits, set[str]()
+        if call.writes and failed:
+            for name in filter(self._lexicon.is_name, self._lexicon.of_text("\n".join(before for before, _ in edits))):
+                self.used[name] += self._weight(number, piece)
+            return
         for before, after in edits:
-            removed |= stripped(before) - stripped(after)
-            removed |= self._changed_in_part(call.path, before, after)
+            removed |= stripped(before) - stripped(after) | self._changed_in_part(call.path, before, after)
         if call.writes and not edits:
             removed |= self._of_file.pop(call.path, set()) - stripped("\n".join(strings(call.values)))
         replaced = {before for before, _ in edits}
@@ -78,16 +83,16 @@ class Evidence:
             if value not in replaced:
                 text, more = as_changed(value)
                 removed |= more
-                self._add(number, piece, text, call.path)
+                if shows:
+                    self._add(number, piece, text)
         self._remove(removed, call.path)
 
     def _remove(self, lines: set[str], path: str) -> None:
         """Note that an edit of a file removed lines; one whose last place is in another file stays."""
-        for line in lines:
-            for piece in pieces(line):
-                last = self._place.get(piece)
-                if last is None or _is_same_file(_path_of(last.piece), path):
-                    self._gone.add(piece)
+        for part in (part for line in lines for part in pieces(line)):
+            last = self._place.get(part)
+            if last is None or _is_same_file(last.piece.path, path):
+                self._gone.add(part)
 
     def _changed_in_part(self, path: str, before: str, after: str) -> set[str]:
         """Return the lines of a file of which an edit changed a part: those around the ends of its old text."""
@@ -99,24 +104,25 @@ class Evidence:
             if any(part in line for part in ends) or (line in before and line not in after)
         }
 
-    def _add(self, number: int, piece: SessionPiece, text: str, path: str = "") -> None:
-        by_agent = piece.kind in ("call", "agent")
-        use = (_OLDEST + (1 - _OLDEST) * number / self._total) * (_BY_AGENT if by_agent else 1)
-        plain = use * _PLAIN
-        if not self._shows:
-            return
-        prepared, weight, of_file = self._prepared, self._weight, self._of_file[path] if path else None
-        for raw in text.split("\n"):
-            parts = prepared.get(raw)
+    def _weight(self, number: int, piece: SessionPiece) -> float:
+        return (_OLDEST + (1 - _OLDEST) * number / self._total) * (1 if piece.kind == "result" else _BY_AGENT)
+
+    def _add(self, number: int, piece: SessionPiece, text: str, headers: Collection[str] = ()) -> None:
+        use, used = self._weight(number, piece), self.used
+        plain, of_file = use * _PLAIN, self._of_file[piece.path] if piece.path else None
+        for row, raw in enumerate(text.split("\n")):
+            if row < _HEAD and headers and (found := _HEADER.match(raw)) and found[1] in headers:
+                continue
+            parts = self._prepared.get(raw)
             if parts is None:
-                parts = prepared[raw] = self._prepare(raw)
-            for line, found in parts:
+                parts = self._prepared[raw] = self._prepare(raw)
+            for line, names in parts:
                 self._gone.discard(line)
                 self._place[line] = Line(number, piece, line)
                 if of_file is not None:
                     of_file.add(line)
-                for name, is_name in found.items():
-                    weight[name] += use if is_name else plain
+                for name, is_name in names.items():
+                    used[name] += use if is_name else plain
 
     def _prepare(self, raw: str) -> list[tuple[str, dict[str, bool]]]:
         found = []
@@ -129,10 +135,6 @@ class Evidence:
                     found.append((line, names))
         return found
 
-    def used(self) -> dict[str, float]:
-        """Return how much each name was used in what was collected."""
-        return dict(self._weight)
-
     def choose(
         self, room: int, have: set[str], failures: Sequence[int], lift: Callable[[int], float], wanted: Collection[str]
     ) -> list[Line]:
@@ -143,17 +145,17 @@ class Evidence:
         """
         value = {
             name: weight**0.5 * (_KEPT if name in have else 1.0) * (_WANTED if name in wanted else 1.0)
-            for name, weight in self._weight.items()
+            for name, weight in self.used.items()
         }
-        selection = _Selection(value, self._known, room)
-        open_ones = set(failures[:_OPEN])
-        errors = room * _ERRORS // 100
+        known = self._known
+        coverage = Coverage(known.__getitem__, value, room, covered=_COVERED, frame=_FRAME, headings=True)
+        open_ones, errors = set(failures[:_OPEN]), room * _ERRORS // 100
         of_failures = [line for line in self._place.values() if line.number in open_ones and is_error(line.text)]
         for line in of_failures[: -_MOST_ERRORS - 1 : -1]:
-            if selection.cost(line) <= errors:
-                errors -= selection.cost(line)
-                selection.take(line)
-        first = {id(line) for line in selection.lines}
+            if (cost := coverage.cost(line)) <= errors:
+                errors -= cost
+                coverage.take(line)
+        first = set(map(id, coverage.lines))
         rest = [
             line
             for text, line in self._place.items()
@@ -161,68 +163,24 @@ class Evidence:
             and id(line) not in first
             and not (line.piece.failed and line.number not in open_ones and is_error(text))
         ]
-        selection.fill(rest, lift)
-        return selection.lines
+        lifts = {turn: lift(turn) for turn in {line.piece.turn for line in rest}}
+        coverage.fill(rest, [lifts[line.piece.turn] for line in rest])
+        return coverage.lines
 
 
-class _Selection:
-    """Takes lines greedily; the first line of a call pays for its heading."""
-
-    def __init__(self, value: dict[str, float], known: dict[str, dict[str, bool]], room: int) -> None:
-        self.lines: list[Line] = []
-        self._value, self._known, self._left = value, known, room
-        self._headed: set[object] = set()
-
-    def cost(self, line: Line) -> int:
-        """Characters that a line takes with its heading, if that does not stand yet."""
-        key = _heading_key(line)
-        text = 0 if is_in_heading(line) else len(line.text) + 1
-        return text + (0 if key in self._headed else len(line.piece.label) + 8)
-
-    def take(self, line: Line) -> None:
-        """Take a line: what it covers counts less from now on."""
-        self._left -= self.cost(line)
-        self._headed.add(_heading_key(line))
-        self.lines.append(line)
-        for name in self._known[line.text]:
-            self._value[name] *= _COVERED
-
-    def fill(self, lines: Sequence[Line], lift: Callable[[int], float]) -> None:
-        """Take the lines of most gain for their length until there is no room."""
-        lifts: dict[int, float] = {line.piece.turn: lift(line.piece.turn) for line in lines}
-        value, known = self._value, self._known
-
-        def gain(line: Line) -> float:
-            found = sum([value[name] for name in known[line.text]])
-            return lifts[line.piece.turn] * found / (len(line.text) + _FRAME)
-
-        heap = [(-gain(line), place) for place, line in enumerate(lines)]
-        heapq.heapify(heap)
-        while heap and self._left > _LEAST_LEFT:
-            best, place = heapq.heappop(heap)
-            now = gain(lines[place])
-            if heap and now < -best * 0.95 and now < -heap[0][0]:
-                heapq.heappush(heap, (-now, place))
-            elif now <= 0:
-                break
-            elif self.cost(lines[place]) <= self._left:
-                self.take(lines[place])
-
-
-def is_in_heading(line: Line) -> bool:
-    """Return whether the heading of a line says it already."""
-    return line.piece.kind == "call" and line.piece.label.endswith(f" {line.text}")
-
-
-def _heading_key(line: Line) -> object:
-    """Return what lines under one heading share: a call and its result stand together."""
-    piece = line.piece
-    return piece.call.id if piece.call is not None else (piece.turn, piece.label, line.number)
-
-
-def _path_of(piece: SessionPiece) -> str:
-    """Return the file that a call was about; of a piece from a segment its heading tells."""
-    return piece.call.path if piece.call is not None else piece.label.partition(" ")[2]
+def _headers(session: Sequence[SessionPiece]) -> dict[str, set[str]]:
+    """Return by tool the names of the fields with which most of its results begin, such as `Chunk ID`."""
+    results, count = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    for piece in session:
+        if piece.kind == "result" and piece.call is not None:
+            results[piece.call.name] += 1
+            lines = piece.text[:1_000].split("\n")[:_HEAD]
+            count[piece.call.name].update({found[1] for line in lines if (found := _HEADER.match(line))})
+    return {
+        name: {field for field, times in fields.items() if 2 * times > results[name]}
+        for name, fields in count.items()
+        if results[name] >= _MANY
+    }
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -27,7 +27,7 @@ _BLOCK = re.compile(
     r"^(?:<{5,9} ?\w*|-{5,9} SEARCH)\n(.*?)^={5,9}\n(.*?)^(?:>{5,9} ?\w*|\+{5,9} REPLACE)$", re.MULTILINE | re.DOTALL
 )
 _FENCED = re.compile(r"^\s*```diff\n(.*?)^\s*```", re.MULTILINE | re.DOTALL)
-_HUNK = re.compile(r"^(?:\*\*\* Begin Patch|@@ |@@$|diff --git )", re.MULTILINE)
+_HUNKS = re.compile(r"^((?:\*\*\* Begin Patch|@@ |@@$|diff --git ).*)", re.MULTILINE | re.DOTALL)
 
 
 class Lexicon:
@@ -40,22 +40,21 @@ class Lexicon:
     def names(self, line: str) -> dict[str, bool]:
         """Return the words of a line worth counting, and whether each has the form of a name in code or a path."""
         found = self._lines.get(line)
-        if found is not None:
-            return found
-        found = self._lines[line] = {}
-        for token in _NAME.findall(line):
-            is_name = self._tokens.get(token)
-            if is_name is None:
-                is_name = self._tokens[token] = _is_name(token)
-            if is_name:
-                found[token] = True
-        for word in _WORD.findall(line):
-            if word not in found and (word.isascii() or not _PAIR.match(word)):
-                found[word] = False
-        if not line.isascii():
-            for pair in _PAIR.findall(line):
+        if found is None:
+            found = self._lines[line] = {token: True for token in _NAME.findall(line) if self._has_form(token)}
+            for word in _WORD.findall(line):
+                if word not in found and (word.isascii() or not _PAIR.match(word)):
+                    found[word] = False
+            for pair in () if line.isascii() else _PAIR.findall(line):
                 found.setdefault(pair, False)
         return found
+
+    def _has_form(self, token: str) -> bool:
+        known = self._tokens.get(token)
+        if known is None:
+            known = 4 <= len(token) <= 120 and not token[0].isdigit() and _MARKED.search(token) is not None
+            known = self._tokens[token] = known and not (len(token) >= 20 and _is_random(token))
+        return known
 
     def is_name(self, token: str) -> bool:
         """Return whether a word that was found has the form of a name."""
@@ -63,16 +62,7 @@ class Lexicon:
 
     def of_text(self, text: str) -> set[str]:
         """Return the names and words of all lines of a text."""
-        return {name for line in text.split("\n") for name in self.names(line)}
-
-
-def _is_name(token: str) -> bool:
-    return (
-        4 <= len(token) <= 120
-        and not token[0].isdigit()
-        and _MARKED.search(token) is not None
-        and not (len(token) >= 20 and _is_random(token))
-    )
+        return set().union(*map(self.names, text.split("\n")))
 
 
 def _is_random(token: str) -> bool:
@@ -150,29 +140,17 @@ def as_changed(text: str) -> tuple[str, set[str]]:
         removed.update(stripped(found[1]) - stripped(found[2]))
         return found[2]
 
-    def new_lines(found: re.Match[str]) -> str:
-        changed, gone = _patched(found[1])
-        removed.update(gone)
-        return changed
+    def patched(found: re.Match[str]) -> str:
+        gone, kept = set[str](), list[str]()
+        for line in found[1].split("\n"):
+            if line.startswith("-") and not line.startswith("---"):
+                gone.add(line[1:].strip())
+            else:
+                kept.append(line[line.startswith("+") and not line.startswith("+++") :])
+        removed.update(gone - {line.strip() for line in kept})
+        return "\n".join(kept)
 
-    text = _BLOCK.sub(new_side, text)
-    text = _FENCED.sub(new_lines, text)
-    hunk = _HUNK.search(text)
-    if hunk is not None:
-        changed, gone = _patched(text[hunk.start() :])
-        removed |= gone
-        text = text[: hunk.start()] + changed
-    return text, removed
-
-
-def _patched(text: str) -> tuple[str, set[str]]:
-    kept, removed = [], set()
-    for line in text.split("\n"):
-        if line.startswith("-") and not line.startswith("---"):
-            removed.add(line[1:].strip())
-        else:
-            kept.append(line[1:] if line.startswith("+") and not line.startswith("+++") else line)
-    return "\n".join(kept), removed - {line.strip() for line in kept}
+    return _HUNKS.sub(patched, _FENCED.sub(patched, _BLOCK.sub(new_side, text))), removed
 
 
 def stripped(text: str) -> set[str]:

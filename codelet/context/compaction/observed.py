@@ -9,18 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatch
+from itertools import pairwise
 from typing import NamedTuple
 
 from codelet.call_record import CallRecord
 from codelet.context.compaction.lexicon import clip
-from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, hides_status, is_error, strings
+from codelet.context.compaction.reading import (
+    DecodedCall,
+    ReadSession,
+    SessionPiece,
+    hides_status,
+    inside,
+    is_error,
+    strings,
+)
 
 WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "checkpoint": 28, "last edit": 20}
 CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "checkpoint": 91, "last edit": 90}
 _APPROVAL = 40
 """Characters of the longest answer that counts as one, if it is no question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
-_COMMAND, _SAID, _STEP, _READ = 80, 120, 100, 2_000
+_COMMAND, _SAID, _STEP, _READ, _SEARCHED = 80, 120, 100, 2_000, 20_000
 _NOT_TOLD = 5
 _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
@@ -43,28 +52,34 @@ _FAILURES = re.compile(r"(?i)\b[1-9]\d* (?:\w+ )?(?:fail|error)|\b(?:fail(?:ed|u
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,100} ([0-9a-f]{7,40})\] (.{1,200})$", re.MULTILINE)
 _BOX = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s*)?\[(.)\]\s*(.+)$", re.MULTILINE)
 _TICKS = "xXv✓✔"
+_CHANGED = frozenset({"created", "changed", "written", "deleted"})
 _FINISHED = frozenset({"completed", "complete", "done"})
 _PATCHED = re.compile(r"^(?:\*\*\* (Add|Update|Delete) File: |\+\+\+ b/)(.+)$", re.MULTILINE)
 _ROW = re.compile(r"t(\d{1,7}) (?:ran `(.*?)`(: .*)?|committed (.*)|step done: (.*))\Z")
 _FILE_ROW = re.compile(r"(written|deleted): (.*)\Z")
 _FILE = re.compile(r"(.+?) t(\d{1,7})(?:, |\Z)")
+_REFUSED = re.compile(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b")
 
 
 class Observation(NamedTuple):
     """One event: `kind` is wrote, deleted, ran, committed, or done; `number` is its piece, -1 for an earlier text.
 
-    `said` is how a command ended, in words to quote; `failed` whether that was a failure, `passed` whether it is known
-    that it was none; `changes` whether a command is known to do more than read, or was told of before.
+    `said` is how a command ended, in words to quote; `good` whether it is known that it ended well (True) or failed;
+    `changes` whether a command is known to do more than read, or was told of before.
     """
 
     turn: int
     kind: str
     what: str
     said: str = ""
-    failed: bool = False
+    good: bool | None = None
     number: int = -1
-    passed: bool = False
     changes: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is known that a command failed."""
+        return self.good is False
 
 
 class TurnAnchor(NamedTuple):
@@ -104,72 +119,82 @@ def observations_of(session: ReadSession) -> list[Observation]:
     found = observations_in(session.state)
     failed: set[str] = set()
     for number, piece in enumerate(session.pieces):
-        if piece.kind == "result" and piece.call is not None:
-            if not piece.failed:
-                _take_steps(found, number, piece.turn, list(_steps(piece.call)))
-            found += _of_result(number, piece, piece.call, session.records.get(piece.call.id), found)
-            if not piece.call.command and (piece.failed or piece.label in failed):
-                failed.add(piece.label)
-                said = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
-                found.append(Observation(piece.turn, "ran", piece.label, said, piece.failed, number, not piece.failed))
+        if piece.kind != "result" or (call := piece.call) is None:
+            continue
+        if not piece.failed:
+            _take_steps(found, number, piece.turn, _steps(call))
+        record = session.records.get(call.id)
+        if record is None or record.status not in ("refused", "not_started"):
+            found += _of_command(number, piece, call, record, found) if call.command else ()
+            found += _of_files(number, piece, call, record)
+        if not call.command and (piece.failed or piece.label in failed):
+            failed.add(piece.label)
+            said = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
+            found.append(Observation(piece.turn, "ran", piece.label, said, not piece.failed, number))
     return found
-
-
-def _take_steps(found: list[Observation], number: int, turn: int, steps: Sequence[tuple[str, bool]]) -> None:
-    """Add the steps that a plan calls done, and take out those that it calls open again."""
-    done = {fact.what for fact in found if fact.kind == "done"} if steps else set()
-    for step, is_done in steps:
-        if is_done and step not in done:
-            found.append(Observation(turn, "done", step, number=number))
-            done.add(step)
-        elif not is_done and any(other.startswith(step) for other in done):
-            found[:] = [fact for fact in found if fact.kind != "done" or not fact.what.startswith(step)]
 
 
 def _first_line(text: str) -> str:
     return clip(next((line.strip() for line in text[:2_000].split("\n") if line.strip()), ""), _SAID)
 
 
-def _of_result(
+def _take_steps(found: list[Observation], number: int, turn: int, steps: Iterable[tuple[str, bool]]) -> None:
+    """Add the steps that a plan calls done, and take out those that it calls open again."""
+    marked = list(steps)
+    done = [fact for fact in found if fact.kind == "done"] if marked else []
+    for step, is_done in marked:
+        known = [fact for fact in done if fact.what.startswith(step)]
+        if is_done and all(fact.what != step for fact in known):
+            fact = Observation(turn, "done", step, number=number)
+            found.append(fact)
+            done.append(fact)
+        for fact in () if is_done else known:
+            found.remove(fact)
+            done.remove(fact)
+
+
+def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
+    """Yield the steps of a plan in a call, and whether it marks them as completed."""
+    for each in inside(call.values):
+        if isinstance(each, dict) and isinstance(status := each.get("status"), str):
+            texts = [text for key, text in each.items() if isinstance(text, str) and key not in ("status", "id")]
+            yield clip(" ".join(max(texts, key=len, default="").split()), _STEP), status.lower() in _FINISHED
+        elif isinstance(each, str) and not call.path and not call.command:
+            for mark, step in _BOX.findall(each[:_SEARCHED]):
+                yield clip(" ".join(step.split()), _STEP), mark in _TICKS
+
+
+def _of_command(
     number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None, before: Sequence[Observation]
 ) -> Iterator[Observation]:
-    if record is not None and record.status in ("refused", "not_started"):
-        return
-    if call.command:
-        said = _ending(piece, call, record)
-        passed = not piece.failed and _passed(said)
-        changes = record is not None and record.changes
-        yield Observation(piece.turn, "ran", call.command, said, piece.failed, number, passed, changes)
-        removed = _REMOVES.match(call.command)
-        if removed and piece.code == 0:
-            there = {fact.what for fact in before if fact.kind == "wrote"} if re.search(r"-\w*f", removed[1]) else None
-            for path in removed[2].split():
-                if there is None or path in there:
-                    yield Observation(piece.turn, "deleted", path, number=number)
-        for commit in _COMMITTED.finditer(piece.text[:20_000] if "commit" in call.command else ""):
-            yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
+    said = _ending(piece, call, record)
+    good = False if piece.failed else True if _ended_well(said) else None
+    yield Observation(piece.turn, "ran", call.command, said, good, number, record is not None and record.changes)
+    removed = _REMOVES.match(call.command)
+    if removed and piece.code == 0:
+        there = {fact.what for fact in before if fact.kind == "wrote"} if re.search(r"-\w*f", removed[1]) else None
+        for path in removed[2].split():
+            if there is None or path in there:
+                yield Observation(piece.turn, "deleted", path, number=number)
+    for commit in _COMMITTED.finditer(piece.text[:_SEARCHED] if "commit" in call.command else ""):
+        yield Observation(piece.turn, "committed", f"{commit[1]} {commit[2]}", number=number)
+
+
+def _of_files(number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> Iterator[Observation]:
     if record is not None:
-        for touched in record.files:
-            if touched.effect in ("created", "changed", "written", "deleted"):
-                kind = "deleted" if touched.effect == "deleted" else "wrote"
-                yield Observation(piece.turn, kind, touched.path, number=number)
-    elif not _is_refused(piece):
-        for path, deleted in patched_files(call):
-            yield Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number)
-        if call.writes:
-            yield Observation(piece.turn, "wrote", call.path, number=number)
+        changed = [(fact.path, fact.effect == "deleted") for fact in record.files if fact.effect in _CHANGED]
+    elif piece.failed or _REFUSED.search(_first_line(piece.text)):
+        changed = []  # the result of a write from elsewhere may say that it failed
+    else:
+        changed = [*patched_files(call), *([(call.path, False)] if call.writes else [])]
+    for path, deleted in changed:
+        yield Observation(piece.turn, "deleted" if deleted else "wrote", path, number=number)
 
 
 def patched_files(call: DecodedCall) -> list[tuple[str, bool]]:
     """Return the files that a patch in a call's arguments names, and whether it deletes them."""
     texts = [text for text in strings(call.values) if "*** Begin Patch" in text]
     return [(path.strip(), how == "Delete") for text in texts for how, path in _PATCHED.findall(text)]
-
-
-def _is_refused(piece: SessionPiece) -> bool:
-    """Return whether the result of a write from elsewhere may say that it failed."""
-    why = re.search(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no such)\b", _first_line(piece.text))
-    return piece.failed or why is not None
 
 
 def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> str:
@@ -184,35 +209,18 @@ def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -
             return "interrupted" if record.status == "interrupted" else "its end is not known"
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
         told.append(f"exit {piece.code}")
-    lines = piece.text[-20_000:].strip().split("\n")
+    lines = piece.text[-_SEARCHED:].strip().split("\n")
     counts = next((line.strip() for line in reversed(lines) if len(line) < 200 and _COUNTS.search(line)), "")
     if not counts and piece.failed:
         counts = next((line.strip() for line in lines if is_error(line)), "")
     return ", ".join([*told, *([clip(counts, _SAID)] if counts else [])])
 
 
-def _passed(said: str) -> bool:
+def _ended_well(said: str) -> bool:
     """Return whether an ending shows success: exit status 0, or counts without a failure where it is not known."""
     if said.startswith("exit "):
         return re.match(r"exit 0\b(?!\|)", said) is not None
-    return bool(said) and bool(_COUNTS.search(said)) and not _FAILURES.search(said)
-
-
-def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
-    """Yield the steps of a plan in a call, and whether it marks them as completed."""
-    stack: list[object] = [call.values]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, list):
-            stack.extend(reversed(each))
-        elif isinstance(each, dict):
-            if isinstance(status := each.get("status"), str):
-                texts = [text for key, text in each.items() if isinstance(text, str) and key not in ("status", "id")]
-                yield clip(" ".join(max(texts, key=len, default="").split()), _STEP), status.lower() in _FINISHED
-            stack.extend(reversed(each.values()))
-        elif isinstance(each, str) and not call.path and not call.command:
-            for mark, step in _BOX.findall(each[:20_000]):
-                yield clip(" ".join(step.split()), _STEP), mark in _TICKS
+    return bool(_COUNTS.search(said)) and not _FAILURES.search(said)
 
 
 def observations_in(lines: Iterable[str]) -> list[Observation]:
@@ -220,15 +228,14 @@ def observations_in(lines: Iterable[str]) -> list[Observation]:
     found: list[Observation] = []
     for line in lines:
         if (row := _ROW.match(line)) is not None:
-            turn, command, said, commit, step = row.groups()
-            said = (said or "").removeprefix(": ")
+            turn, command, said, commit, step = int(row[1]), row[2], (row[3] or "").removeprefix(": "), row[4], row[5]
             ended = said.partition(" (before, at t")[0]
             bad = ended.startswith(("exit ", "failed: ")) or is_error(ended) or _FAILURES.search(ended) is not None
-            failed = bad and not _passed(ended)
-            kind, what = (
-                ("ran", command) if command is not None else ("committed", commit) if commit else ("done", step)
-            )
-            found.append(Observation(int(turn), kind, what, said, failed, passed=_passed(ended), changes=True))
+            good = True if _ended_well(ended) else False if bad else None
+            if command is not None:
+                found.append(Observation(turn, "ran", command, said, good, changes=True))
+            else:
+                found.append(Observation(turn, "committed" if commit else "done", commit or step))
         elif (row := _FILE_ROW.match(line)) is not None:
             kind = "wrote" if row[1] == "written" else "deleted"
             found += [Observation(int(turn), kind, path) for path, turn in reversed(_FILE.findall(row[2]))]
@@ -243,7 +250,7 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     """
     files: dict[str, Observation] = {}
     runs: dict[str, list[Observation]] = {}
-    others: list[Observation] = []
+    others: list[tuple[Observation, str]] = []
     for fact in facts:
         here = fact.number < 0 or fact.number in old
         if fact.kind == "ran":
@@ -252,62 +259,24 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
                 if files[path].number != fact.number:
                     del files[path]
         elif fact.kind in ("wrote", "deleted"):
-            files.pop(fact.what, None)
-            inside = (f"{fact.what}/", f"{fact.what}\\")
-            for path in [path for path in files if path.startswith(inside)] if fact.kind == "deleted" else ():
+            inside_it = (f"{fact.what}/", f"{fact.what}\\")
+            for path in [path for path in files if fact.kind == "deleted" and path.startswith(inside_it)]:
                 del files[path]
+            files.pop(fact.what, None)
             files.update({fact.what: fact} if here else {})
         elif here:
-            others.append(fact)
+            how = "committed" if fact.kind == "committed" else "step done:"
+            others.append((fact, f"t{fact.turn} {how} {clip(fact.what, _SAID)}"))
     ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
     ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
     failures = [each[-1].number for each in ended if each[-1].failed and each[-1].number >= 0]
-    rows: list[tuple[int, int, str]] = []
     told = sorted((each for each in ended if _rank(each) < _NOT_TOLD), key=_rank)
-    candidates = [(each[-1], _run_row(each)) for each in told]
-    candidates += [(fact, _row(fact)) for fact in reversed(others)]
-    left = room
-    for fact, row in candidates:
-        if row and len(row) + 1 <= left * 2 // 3:
-            left -= len(row) + 1
+    rows: list[tuple[int, int, str]] = []
+    for fact, row in [*((each[-1], _run_row(each)) for each in told), *reversed(others)]:
+        if row and len(row) + 1 <= room * 2 // 3:
+            room -= len(row) + 1
             rows.append((fact.number, fact.turn, row))
-    return [row for _, _, row in sorted(rows)] + _file_rows(files, left), failures
-
-
-def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
-    """Return by the piece of a command, or of a deletion, the files that may not be there as they were any more."""
-    found: dict[int, list[str]] = {}
-    for fact in facts:
-        if fact.number < 0 or fact.kind not in ("ran", "deleted"):
-            continue
-        if fact.kind == "deleted":
-            found.setdefault(fact.number, []).append(fact.what)
-        else:
-            found.setdefault(fact.number, []).extend(_may_be_gone(fact.what, paths))
-    return found
-
-
-def _folders(path: str) -> list[str]:
-    parts = re.split(r"[/\\]", path)
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
-
-
-def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
-    """Return the files that a command may have removed, moved, or put back: it names them, a folder, or a pattern."""
-    if not _MAY_REMOVE.search(command):
-        return []
-    if _TAKES_ALL_BACK.search(command):
-        return list(paths)
-    named = re.findall(r"\b(?:rm|mv|rmdir|move|checkout|restore|clean)\s([^;&|\n]*)", command)
-    words = {word.strip("'\"").removeprefix("./").rstrip("/") for each in named for word in each.split()}
-    patterns = [word for word in words if "*" in word]
-    return [
-        path
-        for path in paths
-        if (name := re.split(r"[/\\]", path)[-1]) in command
-        or not words.isdisjoint(_folders(path))
-        or any(fnmatch(path, each) or fnmatch(name, each) for each in patterns)
-    ]
+    return [row for _, _, row in sorted(rows)] + _file_rows(files, room), failures
 
 
 def _rank(ran: Sequence[Observation]) -> int:
@@ -343,24 +312,44 @@ def _shown(run: Observation) -> str:
     return clip(" ".join(_SHOWN.sub("", _LONG_CD.sub("cd …", run.what[:_READ])).split()), _COMMAND)
 
 
-def _row(fact: Observation) -> str:
-    how = "committed" if fact.kind == "committed" else "step done:"
-    return f"t{fact.turn} {how} {clip(fact.what, _SAID)}"
-
-
 def _file_rows(files: dict[str, Observation], left: int) -> list[str]:
     rows = []
     for kind, name in (("wrote", "written"), ("deleted", "deleted")):
-        listed, length = [], len(name) + 2
+        row = f"{name}:"
         for fact in reversed(files.values()):
-            each = f"{fact.what} t{fact.turn}"
-            if fact.kind == kind and length + len(each) + 2 <= left:
-                listed.append(each)
-                length += len(each) + 2
-        if listed:
-            rows.append(f"{name}: {', '.join(listed)}")
-            left -= length
+            each = f"{',' if row[-1] != ':' else ''} {fact.what} t{fact.turn}"
+            row += each if fact.kind == kind and len(row) + len(each) <= left else ""
+        if row[-1] != ":":
+            rows.append(row)
+            left -= len(row) + 1
     return rows
+
+
+def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
+    """Return by the piece of a command, or of a deletion, the files that may not be there as they were any more."""
+    found: dict[int, list[str]] = {}
+    for fact in facts:
+        if fact.number >= 0 and fact.kind in ("ran", "deleted"):
+            gone = [fact.what] if fact.kind == "deleted" else _may_be_gone(fact.what, paths)
+            found.setdefault(fact.number, []).extend(gone)
+    return found
+
+
+def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
+    """Return the files that a command may have removed, moved, or put back: it names them, a folder, or a pattern."""
+    if not _MAY_REMOVE.search(command):
+        return []
+    if _TAKES_ALL_BACK.search(command):
+        return list(paths)
+    named = re.findall(r"\b(?:rm|mv|rmdir|move|checkout|restore|clean)\s([^;&|\n]*)", command)
+    words = {word.strip("'\"").removeprefix("./").rstrip("/") for each in named for word in each.split()}
+    gone = []
+    for path in paths:
+        parts = re.split(r"[/\\]", path)
+        folders = {"/".join(parts[:count]) for count in range(1, len(parts))}
+        if parts[-1] in command or folders & words or any(fnmatch(path, w) or fnmatch(parts[-1], w) for w in words):
+            gone.append(path)
+    return gone
 
 
 def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnAnchor]:
@@ -375,22 +364,18 @@ def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnA
     for fact in facts:
         if fact.kind == "ran":
             key = command_key(fact.what)
-            if fact.failed:
-                failing.add(key)
-            elif fact.passed and key in failing:
-                failing.discard(key)
+            if fact.good and key in failing:
                 add(fact.turn, "error fixed", f"{key}: {fact.said}", fact.number)
-        elif fact.kind == "committed":
-            add(fact.turn, "milestone", fact.what, fact.number)
-        elif fact.kind == "done":
-            add(fact.turn, "task done", fact.what, fact.number)
+            if fact.good is not None:
+                (failing.discard if fact.good else failing.add)(key)
+        elif fact.kind in ("committed", "done"):
+            add(fact.turn, "milestone" if fact.kind == "committed" else "task done", fact.what, fact.number)
         elif fact.kind == "wrote":
             edited[fact.what] = fact
     for path, fact in edited.items():
         add(fact.turn, "last edit", path, fact.number)
-    for number, piece in enumerate(session.pieces):
-        before = session.pieces[number - 1] if number else piece
+    for number, (before, piece) in enumerate(pairwise(session.pieces)):
         text = piece.text.strip()
         if piece.kind == "user" and before.kind == "agent" and 0 < len(text) < _APPROVAL and text[-1] not in _QUESTION:
-            add(before.turn, "checkpoint", text, number - 1)
+            add(before.turn, "checkpoint", text, number)
     return sorted(found.values(), key=lambda anchor: (anchor.turn, -anchor.weight, anchor.kind))

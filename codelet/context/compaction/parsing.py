@@ -33,9 +33,7 @@ def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Nor
     """
     listed = [(at, message) for at, message in enumerate(with_kinds(messages)) if isinstance(message, dict)]
     owner: dict[str, int] = {}  # the first message that makes a call
-    results: dict[
-        str, tuple[int, dict[str, Any]]
-    ] = {}  # the last result behind its call that has text, or the last one
+    results: dict[str, tuple[int, dict[str, Any]]] = {}  # the last one after its call, if possible with text
     newest: dict[str, int] = {}
     last_calls = -1
     for at, message in listed:
@@ -86,27 +84,4 @@ def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
         elif kind == "prompt":
             turn += 1
         found.append(turn)
-    return found
-
-
-def faults(messages: Sequence[AnyMessage]) -> list[str]:
-    """Return what is wrong with a list: broken pairs, a reminder type that stands twice. Empty means valid."""
-    found: list[str] = []
-    wanted: list[str] = []
-    types: set[str] = set()
-    for message in messages:
-        if message.get("role") == "tool":
-            call_id = message.get("tool_call_id")
-            if wanted and wanted[0] == call_id:
-                wanted.pop(0)
-            else:
-                found.append(f"a result without a call: {call_id}")
-            continue
-        found.extend(f"a call without a result: {call_id}" for call_id in wanted)
-        wanted = [call["id"] for call in calls_of(message)]
-        kind = reminder_type(message)
-        if kind is not None and kind in types:
-            found.append(f"a second reminder of type {kind}")
-        types.add(kind or "")
-    found.extend(f"a call without a result: {call_id}" for call_id in wanted)
     return found

@@ -15,14 +15,15 @@ from codelet.messages import AnyMessage, calls_of, kind_of, text_of, with_text, 
 from codelet.prompt import PICTURES_DROPPED
 
 # In percent of what is available: the newest turns whole, else the newest units; the newest prompt before its calls;
-# the results, or the prompt, that the model has not seen.
-_TURNS, _UNITS, _PROMPT, _UNSEEN = 40, 18, 45, 80
-_CUT_TO, _FILL = 60, 95
+# the results, or the prompt, that the model has not seen, and what they are cut to if they are larger.
+_TURNS, _UNITS, _PROMPT, _UNSEEN, _CUT_TO = 40, 18, 45, 80, 60
 # An anchor moves the cut if at least so much of the units stays, in percent.
 _AT_ANCHOR = 67
 _SAME_FROM = 1_000
 SAME = "[unchanged: a later call below has the same result{hint}]"
 _ERROR_LINES, _ERROR_LENGTH, _SEARCHED = 12, 300, 500_000
+BODY = frozenset({"prompt", "segment", "assistant", "tool"})
+"""The kinds of messages that a compaction may take out."""
 
 
 class IrreducibleContext(CodeletError):
@@ -31,13 +32,10 @@ class IrreducibleContext(CodeletError):
     exit_status = EXIT_LIMIT
 
     def __init__(self, target: int, floor: dict[str, int]) -> None:
-        self.target = target
-        self.floor = dict(sorted(floor.items(), key=lambda item: -item[1]))
+        self.target, self.floor = target, dict(sorted(floor.items(), key=lambda item: -item[1]))
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in self.floor.items())
-        least = sum(floor.values())
-        super().__init__(
-            f"the context cannot be made smaller than {least:,} tokens ({parts}); the target is {target:,}"
-        )
+        least = f"{sum(floor.values()):,} tokens ({parts})"
+        super().__init__(f"the context cannot be made smaller than {least}; the target is {target:,}")
 
 
 @dataclass(frozen=True)
@@ -63,140 +61,114 @@ class CompactionSettings:
 
 
 class _Unit(NamedTuple):
-    """A prompt, or an assistant message with its results: the messages from `start` to before `stop`."""
+    """A prompt, or an assistant message with its results: their places and size, and whether it is a prompt."""
 
-    start: int
-    stop: int
+    places: range
     size: int
     is_prompt: bool
 
-    @property
-    def places(self) -> range:
-        """The places of its messages."""
-        return range(self.start, self.stop)
 
+class KeepPlan:
+    """What stays of a normalised list for a target: `kept` messages by their place, `cut` those that are cut.
 
-class Planner:
-    """Decides what stays of a normalised list. `anchored` are the places at which something was settled."""
+    `pinned` and `fixed` places stay in any case; `anchored` are those at which something was settled. At a higher level
+    less stays: 1 no turn for being whole, 2 what is unseen cut short, 3 only what must stay. `whole_turns` of the
+    newest turns are whole.
+    """
 
     def __init__(
         self,
         messages: Sequence[AnyMessage],
-        sizes: Sequence[int],
         measure: Estimate,
-        pinned: Collection[int],
         settings: CompactionSettings,
-        anchored: Collection[int] = (),
+        target: int,
+        level: int,
+        pinned: Collection[int],
+        anchored: Collection[int],
     ) -> None:
-        self.messages, self.measure, self.settings, self.anchored = messages, measure, settings, set(anchored)
-        self.units: list[_Unit] = []
+        self._messages, self._measure, self._settings, self._anchored = messages, measure, settings, set(anchored)
+        units: list[_Unit] = []
         for at, kind in enumerate(map(kind_of, messages)):
-            if kind == "tool" and self.units:
-                last = self.units[-1]
-                self.units[-1] = last._replace(stop=at + 1, size=last.size + sizes[at])
+            if kind == "tool" and units:
+                start, size, _ = units.pop()
+                units.append(_Unit(range(start[0], at + 1), size + measure(messages[at]), is_prompt=False))
             elif kind in ("prompt", "assistant"):
-                self.units.append(_Unit(at, at + 1, sizes[at], kind == "prompt"))
+                units.append(_Unit(range(at, at + 1), measure(messages[at]), kind == "prompt"))
         self.fixed = {at for at, message in enumerate(messages) if kind_of(message) not in BODY}
         for at in pinned:
-            self.fixed.update(next((unit.places for unit in self.units if at in unit.places), [at]))
-        if self.units and (last := self.units[-1]).stop - last.start <= len(calls_of(messages[last.start])):
-            self.fixed.update(last.places)  # its calls are in flight
-        self.units = [unit for unit in self.units if unit.start not in self.fixed]
-        self.floor = sum(sizes[at] for at in self.fixed)
-
-    def start_of(self, turns: int) -> int:
-        """Where the newest turns begin: what follows a segment without a prompt counts as a turn."""
-        kinds = list(map(kind_of, self.messages))
-        segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
-        behind = [at for at, kind in enumerate(kinds) if kind == "prompt" and at > segment]
-        return behind[-turns] if len(behind) >= turns else segment + 1
-
-
-class KeepPlan:
-    """What stays for a target: `kept` messages by their place, `cut` those that are cut, `whole_turns` newest ones.
-
-    `spare` tokens have no other use than more of the newest units. At a higher level less stays: 1 no turn for being
-    whole, 2 what is unseen cut short, 3 only what must stay.
-    """
-
-    def __init__(self, planner: Planner, target: int, level: int = 0, spare: int = 0) -> None:
-        self._planner, self._units = planner, planner.units
-        self.kept: dict[int, AnyMessage] = {at: planner.messages[at] for at in sorted(planner.fixed)}
+            self.fixed.update(next((unit.places for unit in units if at in unit.places), [at]))
+        if units and len(units[-1].places) <= len(calls_of(messages[units[-1].places[0]])):
+            self.fixed.update(units[-1].places)  # its calls are in flight
+        self._units = [unit for unit in units if unit.places[0] not in self.fixed]
+        self.kept: dict[int, AnyMessage] = {at: messages[at] for at in sorted(self.fixed)}
         self.cut: list[int] = []
         self.warnings: list[str] = []
-        self.whole_turns, self._newest = 0, len(planner.messages)
-        available = target - planner.floor
+        self.whole_turns, self._newest = 0, len(messages)
+        available = target - sum(map(measure, self.kept.values()))
         if level == 3 or available <= 0:
             return
-        left = available
-        if not level:
-            left -= self._keep_turns(available)
+        spent = 0 if level else self._keep_turns(available)
         if not self.whole_turns:
-            left -= self._keep_unseen(available, spare, short=level == 2)
+            spent += self._keep_unseen(available - spent, short=level == 2)
         if not level:
-            self._keep_units(available * _UNITS // 100 - (available - left))
-            if spare:
-                spare -= self._keep_units(spare)
-                before = self._before()
-                if before and not before[-1].is_prompt and before[-1].size > spare > 0:
-                    self._keep_cut(before[-1], spare * _FILL // 100)
+            self._keep_units(available * _UNITS // 100 - spent)
         self._say_once()
 
+    def _keep(self, units: Sequence[_Unit]) -> int:
+        """Keep units whole; return their size."""
+        for unit in units:
+            self.kept.update({at: self._messages[at] for at in unit.places})
+            self._newest = min(self._newest, unit.places[0])
+        return sum(unit.size for unit in units)
+
     def _keep_turns(self, available: int) -> int:
-        """Keep the newest turns whole, as many as there is room for; return their size."""
-        settings = self._planner.settings
-        most = settings.whole if settings.whole is not None else available * _TURNS // 100
-        for turns in range(settings.keep_last, 0, -1):
-            start = self._planner.start_of(turns)
-            units = [unit for unit in self._units if unit.start >= start]
-            if (size := sum(unit.size for unit in units)) <= most:
+        """Keep the newest turns whole, as many as there is room for; return their size.
+
+        What follows a segment without a prompt counts as a turn.
+        """
+        most = self._settings.whole if self._settings.whole is not None else available * _TURNS // 100
+        kinds = list(map(kind_of, self._messages))
+        segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
+        prompts = [at for at, kind in enumerate(kinds) if kind == "prompt" and at > segment]
+        for turns in range(self._settings.keep_last, 0, -1):
+            start = prompts[-turns] if len(prompts) >= turns else segment + 1
+            units = [unit for unit in self._units if unit.places[0] >= start]
+            if sum(unit.size for unit in units) <= most:
                 self.whole_turns, self._newest = turns, start
-                for unit in units:
-                    self._keep(unit)
-                return size
+                return self._keep(units)
         return 0
 
-    def _keep_unseen(self, available: int, spare: int, *, short: bool) -> int:
+    def _keep_unseen(self, available: int, *, short: bool) -> int:
         """Keep the newest prompt, and the results that the model has not seen; return their size."""
         if not self._units:
             return 0
-        messages, last, size = self._planner.messages, self._units[-1], 0
+        messages, last, size = self._messages, self._units[-1], 0
         prompt = next((unit for unit in reversed(self._units) if unit.is_prompt), last)
         if prompt is not last and not short and 100 * prompt.size <= _PROMPT * available:
-            self.kept[prompt.start] = messages[prompt.start]
+            self.kept[prompt.places[0]] = messages[prompt.places[0]]
             size = prompt.size
-        if last.stop < len(messages) or not (last.is_prompt or kind_of(messages[-1]) == "tool"):
+        if last.places.stop < len(messages) or not (last.is_prompt or kind_of(messages[-1]) == "tool"):
             return size
-        left = available - size
-        most = self._planner.settings.unseen
-        limit = left * _UNSEEN // 100 if most is None else min(most, left)
-        if last.size <= limit and not short:
-            self._keep(last)
-            return size + last.size
-        return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100) + spare)
-
-    def _keep(self, unit: _Unit) -> None:
-        self.kept.update({at: self._planner.messages[at] for at in unit.places})
-        self._newest = min(self._newest, unit.start)
+        left, most = available - size, self._settings.unseen
+        if last.size <= (left * _UNSEEN // 100 if most is None else min(most, left)) and not short:
+            return size + self._keep([last])
+        return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100))
 
     def _keep_cut(self, unit: _Unit, room: int) -> int:
         """Keep a unit with its largest messages cut, if it then fits; return its size."""
-        measure = self._planner.measure
-        first = unit.places[0 if unit.is_prompt else 1 :]
-        messages = {at: self._planner.messages[at] for at in unit.places}
-        room -= sum(measure(messages[at]) for at in unit.places if at not in first)
-        sizes = {at: measure(messages[at]) for at in first}
-        cap = common_cap(list(sizes.values()), max(0, room))
+        measure, messages = self._measure, {at: self._messages[at] for at in unit.places}
+        sizes = {at: measure(messages[at]) for at in unit.places[not unit.is_prompt :]}
+        cap = common_cap(list(sizes.values()), max(0, room - unit.size + sum(sizes.values())))
         places = [at for at, size in sizes.items() if size > cap]
         for number, at in enumerate(places, len(self.cut)):
             shorter = shortened(messages[at], cap, measure, self._recall_id(number))
             if shorter is None:
                 return 0
             messages[at] = shorter
-        self._keep(unit)
+        self._keep([unit])
         self.kept.update(messages)
         self.cut += places
-        whose = "there is" if self._planner.settings.unseen is None else "the budget has"
+        whose = "there is" if self._settings.unseen is None else "the budget has"
         self.warnings.append(
             f"{len(places)} of the newest messages {'is' if len(places) == 1 else 'are'} cut: together they take "
             f"{unit.size:,} tokens, {whose} room for {room:,}"
@@ -204,55 +176,45 @@ class KeepPlan:
         return sum(map(measure, messages.values()))
 
     def _recall_id(self, number: int) -> str:
-        first = self._planner.settings.first_id
+        first = self._settings.first_id
         return "" if first is None else f"r{first + number}"
 
-    def _before(self) -> list[_Unit]:
-        return [unit for unit in self._units if unit.start not in self.kept and unit.start < self._newest]
-
-    def _keep_units(self, left: int) -> int:
-        """Keep the newest units before the whole turns and return their size; the cut moves to an anchor if near."""
-        anchored = self._planner.anchored
-        if (most := self._planner.settings.context) is not None:
-            newest = next((unit.start for unit in reversed(self._units) if unit.is_prompt), 0)
-            left = min(left, most - sum(u.size for u in self._units if u.start in self.kept and u.start < newest))
+    def _keep_units(self, left: int) -> None:
+        """Keep the newest units before the whole turns; the cut moves to an anchor if one is near."""
+        units = self._units
+        if (most := self._settings.context) is not None:
+            newest = next((unit.places[0] for unit in reversed(units) if unit.is_prompt), 0)
+            left = min(left, most - sum(u.size for u in units if u.places[0] in self.kept and u.places[0] < newest))
         total, chosen = 0, list[_Unit]()
-        for unit in reversed(self._before()):
-            gap = range(unit.stop, chosen[-1].start) if chosen else ()
+        for unit in reversed([u for u in units if u.places[0] not in self.kept and u.places[0] < self._newest]):
+            gap = range(unit.places.stop, chosen[-1].places[0]) if chosen else ()
             if total + unit.size > left or any(at not in self.kept for at in gap):
                 break
             total += unit.size
             chosen.append(unit)
         stays = total
         for number in range(len(chosen) - 1, 0, -1):
-            if chosen[number].start - 1 in anchored:
+            if chosen[number].places[0] - 1 in self._anchored:
                 break
             stays -= chosen[number].size
             if 100 * stays < _AT_ANCHOR * total:
                 break
-            if anchored.intersection(chosen[number].places):
+            if self._anchored.intersection(chosen[number].places):
                 chosen = chosen[:number]
                 break
-        for unit in chosen:
-            self._keep(unit)
-        return sum(unit.size for unit in chosen)
+        self._keep(chosen)
 
     def _say_once(self) -> None:
         """Of equal long results among those that stay, leave the newest one whole."""
         seen: set[str] = set()
-        for at in sorted(set(self.kept) - self._planner.fixed, reverse=True):
-            message = self.kept[at]
-            if message.get("role") != "tool" or len(text := text_of(message)) < _SAME_FROM:
-                continue
-            if text in seen and at not in self.cut:
-                key = self._recall_id(len(self.cut))
-                self.kept[at] = with_text(message, SAME.format(hint=f"; recall entry={key}" if key else ""))
-                self.cut.append(at)
-            seen.add(text)
-
-
-BODY = frozenset({"prompt", "segment", "assistant", "tool"})
-"""The kinds of messages that a compaction may take out."""
+        for at in sorted(set(self.kept) - self.fixed, reverse=True):
+            message, text = self.kept[at], text_of(self.kept[at])
+            if message.get("role") == "tool" and len(text) >= _SAME_FROM:
+                if text in seen and at not in self.cut:
+                    key = self._recall_id(len(self.cut))
+                    self.kept[at] = with_text(message, SAME.format(hint=f"; recall entry={key}" if key else ""))
+                    self.cut.append(at)
+                seen.add(text)
 
 
 def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: str) -> dict[str, Any] | None:
@@ -261,8 +223,7 @@ def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: st
     bare = without_images(dict(message), PICTURES_DROPPED) if has_images else with_text(message, text_of(message))
     shorter, length = bare, len(text_of(bare))
     for _ in range(12):
-        size = measure(shorter)
-        if size <= tokens:
+        if (size := measure(shorter)) <= tokens:
             return shorter
         length = min(length - 1, length * tokens * 95 // (100 * size))
         if length < 40:
@@ -285,19 +246,15 @@ def cut(text: str, most: int, recall_id: str = "") -> str:
     if room < 40:
         return text[: max(0, most)]
     middle = text[room * 6 // 10 : len(text) - room * 4 // 10]
-    if len(middle) > 2 * _SEARCHED:
-        middle = f"{middle[:_SEARCHED]}\n{middle[-_SEARCHED:]}"
-    errors: dict[str, None] = {}
-    spare = room // 3
-    for line in middle.split("\n"):
-        if len(line) <= min(_ERROR_LENGTH, spare - 1) and is_error(line) and line not in errors:
-            errors[line] = None
-            spare -= len(line) + 1
-            if len(errors) == _ERROR_LINES:
-                break
-    room -= sum(len(line) + 1 for line in errors)
+    searched = middle if len(middle) <= 2 * _SEARCHED else f"{middle[:_SEARCHED]}\n{middle[-_SEARCHED:]}"
+    spare, errors = room // 3, list[str]()
+    for line in dict.fromkeys(searched.split("\n")):
+        if len(line) < min(_ERROR_LENGTH, spare) and len(errors) < _ERROR_LINES and is_error(line):
+            errors.append(f"{line}\n")
+            spare -= len(errors[-1])
+    room -= sum(map(len, errors))
     head, tail = text[: room * 6 // 10], text[len(text) - room * 4 // 10 :]
     head = head[: head.rfind("\n")] if "\n" in head[len(head) // 2 :] else head
     tail = tail[tail.find("\n") + 1 :] if "\n" in tail[: len(tail) // 2] else tail
     left_out = max(0, total - head.count("\n") - tail.count("\n") - 2 - len(errors))
-    return head + marker.format(left_out) + "".join(f"{line}\n" for line in errors) + tail
+    return f"{head}{marker.format(left_out)}{''.join(errors)}{tail}"

@@ -18,17 +18,14 @@ from codelet.context.compaction.segments import ParsedSegment, parse_segment
 from codelet.messages import AnyMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
 from codelet.prompt import PICTURES_DROPPED
 
-_LABEL = 90
+_LABEL, _LONGEST_PATH, _SEARCHED = 90, 300, 20_000
+_LONGEST_JSON, _MOST_READ = 2_000_000, 4_000_000
 _IN_FOLDER = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;|\n)\s*)+")
 _PATH_KEY = re.compile(r"path|file(?!.*(?:text|content))|notebook", re.IGNORECASE)
 _COMMAND_KEY = re.compile(r"command|cmd|script|shell", re.IGNORECASE)
 _OLD_KEY = re.compile(r"old|search|find|target_?content|before", re.IGNORECASE)
 _NEW_KEY = re.compile(r"new|replace|after", re.IGNORECASE)
 _CODE_KEY = re.compile(r"(?:exit|return)_?(?:code|status)\Z", re.IGNORECASE)
-_LONGEST_PATH = 300
-_SEARCHED = 20_000
-_LONGEST_JSON = 2_000_000
-_MOST_READ = 4_000_000
 # How agents and shells report an exit status, alone on a line.
 _EXIT = re.compile(r"(?i)^\W{0,3}(?:\w+ )?exit(?:ed)?(?: with)?[ _](?:code|status)[: ]+(-?\d+)\W*$")
 # What programs print at the start of a line. A file called NotFoundError.ts in a listing is no error.
@@ -53,15 +50,20 @@ class DecodedCall(NamedTuple):
     @property
     def edits(self) -> list[tuple[str, str]]:
         """The pairs of old and new text in its arguments."""
-        return list(_edits(self.values))
+        found = []
+        for each in _objects(self.values):
+            texts = {key: text for key, text in each.items() if isinstance(text, str)}
+            old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
+            new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
+            found += [(old, new)] if old and new is not None else []
+        return found
 
     @property
     def writes(self) -> bool:
         """Whether its arguments say what a file is to contain."""
         texts = [text for key, text in self.values.items() if isinstance(text, str) and not _PATH_KEY.search(key)]
-        edits = self.edits
         has_content = any("content" in key.lower() or "text" in key.lower() for key in self.values) and bool(texts)
-        return bool(self.path) and not self.command and (bool(edits) or has_content)
+        return bool(self.path) and not self.command and (has_content or bool(self.edits))
 
 
 class SessionPiece(NamedTuple):
@@ -82,6 +84,11 @@ class SessionPiece(NamedTuple):
     closes: bool = False
     calls: bool = False
 
+    @property
+    def path(self) -> str:
+        """The file that a call was about; of a piece from a segment its heading tells."""
+        return self.call.path if self.call is not None else self.label.partition(" ")[2]
+
 
 class ReadSession:
     """The pieces of a normalised list; `turns` has the turn of each message.
@@ -92,18 +99,13 @@ class ReadSession:
     """
 
     def __init__(self, messages: Sequence[AnyMessage], records: Mapping[str, CallRecord] | None = None) -> None:
-        self.messages = messages
-        self.turns = turns_of(messages)
-        self.records = records or {}
+        self.messages, self.records, self.turns = messages, records or {}, turns_of(messages)
         self.handoff: list[str] = []
         self.state: list[str] = []
         self.pieces: list[SessionPiece] = []
         self.first_turns: dict[int, int] = {}
-        last_words = {
-            turn: at
-            for at, turn in enumerate(self.turns)
-            if messages[at].get("role") == "assistant" and text_of(messages[at]).strip()
-        }
+        spoken = (at for at, each in enumerate(messages) if each.get("role") == "assistant" and text_of(each).strip())
+        last_words = {self.turns[at]: at for at in spoken}
         open_calls: dict[str, DecodedCall] = {}
         for at, message in enumerate(messages):
             kind, turn = kind_of(message), self.turns[at]
@@ -143,7 +145,10 @@ class ReadSession:
             code = record.ended.code if record.ended is not None else None
             failed = record.status == "failed" or code not in (None, 0)
         else:
-            failed = bool(message.get("failed")) or _says_no(text) or (call is not None and _failed(call, text, code))
+            failed = bool(message.get("failed")) or _says_no(text)
+            if call is not None and call.command and not failed:
+                known = code is not None and (code != 0 or not hides_status(call.command))
+                failed = bool(code) if known else any(map(is_error, text[:_SEARCHED].split("\n")))
         text = _with_images(message, text)
         return SessionPiece(at, turn, "result", text, call.label if call else "result", call, code, failed)
 
@@ -159,9 +164,8 @@ def _says_no(text: str) -> bool:
     if not text.startswith("{") or len(text) > _LONGEST_JSON:
         return False
     values = {key.lower(): value for key, value in _decoded(text).items()}
-    if any(values.get(key) is True for key in ("success", "ok")):
-        return False
-    return any(values.get(key) is False for key in ("success", "ok")) or bool(values.get("error"))
+    told = [values[key] for key in ("success", "ok") if isinstance(values.get(key), bool)]
+    return False in told or (True not in told and bool(values.get("error")))
 
 
 def call_of(call: Mapping[str, Any]) -> DecodedCall:
@@ -171,13 +175,13 @@ def call_of(call: Mapping[str, Any]) -> DecodedCall:
     command = next((text for k, v in values.items() if _COMMAND_KEY.search(k) and (text := _command(v))), "")
     if path and not re.search(r"\s", command):
         command = ""  # the name of a subcommand of the tool: `view`, `str_replace`
-    subject = command or path or next((text for text in strings(values) if text.strip()), "")
-    subject = _IN_FOLDER.sub("", subject, count=1) if subject is command else subject
+    subject = _IN_FOLDER.sub("", command, count=1) or path
+    subject = subject or next((text for text in strings(values) if text.strip()), "")
     shown = " ".join(subject[: 4 * _LABEL].split())
-    if len(shown) > _LABEL:
-        shown = f"{shown[: between_tokens(shown, _LABEL - 1, -1)].rstrip()}…"
-    if subject is path and len(path) > _LABEL:
+    if not command and subject is path and len(path) > _LABEL:
         shown = f"…{path[1 - _LABEL :]}"
+    elif len(shown) > _LABEL:
+        shown = f"{shown[: between_tokens(shown, _LABEL - 1, -1)].rstrip()}…"
     return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {shown}".strip().replace("]", ")"))
 
 
@@ -200,45 +204,33 @@ def _command(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def strings(value: object) -> Iterator[str]:
-    """Yield the texts and numbers in a decoded value, in order."""
+def inside(value: object) -> Iterator[object]:
+    """Yield a decoded value and all that is inside it, in order."""
     stack = [value]
     while stack:
         each = stack.pop()
-        if isinstance(each, dict):
-            stack.extend(reversed(each.values()))
-        elif isinstance(each, list):
-            stack.extend(reversed(each))
-        elif isinstance(each, str):
-            yield each
-        elif each is not None and not isinstance(each, bool):
+        yield each
+        stack.extend(reversed(each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()))
+
+
+def strings(value: object) -> Iterator[str]:
+    """Yield the texts and numbers in a decoded value, in order."""
+    for each in inside(value):
+        if isinstance(each, str | int | float) and not isinstance(each, bool):
             yield str(each)
 
 
-def _edits(value: object) -> Iterator[tuple[str, str]]:
-    stack = [value]
-    while stack:
-        each = stack.pop()
-        if isinstance(each, list):
-            stack.extend(each)
-        elif isinstance(each, dict):
-            texts = {key: text for key, text in each.items() if isinstance(text, str)}
-            old = next((text for key, text in texts.items() if _OLD_KEY.match(key) and text), "")
-            new = next((text for key, text in texts.items() if _NEW_KEY.match(key)), None)
-            if old and new is not None:
-                yield old, new
-            stack.extend(inner for inner in each.values() if isinstance(inner, dict | list))
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    return (each for each in inside(value) if isinstance(each, dict))
 
 
 def output_of(text: str) -> tuple[str, int | None]:
     """Return what a result says, out of a JSON object if it is one, and the exit status if it tells one."""
     if text.startswith("{") and len(text) <= _LONGEST_JSON:
-        values = _decoded(text)
-        flat = dict(_leaves(values))
-        code = next((value for key, value in flat.items() if _CODE_KEY.match(key) and type(value) is int), None)
+        flat = [(str(key), value) for each in _objects(_decoded(text)) for key, value in each.items()]
+        code = next((value for key, value in flat if _CODE_KEY.match(key) and type(value) is int), None)
         if code is not None:
-            texts = [value for key, value in flat.items() if isinstance(value, str) and value.strip()]
-            return "\n".join(texts), code
+            return "\n".join(value for _, value in flat if isinstance(value, str) and value.strip()), code
     lines = text.strip().split("\n")
     for line in lines[:4] + lines[-3:]:
         if len(line) < 60 and (found := _EXIT.match(line)):
@@ -246,25 +238,9 @@ def output_of(text: str) -> tuple[str, int | None]:
     return text, None
 
 
-def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from ((str(inner), each) for inner, each in value.items())
-        else:
-            yield str(key), value
-
-
 def is_error(line: str) -> bool:
     """Return whether a line begins as programs print errors."""
     return _ERROR.match(line) is not None
-
-
-def _failed(call: DecodedCall, text: str, code: int | None) -> bool:
-    if not call.command:
-        return False
-    if code is not None and (code or not hides_status(call.command)):
-        return code != 0
-    return any(map(is_error, text[:_SEARCHED].split("\n")))
 
 
 def hides_status(command: str) -> bool:

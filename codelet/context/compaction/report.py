@@ -1,58 +1,94 @@
-"""What a compaction did and what it lost: what previews, receipts, and `/why` show."""
+"""What a compaction did and what it lost, and the score of each turn: what previews, receipts, and `/why` show."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import TurnAnchor
-from codelet.context.compaction.score import Score
+from codelet.context.compaction.reading import ReadSession
 
-_PATH = re.compile(r"[\w.~@$-]*/[\w./@~$-]*\w\Z")
-_MOST_LOST = 20
-
-
-class Loss(NamedTuple):
-    """Names that can no longer be found, the most used first, and the agent's last words of turns that went.
-
-    Each list is cut short; `names_gone` and `sentences_gone` count all.
-    """
-
-    paths: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    names_gone: int = 0
-    sentences: tuple[str, ...] = ()
-    sentences_gone: int = 0
+ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
+_RECENT, _READ, _MOST_NAMES = 3, 20_000, 60
 
 
-def find_loss(used: Mapping[str, float], present: set[str], closing: Iterable[str], after: str) -> Loss:
-    """Compare what went with what stays: `used` weighs names that went, `after` is the text that stays."""
-    gone = sorted(set(used) - present, key=lambda name: (-used[name], name))
-    paths = [name for name in gone if _PATH.match(name)]
-    others = [name for name in gone if not _PATH.match(name)]
-    flat = " ".join(after.split())
-    sentences = [text for text in closing if " ".join(text.split()) not in flat]
-    listed = (tuple(found[:_MOST_LOST]) for found in (paths, others, sentences))
-    shown_paths, shown_names, shown_sentences = listed
-    return Loss(shown_paths, shown_names, len(gone), shown_sentences, len(sentences))
+class Score(NamedTuple):
+    """A turn's score, in capped parts so that none wins alone. `feedback` is what pins and drops say, from -5 to 5."""
+
+    turn: int
+    anchor: int = 0
+    recency: int = 0
+    relevance: int = 0
+    files: int = 0
+    reference: int = 0
+    feedback: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of the parts, at least 0."""
+        return max(0, sum(self[1:]))
+
+    @property
+    def lift(self) -> float:
+        """The factor by which the turn's words and lines count: a pin or a drop moves it by half, the rest a little.
+
+        Measured, no other weight of an anchor or a score kept more of what was asked later.
+        """
+        return 1 + (self.total - self.feedback) / 1_000 + self.feedback / 10
 
 
-Fate = Literal["kept", "reduced", "summarised"]
+def scores(
+    session: ReadSession,
+    anchors: Sequence[TurnAnchor],
+    lexicon: Lexicon,
+    votes: Mapping[int, int],
+    instruction: str = "",
+) -> dict[int, Score]:
+    """Score every turn. `votes` are what pins and drops say; an instruction counts as part of the newest prompt."""
+    texts: dict[int, list[str]] = {}
+    files: dict[int, set[str]] = {}
+    for number, piece in enumerate(session.pieces):
+        texts.setdefault(piece.turn, []).append(piece.text if number >= session.recent else "")
+        files.setdefault(piece.turn, set()).update([piece.call.path] if piece.call and piece.call.path else ())
+    order = sorted(texts)
+    prompt = next((piece.text for piece in reversed(session.pieces) if piece.kind == "user"), "")
+    found = lexicon.of_text(f"{instruction}\n{prompt}"[:_READ])
+    asked = sorted(filter(lexicon.is_name, found))[:_MOST_NAMES]
+    recent_files = set[str]().union(*(files[turn] for turn in order[-_RECENT:]))
+    first_named: dict[str, int] = {}
+    result: dict[int, Score] = {}
+    for place, turn in enumerate(order):
+        text = "\n".join(texts[turn])
+        named = [name for name in asked if name in text]
+        for name in named:
+            first_named.setdefault(name, turn)
+        result[turn] = Score(
+            turn,
+            anchor=min(ANCHOR_CAP, max((anchor.weight for anchor in anchors if anchor.turn == turn), default=0)),
+            recency=RECENCY_CAP * (place + 1) // len(order),
+            relevance=min(RELEVANCE_CAP, 5 * len(named)),
+            files=min(FILES_CAP, 5 * len(files[turn] & recent_files)),
+            reference=REFERENCE_CAP * any(first_named[name] == turn != order[-1] for name in named),
+            feedback=max(-FEEDBACK_CAP, min(FEEDBACK_CAP, votes.get(turn, 0))),
+        )
+    return result
 
 
 class TurnFate(NamedTuple):
-    """What became of one turn, and why. Sizes are in tokens by the estimate used; `lines` are those in the segment."""
+    """What became of one turn: its size before and after in tokens, and what of it stays verbatim."""
 
     turn: int
-    fate: Fate
-    why: str
     before: int
     after: int
-    messages: int
-    lines: int
+    verbatim: int
     score: Score
+
+    @property
+    def fate(self) -> str:
+        """The same in a word."""
+        return "kept" if self.verbatim >= self.before else "reduced" if self.verbatim else "summarised"
 
 
 class Allocation(NamedTuple):
@@ -74,8 +110,9 @@ class CompactionReport:
     `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
     messages that are not in the result as they were; `cut` are those of them that are there cut, in order: the archive
     takes them. `kept_turns` of the newest turns, and `kept_steps` of the agent's messages, stay as they were.
-    `words_each` are the characters that each of the user's messages has at most; None: they are whole. `warnings` are
-    sentences for the user; `struck` are the lines of a handoff that were not kept, with the reason.
+    `words_each` are the characters that each of the user's messages has at most; None: they are whole. `lost` are some
+    of the agent's last words that went, then paths, then names; `sentences_gone` counts all of the first. `warnings`
+    are sentences for the user; `struck` are the lines of a handoff that were not kept, with the reason.
     """
 
     tier: int
@@ -88,7 +125,8 @@ class CompactionReport:
     removed: tuple[int, ...] = ()
     cut: tuple[int, ...] = ()
     words_each: int | None = None
-    loss: Loss = field(default_factory=Loss)
+    lost: tuple[str, ...] = ()
+    sentences_gone: int = 0
     warnings: tuple[str, ...] = ()
     struck: tuple[str, ...] = ()
     kept_turns: int = 0

@@ -18,15 +18,10 @@ NOTE = (
     "run. Their requests are done unless something later says otherwise. `recall` has the rest."
 )
 _HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
-_ENTRY = re.compile(r"\[t(\d{1,7})(?:\.\d{1,7})?(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
-_STATE = "[state]"
-_HANDOFF = "[model's summary, checked for names only]"
-_HANDOFF_HEAD = re.compile(r"\[model's summary(?: up to t\d{1,7})?, checked for names only\]\Z")
+_ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
+_STATE, _HANDOFF = "[state]", "[model's summary, checked for names only]"
 _GUARDED = re.compile(r"\\*\[(?:t\d|state\]|model's summary)")
 USER = "user"
-# What older exports call the words of one user message, or of several.
-_OLDER_USER = frozenset({"user, superseded", "requests", "from user"})
-_OLDER_KEY = re.compile(r"([a-z]+(?: [a-z]+)?): (.*)")
 
 
 @dataclass
@@ -54,26 +49,15 @@ class ParsedSegment:
     entries: list[SegmentEntry] = field(default_factory=list)
 
 
-def opening(first: int, last: int) -> str:
-    """Return the first line of a segment."""
-    return f'{SEGMENT_OPENING}"{first}-{last}">'
-
-
 def render(segment: ParsedSegment, *, note: bool) -> str:
     """Return the text of a segment."""
-    lines = [opening(segment.first, segment.last)]
-    if note:
-        lines.append(NOTE)
-    if segment.handoff:
-        lines += [_HANDOFF, *map(_guarded, segment.handoff)]
-    if segment.state:
-        lines += [_STATE, *map(_guarded, segment.state)]
+    lines = [f'{SEGMENT_OPENING}"{segment.first}-{segment.last}">', *([NOTE] if note else [])]
+    for heading, part in ((_HANDOFF, segment.handoff), (_STATE, segment.state)):
+        lines += [heading, *map(_guarded, part)] if part else []
     for entry in segment.entries:
         head = f"[t{entry.turn} {entry.label}]" if entry.label else f"[t{entry.turn}]"
-        if entry.label in ("", USER) and entry.lines:
-            lines += [f"{head} {entry.lines[0]}", *map(_guarded, entry.lines[1:])]
-        else:
-            lines += [head, *map(_guarded, entry.lines)]
+        said = entry.lines[:1] if entry.label in ("", USER) else []
+        lines += [" ".join([head, *said]), *map(_guarded, entry.lines[len(said) :])]
     return "\n".join(lines)
 
 
@@ -88,35 +72,19 @@ def last_turn(text: str) -> int:
 
 
 def parse_segment(text: str) -> ParsedSegment:
-    """Return the segment that a text was rendered from. Never raises: what cannot be read becomes plain lines."""
+    """Return the segment that a text was rendered from. Never raises: lines under no heading are taken as said."""
     head = _HEAD.match(text)
     first = int(head[1]) if head else 0
     segment = ParsedSegment(first, max(first, last_turn(text)))
-    lines = text[head.end() if head else 0 :].split("\n")
-    target: list[str] | None = None
-    for line in lines:
-        found = _ENTRY.match(line) if line.startswith("[t") else None
-        if found:
-            label = found[2] or ""
-            entry = SegmentEntry(int(found[1]), USER if label in _OLDER_USER else label)
-            entry.lines += [found[3]] if found[3] is not None else []
-            segment.entries.append(entry)
-            target = entry.lines
-        elif line == _STATE:
-            target = segment.state
-        elif _HANDOFF_HEAD.match(line):
-            target = segment.handoff
-        elif target is not None:
+    headings, target = {_STATE: segment.state, _HANDOFF: segment.handoff}, list[str]()
+    unread = SegmentEntry(first, "", target)
+    for line in text[head.end() if head else 0 :].split("\n"):
+        if found := _ENTRY.match(line) if line.startswith("[t") else None:
+            target = [found[3]] if found[3] is not None else []
+            segment.entries.append(SegmentEntry(int(found[1]), found[2] or "", target))
+        elif line in headings:
+            target = headings[line]
+        elif line != NOTE:
             target.append(line[1:] if line.startswith("\\") and _GUARDED.match(line) else line)
-        else:
-            _older_line(segment, line)
+    segment.entries[:0] = [unread] if any(unread.lines) else []
     return segment
-
-
-def _older_line(segment: ParsedSegment, line: str) -> None:
-    """Take a line above the first heading, as older segments have them: of their ledger a narrative is kept."""
-    key = _OLDER_KEY.match(line)
-    if key and key[1] == "narrative":
-        segment.handoff.append(key[2])
-    elif line and not key and line != NOTE and not line.startswith("What these turns left"):
-        segment.entries.append(SegmentEntry(segment.first, USER, [line]))

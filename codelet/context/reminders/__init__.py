@@ -23,7 +23,6 @@ Their ledger has each type's text, its tokens, what it has cost so far, and its 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 Zone = Literal["head", "tail"]
 
 
-class Source(ABC):
+class Source:
     """Where one reminder's text comes from. A subclass says `name` and `text`, and what it wants otherwise.
 
     `name` is the reminder's type, one per session. What stands in the `head` is gathered once a turn and should be the
@@ -61,9 +60,9 @@ class Source(ABC):
     momentary: bool = False
     stays: bool = False
 
-    @abstractmethod
     async def text(self) -> str | None:
-        """Return what the model is to be told now; None or an empty text takes the reminder out."""
+        """Return what the model is to be told now; None, as here, or an empty text takes the reminder out."""
+        return None
 
     async def begin(self) -> None:
         """A turn begins: `text` is asked next."""

@@ -199,7 +199,11 @@ EVENTS: dict[str, tuple[list[Message], tuple[str, ...], tuple[str, ...]]] = {
         ("LISTEN_PORT = 5055", "written: app/port.rb"),
     ),
     "a diff that was printed": (
-        ran("a", "git diff -G maxDepth", "diff --git a/x.go b/x.go\n@@ -1 +1 @@\n-const maxDepth = 4\n+const maxDepth = 9"),
+        ran(
+            "a",
+            "git diff -G maxDepth",
+            "diff --git a/x.go b/x.go\n@@ -1 +1 @@\n-const maxDepth = 4\n+const maxDepth = 9",
+        ),
         ("const maxDepth = 9",),
         ("const maxDepth = 4",),
     ),

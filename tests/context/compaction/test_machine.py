@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from codelet.context.compaction import IrreducibleContext, compact
-from codelet.context.compaction.parsing import NO_RESULT, faults, normalise
+from codelet.context.compaction.parsing import NO_RESULT, normalise
+from codelet.messages import unpaired
 from tests.context.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
 from tests.support.amount import amount
 
@@ -58,7 +59,7 @@ class Conversation(RuleBasedStateMachine):
             assert sum(error.floor.values()) > tokens
             return
         assert made.report.after <= made.report.target == tokens
-        assert faults(made.messages) == []
+        assert unpaired(made.messages) == []
         self.messages = made.messages
         self.compacted_to = tokens
 
@@ -72,7 +73,7 @@ class Conversation(RuleBasedStateMachine):
 
     @invariant()
     def valid(self) -> None:
-        assert faults(self.messages) == []
+        assert unpaired(self.messages) == []
         assert all(len(texts) == 1 for texts in reminders(self.messages).values())
         assert self.compacted_to is None or size(self.messages) <= self.compacted_to
 

@@ -9,7 +9,7 @@ from codelet.context.compaction import compact
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import anchors_of, command_key, observations_in, observations_of, state_lines
 from codelet.context.compaction.reading import ReadSession
-from codelet.context.compaction.score import scores
+from codelet.context.compaction.report import scores
 from scripts.bench.context.planted import EVENTS, around, did, ran
 from tests.context.compaction.lists import calling, coding_session, result, says, segments_of, user
 
@@ -32,7 +32,7 @@ def test_a_record_tells_what_a_call_did_whatever_its_text_says():
     run = CallRecord(id="b", tool="run", title="", status="done", commands=("make | tail -1",), ended=ended)
     found = observations_of(ReadSession(messages, {"a": wrote, "b": run}))
     assert [(one.kind, one.what) for one in found] == [("wrote", "a.py"), ("ran", "make | tail -1")]
-    assert found[1].said.startswith("exit 2|0") and not found[1].passed
+    assert found[1].said.startswith("exit 2|0") and not found[1].good
     refused = run.replace(status="refused", ended=None)
     assert not [one for one in observations_of(ReadSession(messages, {"b": refused})) if one.kind == "ran"]
 

@@ -15,7 +15,7 @@ from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import WEIGHTS, TurnAnchor
 from codelet.context.compaction.plan import CompactionSettings, cut
 from codelet.context.compaction.reading import ReadSession
-from codelet.context.compaction.score import lift, scores
+from codelet.context.compaction.report import scores
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.narrative import Breaker, NarrativeCheck, accepted, narrate
 from codelet.context.tokens.budget import Budget, Shares, checked_tokens
@@ -93,7 +93,7 @@ def test_p4_no_signal_wins_alone_however_loud():
     assert [rated[turn].recency for turn in (1, 7)] == [2, 20]
     assert [rated[turn].feedback for turn in (2, 3)] == [5, -5]
     assert all(score.total <= 110 for score in rated.values())
-    assert all(0.4 < lift(score) < 1.7 for score in rated.values())
+    assert all(0.4 < score.lift < 1.7 for score in rated.values())
 
 
 def test_p4_a_loud_turn_takes_no_decision_and_no_error_out_of_a_summary():

@@ -35,13 +35,6 @@ def test_a_segment_reads_back_as_it_was_written():
     assert parse_segment(render(segment, note=True)) == segment
 
 
-def test_segments_of_older_exports_are_read():
-    text = '<compacted turns="1-3">\ngoal: t1 x\nnarrative: Next: y\n[t1 user] hello\n[t2.4 bash make]\nok\n[t3] Done.'
-    segment = parse_segment(text)
-    assert (segment.first, segment.last, segment.handoff) == (1, 3, ["Next: y"])
-    assert [(entry.turn, entry.label) for entry in segment.entries] == [(1, "user"), (2, "bash make"), (3, "")]
-
-
 def test_no_token_is_cut():
     text = "set SYSTEM_PEPPER=PEPPER_EXAMPLE_2026_x and then " + "much more of it " * 20
     for most in range(12, 200, 7):
@@ -68,9 +61,11 @@ def test_what_is_said_again_is_told_once():
         for one in message.get("tool_calls", ()):
             one["id"] = f"c{number}"
             messages[number + 1]["tool_call_id"] = f"c{number}"
-    [segment] = segments_of(compact(messages, 1_500).messages)
-    words = [entry.lines for entry in segment.entries if entry.is_words]
-    assert words.count([prompt]) == 1 and ["(as at t1)"] in words
+    made = compact(messages, 1_500).messages
+    again = compact([*made, user(prompt), says("It does."), user("and now?")], 500).messages
+    for messages, last in ((made, 11), (again, 13)):
+        words = [line for entry in segments_of(messages)[0].entries if entry.is_words for line in entry.lines]
+        assert len(words) == 1 and words[0].startswith(f"{prompt} (again at t2, t3") and f"t{last - 1}" in words[0]
 
 
 def test_results_that_the_model_has_not_seen_stay_whole_while_there_is_room():
@@ -98,7 +93,7 @@ def test_a_pin_is_the_one_strong_weight():
 
     def kept(votes: dict[int, int]) -> int:
         made = compact(messages, 5_000, settings=CompactionSettings(votes=votes))
-        return next(fate.lines for fate in made.report.turns if fate.turn == 9)
+        return next(fate.after for fate in made.report.turns if fate.turn == 9)
 
     assert kept({9: 5}) > kept({}) >= kept({9: -5})
 

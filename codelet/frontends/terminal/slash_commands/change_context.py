@@ -19,8 +19,7 @@ from codelet.system.text.typed import whole_number
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.context.compaction import CompactionReport
-    from codelet.context.compaction.score import Score
+    from codelet.context.compaction.report import CompactionReport, Score
     from codelet.frontends.terminal.screen import Screen
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
@@ -94,7 +93,7 @@ async def explain(screen: Screen, session: Session, argument: str) -> None:
         _show_report(screen, report, "was", session.compactor.sizes)
     elif (fate := next((fate for fate in report.turns if str(fate.turn) == argument), None)) is not None:
         sizes = f"{tokens(fate.before)} to {tokens(fate.after)} tokens"
-        told = styled((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}: {clean(fate.why)}")
+        told = styled((f"turn {fate.turn} {fate.fate}", ACCENT), f", {sizes}, {tokens(fate.verbatim)} of them verbatim")
         score = styled((f"weight {_parts(fate.score)}", QUIET))
         summary = _summary(screen, report, "was", session.compactor.sizes)
         screen.say(*indented(screen, told), *indented(screen, score), *summary)
@@ -123,7 +122,7 @@ def _show_report(screen: Screen, report: CompactionReport, verb: str, sizes: tup
         score = _parts(fate.score) if details else str(fate.score.total)
         line = styled((f"{fate.turn:>5}  ", QUIET), (f"{fate.fate:<10} ", ACCENT))
         line.append(f"{tokens(fate.before):>6} to {tokens(fate.after):<6} ")
-        line.append(f"weight {score}  {clean(fate.why)}", QUIET)
+        line.append(f"weight {score}", QUIET)
         rows.append(screen.truncate(line))
     screen.say(*rows, *_summary(screen, report, verb, sizes, more))
 

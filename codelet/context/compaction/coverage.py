@@ -1,0 +1,88 @@
+"""The greedy choice of lines: those that cover the most of what is worth something, for their length."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from codelet.context.compaction.reading import SessionPiece
+
+_LEAST_LEFT, _SAME_GAIN = 12, 0.95
+
+
+class Line(NamedTuple):
+    """One line of a segment: the number of the piece that it comes from, the piece, and its text."""
+
+    number: int
+    piece: SessionPiece
+    text: str
+
+    @property
+    def is_in_heading(self) -> bool:
+        """Whether the heading of its call says it already."""
+        return self.piece.kind == "call" and self.piece.label.endswith(f" {self.text}")
+
+    @property
+    def heading(self) -> object:
+        """What lines under one heading share: a call and its result stand together."""
+        piece = self.piece
+        return piece.call.id if piece.call is not None else (piece.turn, piece.label, self.number)
+
+
+class Coverage:
+    """Lines taken so far, in `room` characters. A name's value falls to `covered` of it each time that a line has it.
+
+    `frame` is added to a line's length, so that a short line with one name is worth no more than a long one with many.
+    With `headings` the first line of a call pays for its heading.
+    """
+
+    def __init__(
+        self,
+        names: Callable[[str], Collection[str]],
+        value: dict[str, float],
+        room: int,
+        *,
+        covered: float,
+        frame: int,
+        headings: bool = False,
+    ) -> None:
+        self.lines: list[Line] = []
+        self._names, self._value, self._left, self._covered, self._frame = names, value, room, covered, frame
+        self._headings, self._headed = headings, set[object]()
+
+    def cost(self, line: Line) -> int:
+        """Return the characters that a line takes."""
+        if not self._headings:
+            return len(line.text) + 1
+        heading = 0 if line.heading in self._headed else len(line.piece.label) + 8
+        return heading + (0 if line.is_in_heading else len(line.text) + 1)
+
+    def take(self, line: Line) -> None:
+        """Take a line: what it covers counts less from now on."""
+        self._left -= self.cost(line)
+        self.lines.append(line)
+        if self._headings:
+            self._headed.add(line.heading)
+        for name in self._names(line.text):
+            self._value[name] *= self._covered
+
+    def fill(self, lines: Sequence[Line], weights: Sequence[float], least: float = 0.0) -> None:
+        """Take the lines of most gain for their length until there is no room. `least` is what any line is worth."""
+        value, names, frame = self._value, self._names, self._frame
+
+        def gain(place: int) -> float:
+            text = lines[place].text
+            return weights[place] * (least + sum([value[name] for name in names(text)])) / (len(text) + frame)
+
+        heap = [(-gain(place), place) for place in range(len(lines))]
+        heapq.heapify(heap)
+        while heap and self._left > _LEAST_LEFT:
+            best, place = heapq.heappop(heap)
+            now = gain(place)
+            if heap and now < -best * _SAME_GAIN and now < -heap[0][0]:
+                heapq.heappush(heap, (-now, place))
+            elif now <= 0:
+                break
+            elif self.cost(lines[place]) <= self._left:
+                self.take(lines[place])
