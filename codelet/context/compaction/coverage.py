@@ -69,11 +69,12 @@ class Coverage:
 
     def fill(self, lines: Sequence[Line], weights: Sequence[float], least: float = 0.0) -> None:
         """Take the lines of most gain for their length until there is no room. `least` is what any line is worth."""
-        value, names, frame = self._value, self._names, self._frame
+        value, frame = self._value, self._frame
+        known = [self._names(line.text) for line in lines]
+        scale = [weight / (len(line.text) + frame) for line, weight in zip(lines, weights, strict=True)]
 
         def gain(place: int) -> float:
-            text = lines[place].text
-            return weights[place] * (least + sum([value[name] for name in names(text)])) / (len(text) + frame)
+            return scale[place] * (least + sum([value[name] for name in known[place]]))
 
         heap = [(-gain(place), place) for place in range(len(lines))]
         heapq.heapify(heap)

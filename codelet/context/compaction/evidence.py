@@ -108,7 +108,7 @@ class Evidence:
         return (_OLDEST + (1 - _OLDEST) * number / self._total) * (1 if piece.kind == "result" else _BY_AGENT)
 
     def _add(self, number: int, piece: SessionPiece, text: str, headers: Collection[str] = ()) -> None:
-        use, used = self._weight(number, piece), self.used
+        use, used, gone, place = self._weight(number, piece), self.used, self._gone, self._place
         plain, of_file = use * _PLAIN, self._of_file[piece.path] if piece.path else None
         for row, raw in enumerate(text.split("\n")):
             if row < _HEAD and headers and (found := _HEADER.match(raw)) and found[1] in headers:
@@ -117,8 +117,8 @@ class Evidence:
             if parts is None:
                 parts = self._prepared[raw] = self._prepare(raw)
             for line, names in parts:
-                self._gone.discard(line)
-                self._place[line] = Line(number, piece, line)
+                gone.discard(line)
+                place[line] = Line(number, piece, line)
                 if of_file is not None:
                     of_file.add(line)
                 for name, is_name in names.items():

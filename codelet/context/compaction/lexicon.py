@@ -30,35 +30,39 @@ _FENCED = re.compile(r"^\s*```diff\n(.*?)^\s*```", re.MULTILINE | re.DOTALL)
 _HUNKS = re.compile(r"^((?:\*\*\* Begin Patch|@@ |@@$|diff --git ).*)", re.MULTILINE | re.DOTALL)
 
 
+class _Forms(dict[str, bool]):
+    """Whether a token has the form of a name in code or a path; each is looked at once."""
+
+    def __missing__(self, token: str) -> bool:
+        has = 4 <= len(token) <= 120 and not token[0].isdigit() and _MARKED.search(token) is not None
+        has = self[token] = has and not (len(token) >= 20 and _is_random(token))
+        return has
+
+
 class Lexicon:
-    """The names of lines, each line and each token looked at once."""
+    """The names of lines, each line looked at once."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, bool]] = {}
-        self._tokens: dict[str, bool] = {}
+        self._forms = _Forms()
 
     def names(self, line: str) -> dict[str, bool]:
         """Return the words of a line worth counting, and whether each has the form of a name in code or a path."""
         found = self._lines.get(line)
         if found is None:
-            found = self._lines[line] = {token: True for token in _NAME.findall(line) if self._has_form(token)}
+            forms = self._forms
+            found = self._lines[line] = {token: True for token in _NAME.findall(line) if forms[token]}
+            ascii_only = line.isascii()
             for word in _WORD.findall(line):
-                if word not in found and (word.isascii() or not _PAIR.match(word)):
+                if word not in found and (ascii_only or word.isascii() or not _PAIR.match(word)):
                     found[word] = False
-            for pair in () if line.isascii() else _PAIR.findall(line):
+            for pair in () if ascii_only else _PAIR.findall(line):
                 found.setdefault(pair, False)
         return found
 
-    def _has_form(self, token: str) -> bool:
-        known = self._tokens.get(token)
-        if known is None:
-            known = 4 <= len(token) <= 120 and not token[0].isdigit() and _MARKED.search(token) is not None
-            known = self._tokens[token] = known and not (len(token) >= 20 and _is_random(token))
-        return known
-
     def is_name(self, token: str) -> bool:
         """Return whether a word that was found has the form of a name."""
-        return self._tokens.get(token, False)
+        return self._forms.get(token, False)
 
     def of_text(self, text: str) -> set[str]:
         """Return the names and words of all lines of a text."""

@@ -18,9 +18,11 @@ from codelet.context.compaction.reading import (
     DecodedCall,
     ReadSession,
     SessionPiece,
+    first_error,
     hides_status,
     inside,
     is_error,
+    line_at,
     strings,
 )
 
@@ -209,10 +211,9 @@ def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -
             return "interrupted" if record.status == "interrupted" else "its end is not known"
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
         told.append(f"exit {piece.code}")
-    lines = piece.text[-_SEARCHED:].strip().split("\n")
-    counts = next((line.strip() for line in reversed(lines) if len(line) < 200 and _COUNTS.search(line)), "")
-    if not counts and piece.failed:
-        counts = next((line.strip() for line in lines if is_error(line)), "")
+    text = piece.text[-_SEARCHED:]
+    lines = (line_at(text, found.start()) for found in reversed(list(_COUNTS.finditer(text))))
+    counts = next((line for line in lines if len(line) < 200), "") or (first_error(text) if piece.failed else "")
     return ", ".join([*told, *([clip(counts, _SAID)] if counts else [])])
 
 
@@ -260,7 +261,7 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
                     del files[path]
         elif fact.kind in ("wrote", "deleted"):
             inside_it = (f"{fact.what}/", f"{fact.what}\\")
-            for path in [path for path in files if fact.kind == "deleted" and path.startswith(inside_it)]:
+            for path in [path for path in files if path.startswith(inside_it)] if fact.kind == "deleted" else ():
                 del files[path]
             files.pop(fact.what, None)
             files.update({fact.what: fact} if here else {})

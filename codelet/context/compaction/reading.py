@@ -29,12 +29,14 @@ _CODE_KEY = re.compile(r"(?:exit|return)_?(?:code|status)\Z", re.IGNORECASE)
 # How agents and shells report an exit status, alone on a line.
 _EXIT = re.compile(r"(?i)^\W{0,3}(?:\w+ )?exit(?:ed)?(?: with)?[ _](?:code|status)[: ]+(-?\d+)\W*$")
 # What programs print at the start of a line. A file called NotFoundError.ts in a listing is no error.
-_ERROR = re.compile(
+_ERROR_START = (
     r"\s*(?:[\w.]*(?:Error|Exception|Panic): \S|"
     r"(?:\S{1,120}[:(]\d+[,:)]\S*\s*)?(?:- )?(?:[Ee]rror|ERROR|fatal|panic)(?:\[\w+\]| TS\d+)?: \S|"
-    r"FAILED \S|FAIL[: ]\S|--- FAIL|E   \S|npm ERR!|"
-    r".{0,120}(?:command not found|No such file or directory|Permission denied)\s*\Z)"
+    r"FAILED \S|FAIL[: ]\S|--- FAIL|E   \S|npm ERR!)"
 )
+_ERROR_ENDS = ("command not found", "No such file or directory", "Permission denied")
+_ERROR = re.compile(rf"{_ERROR_START}|.{{0,120}}(?:{'|'.join(_ERROR_ENDS)})\s*\Z")
+_ERROR_LINE = re.compile(f"^{_ERROR_START}", re.MULTILINE)
 
 
 class DecodedCall(NamedTuple):
@@ -148,7 +150,7 @@ class ReadSession:
             failed = bool(message.get("failed")) or _says_no(text)
             if call is not None and call.command and not failed:
                 known = code is not None and (code != 0 or not hides_status(call.command))
-                failed = bool(code) if known else any(map(is_error, text[:_SEARCHED].split("\n")))
+                failed = bool(code) if known else bool(first_error(text[:_SEARCHED]))
         text = _with_images(message, text)
         return SessionPiece(at, turn, "result", text, call.label if call else "result", call, code, failed)
 
@@ -241,6 +243,19 @@ def output_of(text: str) -> tuple[str, int | None]:
 def is_error(line: str) -> bool:
     """Return whether a line begins as programs print errors."""
     return _ERROR.match(line) is not None
+
+
+def first_error(text: str) -> str:
+    """Return the first line that begins as programs print errors, "" if there is none."""
+    if any(end in text for end in _ERROR_ENDS):
+        return next((line.strip() for line in text.split("\n") if is_error(line)), "")
+    found = _ERROR_LINE.search(text)
+    return line_at(text, found.end()) if found else ""
+
+
+def line_at(text: str, place: int) -> str:
+    """Return the line of a text in which a place lies."""
+    return text[text.rfind("\n", 0, place) + 1 :].partition("\n")[0].strip()
 
 
 def hides_status(command: str) -> bool:

@@ -57,6 +57,9 @@ def scores(
     found = lexicon.of_text(f"{instruction}\n{prompt}"[:_READ])
     asked = sorted(filter(lexicon.is_name, found))[:_MOST_NAMES]
     recent_files = set[str]().union(*(files[turn] for turn in order[-_RECENT:]))
+    best: dict[int, int] = {}
+    for anchor in anchors:
+        best[anchor.turn] = max(anchor.weight, best.get(anchor.turn, 0))
     first_named: dict[str, int] = {}
     result: dict[int, Score] = {}
     for place, turn in enumerate(order):
@@ -66,7 +69,7 @@ def scores(
             first_named.setdefault(name, turn)
         result[turn] = Score(
             turn,
-            anchor=min(ANCHOR_CAP, max((anchor.weight for anchor in anchors if anchor.turn == turn), default=0)),
+            anchor=min(ANCHOR_CAP, best.get(turn, 0)),
             recency=RECENCY_CAP * (place + 1) // len(order),
             relevance=min(RELEVANCE_CAP, 5 * len(named)),
             files=min(FILES_CAP, 5 * len(files[turn] & recent_files)),

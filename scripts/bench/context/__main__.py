@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from codelet.context.compaction import IrreducibleContext, compact
+from codelet.context.compaction import CompactionSettings, IrreducibleContext, compact
 from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
 from codelet.messages import SEGMENT_OPENING, unpaired
@@ -181,6 +181,12 @@ def speed() -> None:
         spent = time.process_time() - begun
         scale = 150_000 / size(messages)
         row(f"s per 150k of {size(messages):,}", 0.125, f"{spent * scale:.2f}, {spent / dumped:.0f} times json.dumps")
+    entries, times = planted.made_up(30_000)[1:51], []
+    for _ in range(9):
+        begun = time.process_time()
+        compact(entries, size(entries), settings=CompactionSettings(fold=True))
+        times.append(time.process_time() - begun)
+    row(f"ms for 50 entries of {size(entries):,} tokens", None, f"{1_000 * min(times):.1f}")
 
 
 def row(name: str, share: float | None, value: str) -> None:
