@@ -22,7 +22,7 @@ from codelet.context.compaction.reading import (
     hides_status,
     inside,
     is_error,
-    line_at,
+    line_around,
     strings,
 )
 
@@ -212,7 +212,7 @@ def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
         told.append(f"exit {piece.code}")
     text = piece.text[-_SEARCHED:]
-    lines = (line_at(text, found.start()) for found in reversed(list(_COUNTS.finditer(text))))
+    lines = (line_around(text, found.start()) for found in reversed(list(_COUNTS.finditer(text))))
     counts = next((line for line in lines if len(line) < 200), "") or (first_error(text) if piece.failed else "")
     return ", ".join([*told, *([clip(counts, _SAID)] if counts else [])])
 

@@ -250,10 +250,10 @@ def first_error(text: str) -> str:
     if any(end in text for end in _ERROR_ENDS):
         return next((line.strip() for line in text.split("\n") if is_error(line)), "")
     found = _ERROR_LINE.search(text)
-    return line_at(text, found.end()) if found else ""
+    return line_around(text, found.end()) if found else ""
 
 
-def line_at(text: str, place: int) -> str:
+def line_around(text: str, place: int) -> str:
     """Return the line of a text in which a place lies."""
     return text[text.rfind("\n", 0, place) + 1 :].partition("\n")[0].strip()
 
