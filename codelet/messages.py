@@ -106,7 +106,7 @@ class _Marked(dict[str, Any]):
 
 
 def _marked(
-    fields: Mapping[str, Any], kind: UserKind, reminder: str | None = None, *, momentary: bool = False
+    fields: Mapping[str, object], kind: UserKind, reminder: str | None = None, *, momentary: bool = False
 ) -> Message:
     message = _Marked(fields)
     message.kind, message.reminder, message.momentary = kind, reminder, momentary
@@ -152,7 +152,7 @@ def tool_result(call_id: str, text: str, *, failed: bool = False, images: Sequen
     return message
 
 
-def with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
+def with_text(message: Mapping[str, object], text: str) -> dict[str, Any]:
     """Another message of the same kind, with that text."""
     changed = {**message, "content": text}
     if isinstance(message, _Marked):
@@ -168,7 +168,7 @@ def images_of(message: AnyMessage) -> Sequence[Picture]:
     return [cast("Picture", each) for each in images if isinstance(each, dict) and each.keys() >= _PICTURE]
 
 
-def without_images(message: Mapping[str, Any], note: str) -> dict[str, Any]:
+def without_images(message: Mapping[str, object], note: str) -> dict[str, Any]:
     """The message without its pictures, and with a note on that behind its text; the same object where it has none."""
     if "images" not in message:
         return cast("dict[str, Any]", message)
@@ -182,7 +182,7 @@ def reasoning_of(message: AnyMessage) -> str:
     return message.get("reasoning_content") or message.get("reasoning") or message.get("inline_reasoning") or ""
 
 
-def kind_of(message: Mapping[str, Any]) -> str:
+def kind_of(message: Mapping[str, object]) -> str:
     """What a message is: `prompt`, `reminder` or `segment` where its role is user, else its role."""
     role = message.get("role")
     if role != "user":
@@ -190,12 +190,12 @@ def kind_of(message: Mapping[str, Any]) -> str:
     return message.kind if isinstance(message, _Marked) else "prompt"
 
 
-def reminder_type(message: Mapping[str, Any]) -> str | None:
+def reminder_type(message: Mapping[str, object]) -> str | None:
     """The type of a reminder; None for every other message."""
     return message.reminder if isinstance(message, _Marked) else None
 
 
-def is_momentary(message: Mapping[str, Any]) -> bool:
+def is_momentary(message: Mapping[str, object]) -> bool:
     """Whether it is a reminder whose text is of the moment, such as the date or git's status."""
     return isinstance(message, _Marked) and message.momentary
 
@@ -227,13 +227,13 @@ def calls_of(message: AnyMessage) -> list[dict[str, Any]]:
     return [call for call in calls if isinstance(call, dict) and isinstance(call.get("id"), str)]
 
 
-def call_name(call: Mapping[str, Any]) -> str:
+def call_name(call: Mapping[str, object]) -> str:
     """The name of the function that a call asks for, "" if it names none."""
     function = call.get("function")
     return str(function.get("name") or "") if isinstance(function, Mapping) else ""
 
 
-def call_arguments(call: Mapping[str, Any]) -> str:
+def call_arguments(call: Mapping[str, object]) -> str:
     """The arguments of a call as JSON text, as the model wrote them, "" if there are none."""
     function = call.get("function")
     arguments = function.get("arguments") if isinstance(function, Mapping) else None

@@ -57,7 +57,7 @@ def _metrics(session: Session) -> Mapping[str, Any] | None:
     return found
 
 
-def _cleaned(value: Any, mask: Callable[[str], str]) -> Any:
+def _cleaned(value: object, mask: Callable[[str], str]) -> Any:
     """A JSON value with its texts masked."""
     if isinstance(value, str):
         return mask(value)

@@ -40,26 +40,26 @@ class Group(Record):
     about: str | None = None
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """A text that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text")
     return value
 
 
-def any_text(value: Any) -> str:
+def any_text(value: object) -> str:
     """A text, which may be empty."""
     if not isinstance(value, str):
         raise ValueError("must be a text")
     return value
 
 
-def answer_schema(value: Any) -> str | dict[str, Any]:
+def answer_schema(value: object) -> str | dict[str, Any]:
     """The name of a file with a JSON Schema, or in Python the schema itself."""
     return value if isinstance(value, dict) else text(value)
 
 
-def count(value: Any) -> int:
+def count(value: object) -> int:
     """A positive whole number, or its digits."""
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
     if not isinstance(number, int) or isinstance(number, bool) or not 0 < number < 10**9:
@@ -67,7 +67,7 @@ def count(value: Any) -> int:
     return number
 
 
-def percent(value: Any) -> int:
+def percent(value: object) -> int:
     """A whole number of per cent."""
     number = count(value)
     if number > 100:
@@ -75,7 +75,7 @@ def percent(value: Any) -> int:
     return number
 
 
-def four_shares(value: Any) -> tuple[int, ...]:
+def four_shares(value: object) -> tuple[int, ...]:
     """Per cent of the budget for core, context, history and working, as a list or as text with commas."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or len(items) != 4:
@@ -86,7 +86,7 @@ def four_shares(value: Any) -> tuple[int, ...]:
     return shares
 
 
-def count_or_zero(value: Any) -> int:
+def count_or_zero(value: object) -> int:
     """A whole number that is not negative, or its digits."""
     return 0 if value in (0, "0") and value is not False else count(value)
 
@@ -102,7 +102,7 @@ def amount(value: Any) -> float:
     return number
 
 
-def switch(value: Any) -> bool:
+def switch(value: object) -> bool:
     """A truth value, or a word for one."""
     known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
     if isinstance(value, bool):
@@ -112,7 +112,7 @@ def switch(value: Any) -> bool:
     raise ValueError("must be true or false")
 
 
-def names(value: Any) -> tuple[str, ...]:
+def names(value: object) -> tuple[str, ...]:
     """A list of texts, or a text with commas."""
     items = [item.strip() for item in value.split(",")] if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
@@ -120,7 +120,7 @@ def names(value: Any) -> tuple[str, ...]:
     return tuple(item for item in items if item)
 
 
-def places(value: Any) -> tuple[str, ...]:
+def places(value: object) -> tuple[str, ...]:
     """A list of paths, absolute or in the home, or a text with commas."""
     paths = names(value)
     if not all(path.startswith(("/", "~/")) for path in paths):
@@ -128,7 +128,7 @@ def places(value: Any) -> tuple[str, ...]:
     return paths
 
 
-def own_vendors(value: Any) -> tuple[Vendor, ...]:
+def own_vendors(value: object) -> tuple[Vendor, ...]:
     """Tables that each describe a vendor, by its name; or what came of them."""
     if isinstance(value, tuple):
         return value
@@ -137,7 +137,7 @@ def own_vendors(value: Any) -> tuple[Vendor, ...]:
     return vendors_from(value)
 
 
-def own_aliases(value: Any) -> tuple[tuple[str, str], ...]:
+def own_aliases(value: object) -> tuple[tuple[str, str], ...]:
     """A table of short names, each with the model that it stands for; or what came of it."""
     if isinstance(value, tuple):
         return value
@@ -146,7 +146,7 @@ def own_aliases(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(aliases_from(value).items())
 
 
-def models(value: Any) -> tuple[str, ...]:
+def models(value: object) -> tuple[str, ...]:
     """Names of models, in order: a text with commas, or a list of such texts."""
     return tuple(name for item in names([value] if isinstance(value, str) else value) for name in names(item))
 
@@ -155,7 +155,7 @@ KEY_ACTIONS = ("send", "newline", "later", "stop", "mode", "search", "editor")
 """What a key can be given to in the table `keys`."""
 
 
-def own_keys(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def own_keys(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """A table of actions, each with a key or a list of keys, such as `send = "c-s"`. The keys are read elsewhere."""
     if isinstance(value, tuple):
         return value
@@ -176,7 +176,7 @@ def names_of_keys(value: Any) -> tuple[str, ...]:
     return tuple(items) if right else ()
 
 
-def rules(value: Any) -> tuple[str, ...]:
+def rules(value: object) -> tuple[str, ...]:
     """The same; what several places say adds up."""
     return names(value)
 
@@ -203,7 +203,7 @@ class Setting(Record, kw_only=True):
     needs: Collection[str] = ()
     kept: bool = False
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: object) -> Any:
         """Return the value as the program uses it. Raises ValueError, which says what it must be."""
         if not isinstance(self.kind, tuple):
             return self.kind(value)
@@ -238,7 +238,7 @@ class Setting(Record, kw_only=True):
 
 
 def row(
-    default: Any, kind: Any, group: Group | None = None, about: str = "", metavar: str | None = None, **more: Any
+    default: object, kind: object, group: Group | None = None, about: str = "", metavar: str | None = None, **more: Any
 ) -> Any:
     """Describe one setting in the class of the settings, as `dataclasses.field` describes a field."""
     by = {"by": (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)} if more.get("bound") else {}
@@ -265,7 +265,7 @@ class ChosenValues:
         self.sources: dict[str, str] = {}
         self._table = table
 
-    def take(self, name: str, value: Any, place: str, source: str = FLAG) -> None:
+    def take(self, name: str, value: object, place: str, source: str = FLAG) -> None:
         """Take in one value; `place` is where it stands, as an error names it, `source` which kind of place that is."""
         setting = self._known(name)
         try:
@@ -275,7 +275,7 @@ class ChosenValues:
         self.sources[name] = source
         self.values[name] = (*self.values.get(name, ()), *parsed) if setting.kind is rules else parsed
 
-    def take_flags(self, given: Mapping[str, Any]) -> None:
+    def take_flags(self, given: Mapping[str, object]) -> None:
         """Take in what the command line says. A flag that would do nothing raises UsageError too."""
         for name, value in given.items():
             self.take(name, value, self._known(name).flag)

@@ -313,7 +313,7 @@ def current_folder() -> Path:
 
 
 def load_settings(
-    flags: Mapping[str, Any], *, workspace: Path, trust: bool = False, environment: Mapping[str, str] = os.environ
+    flags: Mapping[str, object], *, workspace: Path, trust: bool = False, environment: Mapping[str, str] = os.environ
 ) -> Settings:
     """The settings in force; `flags` holds what the command line named. Raises UsageError naming the place."""
     from pathlib import Path

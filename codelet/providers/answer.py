@@ -267,7 +267,7 @@ def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, An
         raise ProviderError("the answer is garbled: an event has an unknown shape") from None
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A text; null is an empty one, of a list of parts the parts of text count. Raises TypeError for the rest."""
     if value is None:
         return ""
@@ -278,13 +278,13 @@ def as_text(value: Any) -> str:
     return value
 
 
-def as_count(value: Any, most: int = MOST_TOKENS) -> int:
+def as_count(value: object, most: int = MOST_TOKENS) -> int:
     """A whole number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return 0
     return int(value)
 
 
-def as_counts(value: Any) -> dict[str, Any]:
+def as_counts(value: object) -> dict[str, Any]:
     """An object that holds counts; what is none holds none, for the same reason."""
     return value if isinstance(value, dict) else {}

@@ -115,7 +115,7 @@ class MessageDecoder:
                 self._thinking["signature"] = self._thinking.get("signature", "") + as_text(delta.get("signature"))
         return []
 
-    def _usage(self, reported: Any) -> UsageChunk:
+    def _usage(self, reported: object) -> UsageChunk:
         """Later reports replace the fields they name; input is the sum of its three parts."""
         if isinstance(reported, dict):
             self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})

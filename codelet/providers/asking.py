@@ -75,7 +75,7 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
     )
 
 
-def _entries(listed: Any, name: str) -> list[dict[str, Any]]:
+def _entries(listed: object, name: str) -> list[dict[str, Any]]:
     """The model's entries in a list of models; the only one is meant where it has another name."""
     entries = [entry for entry in _list(_object(listed).get("data")) if isinstance(entry, dict)]
     named = [entry for entry in entries if entry.get("id") == name]
@@ -95,7 +95,7 @@ def _of_entry(entry: dict[str, Any]) -> ServerFacts:
     )
 
 
-def _of_props(props: Any) -> ServerFacts:
+def _of_props(props: object) -> ServerFacts:
     props = _object(props)
     tools = _object(props.get("chat_template_caps")).get("supports_tools")
     sees = _object(props.get("modalities")).get("vision")
@@ -136,7 +136,7 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
     )
 
 
-async def _answer(base: str, path: str, headers: Mapping[str, str], question: Any = None) -> Any:
+async def _answer(base: str, path: str, headers: Mapping[str, str], question: object = None) -> Any:
     """The JSON of a server's answer; None if it refuses, is not there, or says something else."""
     answer = await exchange(base, path, headers, question)
     try:
@@ -149,7 +149,7 @@ async def exchange(
     base: str,
     path: str,
     headers: Mapping[str, str],
-    question: Any = None,
+    question: object = None,
     *,
     timeout: float | None = None,
     direct: bool = False,
@@ -180,7 +180,7 @@ async def exchange(
     return (status, bytes(body)) if status else None
 
 
-def _ask(connection: Connection, url: SplitResult, path: str, headers: Mapping[str, str], question: Any) -> None:
+def _ask(connection: Connection, url: SplitResult, path: str, headers: Mapping[str, str], question: object) -> None:
     """Write a GET, or a POST of a question."""
     data = b"" if question is None else json.dumps(question).encode()
     sent = {
@@ -197,11 +197,11 @@ def _ask(connection: Connection, url: SplitResult, path: str, headers: Mapping[s
         connection.writer.write(connection.state.send(part) or b"")
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -339,7 +339,7 @@ def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
     return tuple(tiers)
 
 
-def _off_peak(told: Any, usual: Prices) -> tuple[Prices, tuple[tuple[int, int], ...]] | None:
+def _off_peak(told: object, usual: Prices) -> tuple[Prices, tuple[tuple[int, int], ...]] | None:
     """The prices that hold at some hours, which the map names as `10:00-00:00`, and weekdays, of which Monday is 1."""
     if not isinstance(told, dict):
         return None

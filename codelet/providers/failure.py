@@ -195,7 +195,7 @@ def _proxy_failure(status: int, headers: dict[str, str], detail: str, *, place: 
     )
 
 
-def stream_failure(error: Any) -> ProviderError:
+def stream_failure(error: object) -> ProviderError:
     """The error for an error event, or for an error in a body whose status says that all is well.
 
     What it is shows in its type, code or status: as numbers, or as names. Where it has none of them, another attempt

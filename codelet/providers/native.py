@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codelet.providers.effort import AskedEffort
 
 
-def compact_json(value: Any) -> bytes:
+def compact_json(value: object) -> bytes:
     """Compact UTF-8 JSON; halves of surrogate pairs, which a model's JSON may spell, are replaced."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:

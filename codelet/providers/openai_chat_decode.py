@@ -170,7 +170,7 @@ def _with_cost(usage: Usage, event: dict[str, Any]) -> Usage:
     return ChargedUsage(**{name: getattr(usage, name) for name in usage.fields}, cost=float(sum(known)))
 
 
-def usage_of(reported: Any) -> Usage:
+def usage_of(reported: object) -> Usage:
     """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones.
 
     Gemini and xAI leave what was thought out of `completion_tokens`, which are paid as output: only their total has it.

@@ -159,7 +159,7 @@ def _told(item: dict[str, Any]) -> str:
     return "\n\n".join(as_text(part.get("text")) for part in parts)
 
 
-def _usage(reported: Any) -> Usage:
+def _usage(reported: object) -> Usage:
     """Usage from a Responses `usage` object, whose input tokens include the cached ones."""
     reported = as_counts(reported)
     read = as_counts(reported.get("input_tokens_details"))

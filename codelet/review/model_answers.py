@@ -142,7 +142,7 @@ class Closing(Record, kw_only=True):
 class BadAnswer(Exception):
     """An answer that does not fit: its text is what the model is told. `salvaged` is what could be read of it."""
 
-    def __init__(self, problem: str, salvaged: Any = None) -> None:
+    def __init__(self, problem: str, salvaged: object = None) -> None:
         super().__init__(problem)
         self.salvaged = salvaged
 
@@ -194,7 +194,7 @@ def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
 def closing_in(answer: str, count: int) -> Closing:
     """The last words on `count` findings; none if the answer has no summary."""
 
-    def numbers(value: Any) -> tuple[int, ...]:
+    def numbers(value: object) -> tuple[int, ...]:
         listed = [_number(each) for each in value] if isinstance(value, list) else []
         return tuple(dict.fromkeys(each for each in listed if each is not None and 1 <= each <= count))
 
@@ -253,7 +253,7 @@ def _repaired(text: str) -> tuple[Any, str] | None:
         return None
 
 
-def _entries(value: Any, depth: int = 0) -> list[Any] | None:
+def _entries(value: object, depth: int = 0) -> list[Any] | None:
     """The findings that a value lists; None if it is no list of findings."""
     if isinstance(value, list):
         return value if any(map(_is_finding, value)) else None
@@ -271,12 +271,12 @@ def _entries(value: Any, depth: int = 0) -> list[Any] | None:
     return next((found for each in value.values() if (found := _entries(each, depth + 1)) is not None), None)
 
 
-def _is_finding(value: Any) -> bool:
+def _is_finding(value: object) -> bool:
     fields = {_FIELD_OF.get(_plain(key)) for key in value} if isinstance(value, dict) else set()
     return len(fields & {"title", "explanation", "severity", "path", "quote"}) >= 3
 
 
-def _claim(entry: Any) -> Claim | None:
+def _claim(entry: object) -> Claim | None:
     """The finding in an entry; None if it says neither what is wrong nor where."""
     if not isinstance(entry, dict):
         return None
@@ -312,7 +312,7 @@ def _claim(entry: Any) -> Claim | None:
     )
 
 
-def _flat(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _flat(entry: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The fields of an entry, those of nested objects after its own: a place is often an object."""
     nested = {key: value for key, value in entry.items() if isinstance(value, dict)}
     yield from ((key, value) for key, value in entry.items() if key not in nested)
@@ -322,7 +322,7 @@ def _flat(entry: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]
                 yield (key if name in ("start", "value") and _plain(key) in _FIELD_OF else name), inner
 
 
-def severity_in(value: Any) -> Severity | None:
+def severity_in(value: object) -> Severity | None:
     """The severity that a word or a number means; None if it is none."""
     if isinstance(value, bool) or value is None:
         return None
@@ -336,7 +336,7 @@ def severity_in(value: Any) -> Severity | None:
     return severity_in(int(words[0])) if named is None and words and words[0].isdigit() else named
 
 
-def _confidence(value: Any) -> float:
+def _confidence(value: object) -> float:
     """A share of 1, of a share, a percentage, a number out of ten or a word."""
     if isinstance(value, str):
         number = re.search(r"\d+(?:[.,]\d+)?", value)
@@ -350,7 +350,7 @@ def _confidence(value: Any) -> float:
     return min(max(float(share), 0.0), 1.0)
 
 
-def _verdict_entries(value: Any) -> list[Any]:
+def _verdict_entries(value: object) -> list[Any]:
     if isinstance(value, list):
         return [entry for each in value for entry in _verdict_entries(each)]
     if not isinstance(value, dict):
@@ -364,7 +364,7 @@ def _verdict_entries(value: Any) -> list[Any]:
     return entries
 
 
-def _verdict(entry: Mapping[str, Any], shift: int) -> SecondLook | None:
+def _verdict(entry: Mapping[str, object], shift: int) -> SecondLook | None:
     word = _plain(str(_first(entry, _HOLDS)))
     if word not in (*_YES, *_NO):
         return None
@@ -377,19 +377,19 @@ def _verdict(entry: Mapping[str, Any], shift: int) -> SecondLook | None:
     )
 
 
-def _first(entry: Mapping[str, Any], names: str) -> Any:
+def _first(entry: Mapping[str, object], names: str) -> Any:
     """The first value under one of these names."""
     named = {_plain(key): value for key, value in entry.items()}
     return next((named[name] for name in names.split() if named.get(name) is not None), None)
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     """The first whole number in a value: of 31, "L31", "31-32" or [31, 32]."""
     found = re.search(r"\d{1,9}", str(value)) if not isinstance(value, bool) and value is not None else None
     return int(found.group()) if found else None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A value as text; a list of texts is rows."""
     if isinstance(value, list):
         return "\n".join(each for each in value if isinstance(each, str))

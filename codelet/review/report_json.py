@@ -68,7 +68,7 @@ def report_from(document: object, source: str) -> Report:
         raise UsageError(f"{source}: it is no report of a review: {error}") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Record):
         return {name: _plain(getattr(value, name)) for name in value.fields}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

@@ -93,7 +93,7 @@ def instead_of_tool(name: str) -> str:
     return other_agents.NO_SUCH_TOOL.get(plain_name(name).lower(), "")
 
 
-def understood(name: str, parameters: Mapping[str, Any], arguments: dict[str, Any], *, own: bool) -> dict[str, Any]:
+def understood(name: str, parameters: Mapping[str, object], arguments: dict[str, Any], *, own: bool) -> dict[str, Any]:
     """Return the arguments as the tool has them. Given its own result, it returns the same.
 
     Values of another type are read for every tool, other names only for codelet's `own` kind of schema.
@@ -109,7 +109,7 @@ def understood(name: str, parameters: Mapping[str, Any], arguments: dict[str, An
     return {key: _as_meant(value, known.get(key), key) for key, value in arguments.items()}
 
 
-def _says_nothing(tool_name: str, key: str, value: Any) -> bool:
+def _says_nothing(tool_name: str, key: str, value: object) -> bool:
     harmless = other_agents.HARMLESS.get(tool_name, {})
     if key not in harmless:
         return False
@@ -117,7 +117,7 @@ def _says_nothing(tool_name: str, key: str, value: Any) -> bool:
     return values is None or value is None or _as_meant(value, {"type": "boolean"}, key) in values
 
 
-def _with_known_names(tool_name: str, arguments: dict[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def _with_known_names(tool_name: str, arguments: dict[str, Any], known: Mapping[str, object]) -> dict[str, Any]:
     is_ours = all(name in known for name in _SIGNATURES.get(tool_name, ("",)))
     names = other_agents.NAMES.get(tool_name, {}) if is_ours else {}
     others = {
@@ -292,7 +292,7 @@ def _as_meant(value: Any, schema: Any, key: str) -> Any:
     return value
 
 
-def _items(value: Any, schema: Any, key: str) -> Any:
+def _items(value: object, schema: object, key: str) -> Any:
     """Return an array's items: one object for a list of objects, and a list inside an object of its own name, count."""
     if isinstance(value, dict) and value.keys() == {key} and isinstance(value[key], list):
         value = value[key]

@@ -173,7 +173,7 @@ def plan_edit(context: ToolContext, path: str, edits: Sequence[Mapping[str, Any]
     return Change(path=resolved, name=name, before=before, after=after, form=form, expected=current, summary=summary)
 
 
-def _is_new_text(edits: Sequence[Mapping[str, Any]]) -> bool:
+def _is_new_text(edits: Sequence[Mapping[str, object]]) -> bool:
     """Return whether the edits are one that replaces nothing: several models make a new file so."""
     return len(edits) == 1 and not edits[0]["old"]
 

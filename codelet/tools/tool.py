@@ -367,7 +367,7 @@ def described(text: str, names: Sequence[str]) -> tuple[str, dict[str, dict[str,
     return " ".join(" ".join(lines[:end]).removesuffix("Arguments:").split()), meanings
 
 
-def _schema_of(hint: Any) -> dict[str, Any]:
+def _schema_of(hint: object) -> dict[str, Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in _SCALARS:
         return {"type": _SCALARS[hint]}

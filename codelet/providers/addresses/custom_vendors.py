@@ -54,7 +54,7 @@ def _vendor(prefix: str, value: object) -> Vendor:
     return vendor_from(prefix, fields, checked_quirks(given.get("quirks", {}), f"{place}.quirks"))
 
 
-def _key_names(given: Mapping[str, Any], place: str, *, local: bool) -> tuple[str, ...]:
+def _key_names(given: Mapping[str, object], place: str, *, local: bool) -> tuple[str, ...]:
     """The variable with the key. Its name has to show what it holds: else commands and exports would be given it."""
     if local and "key" not in given:
         return ()
@@ -72,7 +72,7 @@ def checked_quirks(value: object, place: str) -> dict[str, Any]:
     return {name: _KINDS[hints[name]](setting, f"{place}.{name}") for name, setting in given.items()}
 
 
-def _known(given: Mapping[str, Any], known: Iterable[str], place: str) -> Mapping[str, Any]:
+def _known(given: Mapping[str, object], known: Iterable[str], place: str) -> Mapping[str, Any]:
     for name in given:
         if name not in known:
             meant, listed = did_you_mean(name, known, "{!r}"), ", ".join(known)

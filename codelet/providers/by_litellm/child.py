@@ -167,5 +167,5 @@ def _send(output: int, message: dict[str, Any]) -> None:
         data = data[os.write(output, data) :]
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     return value.model_dump() if hasattr(value, "model_dump") else str(value)

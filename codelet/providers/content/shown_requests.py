@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from codelet.safety.secrets import mask
 from codelet.system.text import clean
@@ -27,7 +26,7 @@ def show_request(line: str, headers: Mapping[str, str], body: bytes) -> None:
     _print([*rows, "", body.decode("utf-8", "replace")], secrets)
 
 
-def show_arguments(arguments: Mapping[str, Any]) -> None:
+def show_arguments(arguments: Mapping[str, object]) -> None:
     """Print what litellm is given."""
     shown = {name: _HIDDEN if name == "api_key" else value for name, value in arguments.items()}
     text = json.dumps(shown, ensure_ascii=False, default=str)

@@ -19,7 +19,7 @@ AnswerField = Literal["response_format", "text", "output_config"]
 _NAME = "answer"
 
 
-def answer_fields(form: AnswerField, schema: Mapping[str, Any], use: Structured, *, tools: bool) -> dict[str, Any]:
+def answer_fields(form: AnswerField, schema: Mapping[str, object], use: Structured, *, tools: bool) -> dict[str, Any]:
     """The fields of a request with or without tools: `always`, `alone` (without tools only) or `never`."""
     if use == "never" or (tools and use != "always"):
         return {}

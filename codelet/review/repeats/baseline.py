@@ -218,7 +218,7 @@ def read_baseline(data: bytes, source: str) -> Baseline:
     return Baseline([_read_entry(each, f"{source}: findings[{index}]") for index, each in listed])
 
 
-def _read_entry(value: Any, place: str) -> BaselineEntry:
+def _read_entry(value: object, place: str) -> BaselineEntry:
     if not isinstance(value, dict) or set(value) | _NEWER != set(BaselineEntry.fields):
         raise UsageError(f"{place}: must have {', '.join(BaselineEntry.fields)}, and nothing else")
     for name, given in value.items():
