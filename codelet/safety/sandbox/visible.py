@@ -1,7 +1,7 @@
 """The places that a confined command sees: the system's folders, toolchains, what PATH names, and no more of the home.
 
 Every command needs the workspace and its repository as well. Nothing here is hidden by its name: what is not on these
-lists is not there. The lists are data to review; the profile for a Mac is made from the same ones.
+lists is not there. The lists are the table `visible`; the profile for a Mac is made from the same ones.
 """
 
 from __future__ import annotations
@@ -12,65 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from codelet.safety.paths import contained
+from codelet.safety.tables import read_table, word_list
 
-SYSTEM = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/sys", "/nix", "/snap",
-    "/gnu/store", "/var/guix", "/var/lib/dpkg", "/var/lib/rpm", "/var/lib/pacman", "/var/lib/apt/lists",
-    "/var/cache/fontconfig",
-)  # fmt: skip
-"""The system's folders on Linux, besides /dev and /proc."""
-
-TOOLCHAINS = (
-    # Rust, Go, Python, JavaScript
-    ".cargo/bin", ".cargo/registry", ".cargo/git", ".cargo/config", ".cargo/config.toml", ".cargo/env", ".rustup",
-    "go/bin", "go/pkg", ".cache/go-build", ".goenv", ".pyenv", ".virtualenvs", ".local/bin", ".local/lib",
-    ".local/share/uv", ".local/share/pipx", ".local/pipx", ".local/share/virtualenvs", ".local/share/pnpm",
-    ".local/share/mise", ".local/share/rtx", ".local/share/fnm", ".local/share/hatch", ".cache/uv", ".cache/pip",
-    ".cache/pypoetry", ".cache/pre-commit", ".cache/yarn", ".cache/node", ".cache/node-gyp", ".cache/deno",
-    ".cache/typescript", ".cache/ms-playwright", ".nvm", ".nodenv", ".volta/bin", ".volta/tools", ".fnm", ".bun/bin",
-    ".bun/install/cache", ".deno/bin", ".npm/_cacache", ".npm-global", ".npm-packages", ".pnpm-store",
-    ".yarn/berry/cache", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba",
-    # The JVM, .NET, Ruby, PHP, Haskell, OCaml, Elixir, Julia, Swift, Dart, Nix, and managers of versions
-    ".sdkman/candidates", ".jenv", ".jabba/jdk", ".m2/repository", ".m2/wrapper", ".gradle/wrapper", ".gradle/caches",
-    ".gradle/jdks", ".ivy2/cache", ".sbt/boot", ".cache/coursier", ".konan", ".dotnet", ".nuget/packages", ".rbenv",
-    ".rvm", ".gem/ruby", ".bundle/cache", ".config/composer/vendor", ".composer/vendor", ".ghcup", ".cabal/bin",
-    ".cabal/packages", ".cabal/store", ".stack/programs", ".stack/snapshots", ".opam", ".mix", ".hex/packages",
-    ".asdf", ".elan", ".juliaup", ".julia/packages", ".julia/artifacts", ".swiftly", ".pub-cache", ".nix-profile",
-    ".local/state/nix", ".tfenv", ".krew/bin", ".conan2/p", ".vcpkg", ".emsdk", ".luarocks", "Android/Sdk",
-    "Library/Java", "Library/Python", "Library/Caches/pip", "Library/Caches/go-build",
-    # Settings without keys
-    ".config/git/ignore", ".config/git/attributes", ".gitignore", ".gitignore_global", ".config/ruff", ".config/mypy",
-    ".config/black", ".config/fontconfig", ".tool-versions", ".python-version", ".nvmrc",
-)  # fmt: skip
-"""Places of a home with programs, packages and caches: none of them holds keys."""
-
-VARIABLES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("RUSTUP_HOME", "GOROOT", "GOMODCACHE", "GOCACHE", "PYENV_ROOT", "NVM_DIR", "VIRTUAL_ENV", "CONDA_PREFIX",
-         "JAVA_HOME", "DOTNET_ROOT", "PIP_CACHE_DIR", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR", "RBENV_ROOT", "ASDF_DIR",
-         "ASDF_DATA_DIR", "MISE_DATA_DIR", "BUN_INSTALL", "ANDROID_HOME", "ANDROID_SDK_ROOT", "PNPM_HOME"), ("",)
-    ),
-    "CARGO_HOME": ("bin", "registry", "git", "config.toml"),
-    "GOPATH": ("bin", "pkg"),
-    "GRADLE_USER_HOME": ("wrapper", "caches", "jdks"),
-    "VOLTA_HOME": ("bin", "tools"),
-    "SDKMAN_DIR": ("candidates",),
-    "npm_config_cache": ("_cacache",),
-}  # fmt: skip
+TOOLCHAINS = word_list("visible", "home")
+"""Places of a home with programs, packages and caches, and settings without keys: none of them holds keys."""
+VARIABLES = {
+    **dict.fromkeys(word_list("visible", "variables", "."), ("",)),
+    **{name: tuple(row.split()) for name, row in read_table("visible")["variables"].items() if name != "."},
+}
 """Variables that name a toolchain's folder, and what of it is seen."""
-
-GIT_SETTINGS = (".gitconfig", ".config/git/config")
-_KEY_MARKS = ("://", "helper", "extraheader", "password", "token")
-"""A user's git settings in which one of these stands are not seen."""
+GIT_SETTINGS = word_list("visible", "git settings", "files")
 _SETTINGS_CAP = 1 << 16
-_PREFIX_MARKS = ("lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta", "package.json", ".package-lock.json")
-"""What stands next to a folder of programs where both belong to one toolchain."""
 _PUBLIC = 0o004
 
 
 def seen_of_system() -> tuple[str, ...]:
     """The system's folders that are there."""
-    return tuple(place for place in SYSTEM if os.path.exists(place))
+    return tuple(place for place in word_list("visible", "system") if os.path.exists(place))
 
 
 def home_in_system(search: str) -> str | None:
@@ -128,7 +86,7 @@ def _of_path(search: str, home: str) -> Iterator[str]:
         for place in {os.path.normpath(folder), os.path.realpath(folder)}:
             prefix, _, name = place.rpartition("/")
             toolchain = name in ("bin", "sbin", ".bin", "Scripts") and prefix not in ("", *own)
-            if toolchain and any(os.path.lexists(f"{prefix}/{mark}") for mark in _PREFIX_MARKS):
+            if toolchain and any(os.path.lexists(f"{prefix}/{mark}") for mark in word_list("visible", "toolchain")):
                 yield prefix
 
 
@@ -148,7 +106,9 @@ def _is_plain(settings: str) -> bool:
             text = file.read(_SETTINGS_CAP + 1).lower()
     except OSError:
         return False
-    return len(text) <= _SETTINGS_CAP and not any(mark in text for mark in _KEY_MARKS)
+    return len(text) <= _SETTINGS_CAP and not any(
+        mark in text for mark in word_list("visible", "git settings", "marks")
+    )
 
 
 @lru_cache(maxsize=1)

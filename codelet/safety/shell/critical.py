@@ -8,15 +8,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
-from codelet.safety.shell.folders import Folders
 from codelet.safety.shell.nested import SHELLS, base_name, nested_scripts, unwrapped
-from codelet.safety.shell.script_parser import Redirect, Script, SimpleCommand, UnclearPart, read_script
+from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
 
 _MAKES_FILE_SYSTEMS = frozenset(
     ["mke2fs", "mkswap", "wipefs", "blkdiscard", "format", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
@@ -60,22 +59,17 @@ def find_critical(command: str, script: Script, workspace: Path, depth: int = 0)
         return "a fork bomb"
     if _may_hide(script) and _ROOT_REMOVED.search(text):
         return "it removes the whole file system or home"
-    folders = Folders(workspace)
     printed: list[str] = []
-    lighter = None
-    for part in script.parts:
-        why = None
-        if isinstance(part, Redirect) and part.access == "write":
-            why = _Context(folders.of(part), workspace).forbids([part.target.text])
-        elif isinstance(part, SimpleCommand) and part.words:
-            context = _Context(_follow(part, folders), workspace)
-            words = [word.text for word in part.words if not word.splits]
-            printed += _printed(words)
-            why = _worst(_words_critical(words, context, depth, printed))
-        if why and why != REWRITES_HISTORY:
-            return why
-        lighter = lighter or why
-    return lighter
+    return _worst(why for part in script.parts for why in _part_critical(part, workspace, depth, printed))
+
+
+def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[str]) -> Iterator[str | None]:
+    if isinstance(part, Redirect) and part.access == "write":
+        yield _Context(part.folders, workspace).forbids([part.target.text])
+    elif isinstance(part, SimpleCommand) and part.words:
+        words = [word.text for word in part.words if not word.splits]
+        printed += _printed(words)
+        yield from _words_critical(words, _Context(part.folders, workspace), depth, printed)
 
 
 def _may_hide(script: Script) -> bool:
@@ -95,20 +89,7 @@ def _printed(words: Sequence[str]) -> list[str]:
     return []
 
 
-def _follow(command: SimpleCommand, folders: Folders) -> frozenset[str]:
-    """The folders the command runs in; a `cd` is followed here without judging it."""
-    here = folders.of(command)
-    words = [word.text for word in command.words]
-    if words[:1] == ["cd"] and len(words) <= 2:
-        target = words[1] if len(words) == 2 else os.environ.get("HOME", "/")
-        folders.change(
-            command,
-            frozenset(os.path.normpath(f"{cwd}/{target}" if target[:1] != "/" else target) for cwd in here),
-        )
-    return here
-
-
-def _worst(found: Iterator[str | None]) -> str | None:
+def _worst(found: Iterable[str | None]) -> str | None:
     """The first reason that no person may lift, else the one that one may."""
     lighter = None
     for why in found:

@@ -10,18 +10,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from codelet.safety import sensitive_names
 from codelet.safety.git_targets import ask_git, holds_password
-from codelet.safety.paths import contained, why_unread, workspace_root
+from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import find_attributes
-from codelet.safety.shell.folders import Location, folder_reached
-from codelet.safety.shell.git_commands import CONFIG_SECTIONS, GIT_VARIABLES, READ_ONLY_GIT, STASH_LISTS, split_git
-from codelet.safety.shell.program_arguments import ParsedArguments, RefusedError, parse_arguments
-from codelet.system.git.hardening import find_repository, stray
+from codelet.safety.shell.programs import (
+    READ_ONLY_GIT,
+    Location,
+    ParsedArguments,
+    RefusedError,
+    folder_reached,
+    parse_arguments,
+)
+from codelet.safety.tables import word_list
+from codelet.system.git.hardening import OPTIONS, Repository, find_repository, stray
 
-_MOST_OBJECTS = 8
+_MOST_OBJECTS, _MOST_KNOWN = 8, 32
 _PRINTS = frozenset(("show", "diff", "log", "stash", "grep", "range-diff", "reflog", "cat-file", "rev-list"))
 _PATCH = frozenset(
     ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
@@ -36,27 +43,30 @@ _ORACLES = frozenset(("-a", "--text", "-S", "-L", "--find-object"))
 """Options that print or search secret files whatever the attributes say."""
 _HASH = re.compile(r"[0-9a-f]{4,64}")
 _CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
+_PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects", "-C"))
+"""What may stand before the git command."""
+_SURE_COMMIT = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)
 _LISTS = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 
 
-def check_git(words: Sequence[str], cwd: str, workspace: Path, *, mounts: bool) -> ParsedArguments:
+def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedArguments:
     """The paths that `git WORDS` names; raises RefusedError where it does more than read, or may print a secret.
 
     `mounts` says that the sandbox can put git's attributes in place.
     """
-    root = workspace_root(workspace)
-    index, name = split_git(words)
-    place = Location(cwd, root)
-    for at in range(index):
-        if words[at] == "-C":
-            place = Location(folder_reached("git -C", words[at + 1] if at + 1 < len(words) else "", place), root)
-    if name in ("--version", "-v") and len(words) == index + 1:
+    place, index = Location(place.cwd, place.root), 0
+    while index < len(words) and words[index] in _PLAIN_OPTIONS:
+        if words[index] == "-C":
+            index += 1
+            place = Location(folder_reached("git -C", words[index] if index < len(words) else "", place), place.root)
+        index += 1
+    name, rest = "".join(words[index : index + 1]), words[index + 1 :]
+    if name in ("--version", "-v") and not rest:
         return ParsedArguments()
-    program = READ_ONLY_GIT.get(name or "")
-    if name is None or program is None:
-        raise RefusedError(f"git {name or ''} is not known to be read-only".replace("  ", " "))
-    parsed = parse_arguments(f"git {name}", program, words[index + 1 :])
-    if name in ("stash", "worktree") and words[index + 1 : index + 2] != parsed.operands[:1]:
+    if name not in READ_ONLY_GIT:
+        raise RefusedError(f"git {name} is not known to be read-only".replace("  ", " "))
+    parsed = parse_arguments(f"git {name}", READ_ONLY_GIT[name], rest)
+    if name in ("stash", "worktree") and rest[:1] != parsed.operands[:1]:
         raise RefusedError(f"git {name} without its subcommand in front")
     _refuse_other_repository(place)
     _refuse_writing(name, parsed)
@@ -69,20 +79,22 @@ def check_git(words: Sequence[str], cwd: str, workspace: Path, *, mounts: bool) 
 
 def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
     """What makes or changes something though its options are listed."""
-    first = parsed.operands[:1]
     if name in ("branch", "tag") and parsed.operands and not parsed.has(*_LISTS):
         raise RefusedError("git branch and git tag with a name create it")
     if name in ("branch", "tag"):
         parsed.uses[:] = []  # `--contains` and the like take the next word as a commit, whatever it is
-    word, count = "".join(first), len(parsed.operands)
+    word, count = "".join(parsed.operands[:1]), len(parsed.operands)
     writes = {
-        "stash": (word not in STASH_LISTS, "git stash changes the tree"),
+        "stash": (word not in word_list("git", "words", "stash"), "git stash changes the tree"),
         "reflog": (word in ("expire", "delete", "drop", "write"), f"git reflog {word} writes"),
         "worktree": (parsed.operands != ["list"], "git worktree writes"),
         "remote": (count and (word, count) != ("get-url", 2), f"git remote {word} writes or reaches the network"),
         "config": (count != 1, "git config writes, or shows credentials"),
         "symbolic-ref": (count > 1, "git symbolic-ref writes"),
-        "var": (count and word not in GIT_VARIABLES, "git var of this name is not known to be read-only"),
+        "var": (
+            count and word not in word_list("git", "words", "var"),
+            "git var of this name is not known to be read-only",
+        ),
     }
     if name in writes and writes[name][0]:
         raise RefusedError(writes[name][1])
@@ -92,7 +104,7 @@ def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> No
     """Raise RefusedError for what may print an address of a remote with a password in it, or a credential."""
     if name == "config":
         key = parsed.operands[0].lower()
-        if not key.startswith(CONFIG_SECTIONS) or _CREDENTIAL.search(key.rpartition(".")[2]):
+        if not key.startswith(word_list("git", "words", "config")) or _CREDENTIAL.search(key.rpartition(".")[2]):
             raise RefusedError(f"{parsed.operands[0]} may hold credentials")
     shows = (
         (name == "remote" and (parsed.operands or parsed.has("-v", "--verbose")))
@@ -146,17 +158,26 @@ def _refuse_objects(operands: Sequence[str], place: Location) -> None:
     for operand in operands:
         if type(operand) is not str:
             raise RefusedError("git shows an object that is known only at run time")
-        if ":" in operand or operand in ("HEAD", "@", "--") or Path(place.cwd, operand).exists():
+        if ":" in operand or operand == "--" or _SURE_COMMIT.fullmatch(operand) or Path(place.cwd, operand).exists():
             continue
         if _ask(place, "cat-file", "-t", f"{operand.lstrip('^').partition('..')[0]}^{{}}").strip() == "blob":
             raise RefusedError(f"{operand} is content whose file is not named")
 
 
+_Facts = tuple[object, ...]
+_known: dict[tuple[object, ...], tuple[_Facts, str | None]] = {}
+"""Secrets that git keeps, by folder, pathspecs and depth, with what was seen of the repository then."""
+
+
 def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> str | None:
     """A file with a secret's name that the index has, or with `history` some commit; None where there is none.
 
-    `excluded` are pathspecs that leave files out.
+    `excluded` are pathspecs that leave files out. git is asked again only when the repository has changed.
     """
+    repository = find_repository(place.cwd)
+    key, facts = (place.cwd, *excluded, history), _facts(repository, history=history) if repository else ()
+    if key in _known and _known[key][0] == facts:
+        return _known[key][1]
     patterns = [one for one in sensitive_names.SECRET_FILES if "/" not in one]
     specs = [f":(glob,icase,top)**/{one}" for one in (*patterns, *(f"*{end}" for end in sensitive_names.COPIES))]
     specs += [f":(glob,icase,top)**/{folder}/**" for folder in sensitive_names.SECRET_FOLDERS]
@@ -164,7 +185,29 @@ def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> s
     if history:
         log = ("log", "--all", "--format=", "--name-only", "-z", "--max-count=20")
         listed += "\0" + _ask(place, *log, "--", *specs, *excluded)
-    return next((name for name in map(str.strip, listed.split("\0")) if name and why_unread(name)), None)
+    found = next((name for name in map(str.strip, listed.split("\0")) if name and why_unread(name)), None)
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[key] = facts, found
+    return found
+
+
+def _facts(repository: Repository, *, history: bool) -> _Facts:
+    """What changes with the index, and with `history` with every reference: git replaces a file to change it, so each
+    has another number then.
+    """
+    names = ("index", "HEAD", *(("logs/HEAD", "FETCH_HEAD") if history else ()))
+    files = [f"{repository.git_folder}/{name}" for name in names] + [f"{repository.common}/packed-refs"]
+    seen: list[object] = []
+    for file in files:
+        with suppress(OSError):
+            status = os.stat(file)
+            seen.append((file, status.st_ino, status.st_mtime_ns, status.st_size))
+    for folder in dict.fromkeys((repository.git_folder, repository.common)) if history else ():
+        for name in ("refs", "reftable"):
+            for top, _, _ in os.walk(f"{folder}/{name}"):
+                seen += sorted((top, entry.name, entry.inode()) for entry in os.scandir(top))
+    return tuple(seen)
 
 
 def _ask(place: Location, *words: str) -> str:

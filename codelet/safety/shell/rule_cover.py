@@ -16,72 +16,18 @@ from pathlib import Path
 
 from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.rules import Rule
-from codelet.safety.shell.folders import Folders, Location
-from codelet.safety.shell.git_commands import READ_ONLY_GIT
 from codelet.safety.shell.git_words import possible_paths
-from codelet.safety.shell.program_arguments import RefusedError
-from codelet.safety.shell.programs import READ_ONLY_PROGRAMS
+from codelet.safety.shell.programs import READ_ONLY_GIT, READ_ONLY_PROGRAMS, Location, RefusedError
 from codelet.safety.shell.script_parser import SimpleCommand, Word
+from codelet.safety.tables import read_table, word_list
 
 _LETTERS = frozenset("ahjknqvV0123456789")
 """Letters that are harmless as short options of any program, also in a bundle."""
-_PARTS = (
-    "all allow amend any bail bench branch check codes color colors colour column columns commit concise continue "
-    "count coverage deep depth diff different dry duration durations empty error errors exact exit explain fail "
-    "failed failfast fast features first fix fixable fixes full grep group head help hidden ignore imports "
-    "incremental info jobs keep last length level lib limit line lines list locked long max maxfail message messages "
-    "min missing name names new next no none note notes offline once only order parallel passes pattern pretty "
-    "preview quick quiet random recursive release repeat rerun reruns retries seed select serial severity short show "
-    "silent since single skip slow slowest sort squash staged stat statistics stats strict tags test tests threads "
-    "time timeout times tree type types unit unsafe untracked update verbose verify version warn warning warnings "
-    "watch width workers workspace write"
-)
-"""Pieces of the names of long options: one is harmless if all its pieces are (`--max-warnings`, `--show-fixes`)."""
-_WHOLE = (
-    "--python-version --target-version --language-version --noEmit --runInBand --passWithNoTests --detectOpenHandles "
-    "--set-upstream --signoff --all-targets --doc"
-)
-_SELECTS_FORMAT = frozenset(("--format", "--output-format", "--reporter", "--error-format", "--message-format",
-                             "--cov-report"))  # fmt: skip
-"""Options whose value is harmless only as a bare name: a path there would be loaded or written."""
-_OF_PROGRAM = {
-    "black": "-l",
-    "cargo": "-p -r",
-    "clang-format": "-i",
-    "eslint": "--ext",
-    "docker": "-d -i -t",
-    "git": "-A -a -b -d -l -m -u",
-    "go": "-run -count -race -short -timeout -bench -benchmem -benchtime -cover -failfast -json -cpu -parallel "
-    "-shuffle -list -skip -tags -fullpath",
-    "gmake": "-B -R -r -s -i -w",
-    "gofmt": "-d -l -s -w",
-    "isort": "-l",
-    "jest": "-i -t -u -w --ci",
-    "make": "-B -R -r -s -i -w",
-    "mkdir": "-m -p",
-    "mvn": "-B -U -e",
-    "mypy": "-m -p",
-    "npm": "-s",
-    "pnpm": "-s",
-    "prettier": "-c -l -w",
-    "pytest": "-l -m -s -x -rA -ra -rf -rs --co --collect-only --cov --ff --lf --stepwise --sw --tb",
-    "rubocop": "-A",
-    "shellcheck": "-S -e -f -o -s",
-    "terraform": "-check -recursive -diff -write -list -json -no-color",
-    "touch": "-c",
-    "tsc": "-w",
-    "vitest": "-t -u -w --run",
-}
-"""More options that are harmless with one program."""
 _MATCH_CAP = 1_000
 _VARIABLE = re.compile(r"[A-Za-z_][\w.]*[:+?!]*=", re.ASCII)
 _ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*://|file:|(?:ext|fd)::|[\w.-]+@[\w.-]+:", re.ASCII)
 _BARE = re.compile(r"[\w-]+", re.ASCII)
 _PIECES = re.compile(r"[\s=:,;]+")
-_GIT_CHANGES = frozenset(
-    ["add", "branch", "checkout", "cherry-pick", "clean", "commit", "fetch", "merge", "mv", "pull", "push", "rebase",
-     "reset", "restore", "revert", "rm", "stash", "switch", "tag"]
-)  # fmt: skip
 
 
 def runs_free(rule: Rule) -> bool:
@@ -89,17 +35,17 @@ def runs_free(rule: Rule) -> bool:
     repository, which every sandbox keeps as it is.
     """
     return rule.prefix is None or (
-        rule.prefix[0] == "git" and rule.prefix[1:2] != () and rule.prefix[1] in _GIT_CHANGES
+        rule.prefix[0] == "git" and rule.prefix[1:2] != () and rule.prefix[1] in word_list("rules", "git")
     )
 
 
-def why_not_covered(rule: Rule, command: SimpleCommand, folders: Folders) -> str | None:
+def why_not_covered(rule: Rule, command: SimpleCommand, workspace: Path) -> str | None:
     """Why the rule, whose words the command begins with, does not allow it after all; None where it does."""
     prefix = rule.prefix
     if prefix is None:
         return None
-    for cwd in sorted(folders.of(command)):
-        place = Location(cwd, workspace_root(folders.workspace))
+    for cwd in sorted(command.folders):
+        place = Location(cwd, workspace_root(workspace))
         try:
             rest = [text for word in command.words[len(prefix) :] for text in _stands_for(word, place)]
             _refuse_words(prefix, rest, place)
@@ -122,7 +68,8 @@ def _stands_for(word: Word, place: Location) -> list[str]:
 
 def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -> None:
     """Raise RefusedError at the first word that the `*` does not stand for."""
-    known = frozenset(option for name in prefix for option in _OF_PROGRAM.get(name, "").split())
+    of_program = read_table("rules")["of a program"]
+    known = frozenset(option for name in prefix for option in of_program.get(name, "").split())
     expected = "message" if _takes_message(prefix, prefix[-1] if prefix else "") else ""
     for word in rest:
         before, expected = expected, ""
@@ -139,7 +86,7 @@ def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -
         option, attached, value = word.partition("=")
         if not _is_harmless(option, bool(attached), known):
             raise RefusedError(option)
-        if option in _SELECTS_FORMAT:
+        if option in word_list("rules", "harmless options", "formats"):
             if attached and not _BARE.fullmatch(value):
                 raise RefusedError(word)
             expected = "" if attached else "format"
@@ -156,15 +103,15 @@ def _takes_message(prefix: Sequence[str], option: str) -> bool:
 
 
 def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
-    if option in known or option in _WHOLE.split() or option in _SELECTS_FORMAT:
+    if option in known or option in word_list("rules", "harmless options", "whole", "formats"):
         return True
     if not option.startswith("--"):
         letters = _LETTERS | {name[1] for name in known if len(name) == 2}
         return not attached and set(option[1:]) <= letters
-    parts = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
-    if parts[0] == "no" and len(parts) > 1 and not attached:
+    pieces = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
+    if pieces[0] == "no" and len(pieces) > 1 and not attached:
         return True  # it switches something off
-    return set(parts) <= set(_PARTS.split())
+    return set(pieces) <= set(word_list("rules", "harmless options", "pieces"))
 
 
 def _refuse_operand(word: str, text: str, place: Location) -> None:
@@ -199,33 +146,6 @@ def _why_not_path(path: str, place: Location) -> str | None:
     return None
 
 
-# Run the project's own tests and checks, whatever their arguments are.
-_RUNNERS = frozenset(
-    ["pytest", "py.test", "mypy", "ruff", "black", "isort", "flake8", "pyright", "basedpyright", "jest", "vitest",
-     "mocha", "tsc", "eslint", "prettier", "rspec", "rubocop", "shellcheck", "golangci-lint", "gofmt", "rustfmt",
-     "clang-format", "markdownlint", "yamllint", "hadolint", "lint-imports"]
-)  # fmt: skip
-_PYTHON_MODULES = frozenset(("pytest", "unittest", "mypy", "ruff", "black", "isort", "flake8"))
-_MAKE_NOTHING_ELSE = frozenset(("mkdir", "touch"))
-
-# Programs whose first word says what they do, and the words behind which anything may follow. Not here: those that take
-# a command line in an option, as `git rebase --exec`, `git push --receive-pack` or `cargo test --config`.
-_SUBCOMMANDS: dict[str, frozenset[str]] = {
-    "git": frozenset(
-        ("add", "branch", "checkout", "cherry-pick", "commit", "merge", "mv", "restore", "revert", "stash", "switch",
-         "tag")
-    ),
-    "npm": frozenset(("test",)),
-    "pnpm": frozenset(("test",)),
-    "yarn": frozenset(("test",)),
-    "go": frozenset(("fmt", "doc")),
-    "terraform": frozenset(("fmt", "validate")),
-}  # fmt: skip
-_BUILDERS = frozenset(("make", "gmake"))
-"""Run what the project calls by a name: the rule covers that name alone."""
-
-_SCRIPTS = (("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"))
-_LAUNCHERS = (("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("bundle", "exec"))
 _NAME = re.compile(r"[A-Za-z0-9][\w.:@%+/-]*")
 _WORD = re.compile(r"[\w./:=,+@%^~-]+")
 
@@ -248,31 +168,26 @@ def rule_for(words: Sequence[str], *, moved: bool) -> str | None:
 def _prefix(words: list[str]) -> list[str] | None:
     """The first words, behind which any others may follow."""
     name, rest = words[0], words[1:]
-    if name in _RUNNERS or name in _MAKE_NOTHING_ELSE:
+    table = read_table("rules")
+    if name in word_list("rules", "any arguments", "programs", "make"):
         return [name]
     if re.fullmatch(r"python3?", name):
-        known = rest[:1] == ["-m"] and rest[1:2] and rest[1] in _PYTHON_MODULES
+        known = rest[:1] == ["-m"] and rest[1:2] and rest[1] in word_list("rules", "any arguments", "python -m")
         return words[:3] if known else None
     if not rest or not _NAME.fullmatch(rest[0]):
         return None
-    if tuple(words[:2]) in _SCRIPTS:
+    if " ".join(words[:2]) in table["run"]["scripts"].split(", "):
         return words[:3] if len(words) > 2 and _NAME.fullmatch(words[2]) else None
-    if tuple(words[:2]) in _LAUNCHERS:
+    if " ".join(words[:2]) in table["run"]["launchers"].split(", "):
         inner = _prefix(words[2:]) if len(words) > 2 else None
         return [*words[:2], *inner] if inner else None
-    if rest[0] in _SUBCOMMANDS.get(name, ()) or name in _BUILDERS:
-        return words[:2]
-    return None
-
-
-_ENDINGS = (
-    "", "src", "tests", ".", "-v", "-q tests", "--help", "--fix .", "-x", "--verbose src", "new", "-m text", "--all",
-    "src tests", "main", "--no-color", "-n 4", "--watch", "-a", "--force",
-)  # fmt: skip
+    following = table["first words"].get(name, "").split()
+    return words[:2] if rest[0] in following or "*" in following else None
 
 
 def candidates(rule: str) -> list[str]:
     """Commands that a rule may cover, to be judged: the words in front of its `*` with what often follows them."""
     body = rule.removeprefix("bash(").removesuffix(")")
     prefix = body.removesuffix("*").rstrip()
-    return [f"{prefix} {ending}".rstrip() for ending in (_ENDINGS if body.endswith("*") else ("",))]
+    endings = read_table("rules")["endings"]["endings"].split(", ") if body.endswith("*") else ()
+    return [prefix, *(f"{prefix} {ending}" for ending in endings)]

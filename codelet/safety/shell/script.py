@@ -10,14 +10,20 @@ from typing import Protocol
 from codelet.record import Record
 from codelet.safety.paths import judge_path, relative_name
 from codelet.safety.rules import Rule, parse_rule
-from codelet.safety.shell.confined import check_confined, check_redirect
 from codelet.safety.shell.critical import REWRITES_HISTORY, find_critical
-from codelet.safety.shell.folders import Folders
-from codelet.safety.shell.nested import nested_scripts, unwrapped
-from codelet.safety.shell.program_arguments import RefusedError
+from codelet.safety.shell.nested import changes_shell, nested_scripts, unwrapped
+from codelet.safety.shell.programs import RefusedError
+from codelet.safety.shell.reading import check_command, check_redirect, is_plain
 from codelet.safety.shell.rule_cover import rule_for, runs_free, why_not_covered
-from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
-from codelet.safety.shell.strict import check_strict, is_plain, refuse_path
+from codelet.safety.shell.script_parser import (
+    Redirect,
+    Script,
+    ScriptPart,
+    SimpleCommand,
+    UnclearPart,
+    Word,
+    read_script,
+)
 from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdict
 
 
@@ -93,17 +99,16 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     kind: SandboxKind = "workspace" if rules.mode == "auto" else "read-only"
     if not sandboxed and not is_plain(command):
         script.parts.insert(0, UnclearPart("only plain words run without a sandbox"))
-    folders = Folders(rules.workspace)
-    reasons = [_why_asked(part, folders, rules, confined=sandboxed) for part in script.parts]
+    reasons = [_why_asked(part, rules, confined=sandboxed) for part in script.parts]
     if not any(reasons) and not unconfined:
         return Verdict("allow", "read", "reads in the workspace", sandbox=kind)
-    folders = Folders(rules.workspace)
     moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
     ruled = any(rule.tool in ("bash", "write") for rule in rules.allow) or unconfined
-    judged = [
-        _judge_part(part, why, folders, rules, ruled=ruled, moved=moved)
-        for part, why in zip(script.parts, reasons, strict=True)
-    ]
+    judged: list[PartFinding] = []
+    lost = False  # what a rule let run may have changed its shell: its folder, or what words mean
+    for part, why in zip(script.parts, reasons, strict=True):
+        judged.append(_judge_part(part, why, rules, ruled=ruled, moved=moved, lost=lost))
+        lost = lost or (judged[-1].rule is not None and changes_shell([word.text for word in _words_of(part)]))
     pairs = [(part, one) for part, one in zip(script.parts, judged, strict=True) if one.reason is not None]
     described = (each for part, one in pairs for each in _described(part, str(one.reason)))
     parts = tuple(sorted(dict.fromkeys(described), key=_changes_least))
@@ -130,88 +135,76 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
 
-def _why_asked(part: ScriptPart, folders: Folders, rules: Rules, *, confined: bool) -> PartFinding | None:
+def _words_of(part: ScriptPart) -> tuple[Word, ...]:
+    return part.words if isinstance(part, SimpleCommand) else ()
+
+
+def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False) -> PartFinding | None:
     """Why a part is not run unasked: in the read-only sandbox, or without one. None if it is."""
     if isinstance(part, UnclearPart):
         return None if confined and part.confinable else PartFinding(part.reason)
-    if not confined and folders.lost:
+    if lost:
         return PartFinding("what ran before it in the same shell may have changed the folder or what words mean")
     try:
-        if isinstance(part, Redirect):
-            return _redirected(part, folders, confined=confined)
-        if confined:
-            check_confined(part, folders, mounts=rules.mounts)
+        if isinstance(part, SimpleCommand):
+            check_command(part, rules.workspace, confined=confined, mounts=rules.mounts)
+        elif part.access == "read" or part.target.text.startswith(("/dev/tcp/", "/dev/udp/")):
+            check_redirect(part, rules.workspace, confined=confined)
+        elif part.target.plain:
+            return PartFinding(f"it writes to {part.target.text}", "write", writes=bool(part.target.text))
         else:
-            check_strict(part, folders)
-    except RefusedError as refused:
-        known = isinstance(part, SimpleCommand) and not part.assignments and not any(w.dynamic for w in part.words)
-        words = tuple(word.text for word in part.words) if known and isinstance(part, SimpleCommand) else ()
-        return PartFinding(str(refused), words=words)
-    return None
-
-
-def _redirected(part: Redirect, folders: Folders, *, confined: bool) -> PartFinding | None:
-    target, network = part.target, re.match(r"/dev/(?:tcp|udp)/", part.target.text)
-    if part.access == "write" and not network:
-        if not target.plain:
             return PartFinding("it redirects to a place known only at run time")
-        return PartFinding(f"it writes to {target.text}", "write", writes=bool(target.text))
-    if confined:
-        check_redirect(part, folders)
-    elif network or not target.plain:
-        return PartFinding("it reads from a place that is not plain")
-    else:
-        for cwd in folders.of(part):
-            refuse_path("read", target.text, cwd, folders.workspace)
+    except RefusedError as refused:
+        known = isinstance(part, SimpleCommand) and not (part.assignments or any(word.dynamic for word in part.words))
+        return PartFinding(str(refused), words=tuple(word.text for word in _words_of(part)) if known else ())
     return None
 
 
 def _judge_part(
-    part: ScriptPart, why: PartFinding | None, folders: Folders, rules: Rules, *, ruled: bool, moved: bool
+    part: ScriptPart, why: PartFinding | None, rules: Rules, *, ruled: bool, moved: bool, lost: bool
 ) -> PartFinding:
     """A part of a line that does not run in the read-only sandbox as a whole: `why` is what stands against that.
 
     Where a rule may lift it, the others have to read wherever they run. `moved` says that the line changes its folder.
     """
-    strict = _why_asked(part, folders, rules, confined=False)
-    if why is None and ruled and strict is not None and _is_named_git(part, folders):
+    strict = _why_asked(part, rules, confined=False, lost=lost)
+    if why is None and ruled and strict is not None and _is_named_git(part, rules.workspace):
         return PartFinding(tier="read", confined=True)
     if why is None:
         why = strict if ruled and rules.mode != "auto" else None
     if why is None:
         return PartFinding(tier="read")
     if why.writes and isinstance(part, Redirect):
-        return _judge_write(part, why, folders, rules)
+        return _judge_write(part, why, rules)
     if not why.words or not isinstance(part, SimpleCommand):
         return why
-    for rule in rules.allow if not folders.lost else ():
+    for rule in rules.allow if not lost else ():
         if rule.tool != "bash" or not rule.matches_words(why.words):
             continue
-        if uncovered := why_not_covered(rule, part, folders):
+        if uncovered := why_not_covered(rule, part, rules.workspace):
             why = why.replace(reason=uncovered)
             continue
-        folders.ran_by_rule(part)
         return PartFinding(rule=rule.text, confined=not runs_free(rule))
     offered = rule_for(why.words, moved=moved)
-    covers = offered is not None and why_not_covered(parse_rule(offered), part, folders) is None
+    covers = offered is not None and why_not_covered(parse_rule(offered), part, rules.workspace) is None
     return why.replace(offered=offered) if covers else why
 
 
-def _is_named_git(part: ScriptPart, folders: Folders) -> bool:
+def _is_named_git(part: ScriptPart, workspace: Path) -> bool:
     """Whether a part is a git command of plain words that shows no secret even where nothing hides one from it."""
     if not isinstance(part, SimpleCommand) or not part.words or part.words[0].text != "git":
         return False
     try:
-        check_confined(part, folders, mounts=False)
+        check_command(part, workspace, confined=True, mounts=False)
     except RefusedError:
         return False
     return all(word.plain for word in part.words)
 
 
-def _judge_write(part: Redirect, finding: PartFinding, folders: Folders, rules: Rules) -> PartFinding:
+def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFinding:
     """A redirection into a file is a write like any other: the mode or a rule for `write` may allow it."""
     target = part.target.text
-    for cwd in folders.of(part):
+    for cwd in part.folders:
         found = judge_path(target, "write", rules.workspace, cwd, shell=True)
         if found.place is None:
             return PartFinding(found.reason)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from codelet.record import Record
+from codelet.safety.paths import workspace_root
 from codelet.system.process import find_program
 from codelet.system.text import clean
 
@@ -27,7 +28,6 @@ NOT_PARSED = "it cannot be parsed"
 _SIGNS = (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"')
 _ONLY_BASH = re.compile(r"\$['\"]|<\(|<<<|&>|>&[^0-9-]|\|&")
 _ANYWHERE = Path("/")
-_HARMLESS_TARGETS = ("/dev/null",)
 
 
 class Word(Record):
@@ -50,26 +50,25 @@ class Word(Record):
 
 
 class SimpleCommand(Record):
-    """One simple command: its words, its assignments (name, value), and how it hangs on what is before it.
+    """One simple command: its words and its assignments (name, value).
 
-    `after` is the operator in front: "&&", "||" (also in a branch or a substitution) or ";". `shell` is the number of
-    the shell of its own that it runs in, 0 for the line's; an `inner` one is in a block there, and may not run at all.
+    `folders` are those that it may run in, by each `cd` before it; with `lost` one of these led to a place that is not
+    known.
     """
 
     words: tuple[Word, ...]
     assignments: tuple[tuple[str, Word | None], ...]
-    after: str
-    shell: int
-    inner: bool
+    folders: frozenset[str]
+    lost: bool
 
 
 class Redirect(Record):
-    """A redirection to or from a file; `after` and `shell` as in SimpleCommand."""
+    """A redirection to or from a file; `folders` and `lost` as in SimpleCommand."""
 
     target: Word
     access: Literal["read", "write"]
-    after: str
-    shell: int
+    folders: frozenset[str]
+    lost: bool
 
 
 class UnclearPart(Record):
@@ -127,7 +126,7 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
         return Script(UnclearPart("it has too many parts to look at"), unread=True)
     if root.has_error:
         script.parts.append(UnclearPart(NOT_PARSED))
-    _Reader(source, script).read(root)
+    _Reader(source, script, workspace_root(workspace)).read(root)
     if sum(1 for _ in script.commands) > COMMAND_CAP:
         script.unread = True
         script.parts.insert(0, UnclearPart(f"it has more than {COMMAND_CAP} commands"))
@@ -143,26 +142,21 @@ _KNOWN = frozenset(
      "brace_expression", "subscript", "array")
 )  # fmt: skip
 _CONFINABLE = {
-    "if_statement": "it branches",
-    "case_statement": "it branches",
-    "for_statement": "it loops",
-    "c_style_for_statement": "it loops",
-    "while_statement": "it loops",
+    **dict.fromkeys(("if_statement", "case_statement"), "it branches"),
+    **dict.fromkeys(("for_statement", "c_style_for_statement", "while_statement"), "it loops"),
     "heredoc_redirect": "it has a here-document",
     "herestring_redirect": "it has a here-string",
     "process_substitution": "it has a process substitution",
     "command_substitution": "it has a command substitution",
     "arithmetic_expansion": "it computes",
-    "simple_expansion": "it expands a variable",
-    "expansion": "it expands a variable",
+    **dict.fromkeys(("simple_expansion", "expansion"), "it expands a variable"),
     "translated_string": "it has a special quote",
 }
 """Parts that are no plain words; what they do is done in the sandbox."""
 _REFUSED = {
     "function_definition": "it defines a function",
-    "declaration_command": "it sets variables",
     "unset_command": "it changes variables",
-    "variable_assignments": "it sets variables",
+    **dict.fromkeys(("declaration_command", "variable_assignments"), "it sets variables"),
     "ERROR": NOT_PARSED,
 }
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "command_substitution", "negated_command")
@@ -174,18 +168,26 @@ _HOME = re.compile(r"\$(HOME|\{HOME\})")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _LOOP_CAP = 8
 """Words of a loop whose body is read for each of them."""
+_MOST_FOLDERS = 4
+"""Folders that a `cd` may lead to."""
 _SPECIAL = re.compile(r"[*?\[{~\\\n]")
 _TEST = re.compile(r"\[[ \t]+([\w./ =!:-]*)[ \t]\]")
 
 
 class _Reader:
-    """One walk over a syntax tree, which adds what it finds to the script."""
+    """One walk over a syntax tree, which adds what it finds to the script.
 
-    def __init__(self, source: bytes, script: Script) -> None:
+    `after` is the operator before the next command: "&&", "||" (also in a branch or a substitution) or ";". `sure` are
+    the folders that it may run in after `&&`, where every `cd` before has worked, `all` those in any case.
+    """
+
+    def __init__(self, source: bytes, script: Script, root: str) -> None:
         self.source = source
         self.script = script
-        self.operator = ";"
-        self._depth = self._inner = self._shell = self._shells = 0
+        self.after = ";"
+        self.sure = self.all = frozenset((root,))
+        self.lost = self.inner = False
+        self._depth = 0
         self._late: list[Word] = []
         self._loops: dict[str, str] = {}
 
@@ -197,23 +199,30 @@ class _Reader:
         elif node.is_missing:
             self._unclear(NOT_PARSED)
         elif node.is_named:
-            inner, shell = self._inner, self._shell
-            self._inner += node.type not in _IN_SEQUENCE
-            self._named(node)
-            self._inner, self._shell = inner, shell
+            inner = self.inner
+            self.inner = inner or node.type not in _IN_SEQUENCE
+            if node.type in _SHELLS_OF_THEIR_OWN:
+                self._in_shell(node, self._named)
+            else:
+                self._named(node)
+            self.inner = inner
         elif node.type == "&":
             self._unclear("it leaves a process in the background")
         elif node.type in ("&&", "||", ";", "\n"):
-            self.operator = node.type if node.type in ("&&", "||") else ";"
+            self.after = node.type if node.type in ("&&", "||") else ";"
         self._depth -= 1
+
+    def _in_shell(self, node: Node, read: Callable[[Node], None]) -> None:
+        """Read what runs in a shell of its own: no `cd` in it changes the folder outside."""
+        before = self.after, self.sure, self.all, self.lost, self.inner
+        self.inner = False
+        read(node)
+        self.after, self.sure, self.all, self.lost, self.inner = before
 
     def _named(self, node: Node) -> None:
         kind = node.type
-        outer = self.operator
-        if kind in _SHELLS_OF_THEIR_OWN:
-            self._enter_shell()
         if kind in _BRANCHES:
-            self.operator = "||"
+            self.after = "||"
         readers = {
             "command": self._command,
             "file_redirect": self._redirect,
@@ -228,27 +237,19 @@ class _Reader:
             self._unclear(_CONFINABLE[kind], confinable=True)
         elif kind in _CONFINABLE and not (kind.endswith("expansion") and _HOME.fullmatch(self._text(node))):
             self._unclear(_CONFINABLE[kind], confinable=True)
-            self.script.text_input = self.script.text_input or kind in ("herestring_redirect", "heredoc_redirect")
+            self.script.text_input |= kind in ("herestring_redirect", "heredoc_redirect")
             self._children(node)
         else:
             if kind not in _KNOWN and kind not in _CONFINABLE:
                 self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
                 self.script.fork_bomb |= kind == "function_definition" and _multiplies(node, self._text(node))
             self._children(node)
-        if kind in _SHELLS_OF_THEIR_OWN:
-            self.operator = outer
-
-    def _enter_shell(self) -> None:
-        """What is read next runs in a shell of its own; shells in it are not told apart."""
-        self._shells += 1
-        self._inner = 1 if self._shell else 0
-        self._shell = self._shell or self._shells
 
     def _children(self, node: Node) -> None:
         for child in node.children:
             self.read(child)
             if child.is_named and node.type != "list":  # a new line ends a statement, and is no node
-                self.operator = ";"
+                self.after = ";"
 
     def _loop(self, node: Node) -> bool:
         """Read the body of `for name in words` once for each word, if there are few and all are known."""
@@ -260,24 +261,15 @@ class _Reader:
         outer = self._loops
         for value in values:
             self._loops = {**outer, self._text(variable): value.text}
-            self.operator = "||"
+            self.after = "||"
             self.read(body)
         self._loops = outer
         return True
 
-    def _known(self, text: str) -> str | None:
-        """The value of an expansion: of HOME; of a loop's variable in this round."""
-        found = _VARIABLE.fullmatch(text)
-        known = {"HOME": os.environ.get("HOME"), **self._loops}
-        return None if found is None else known.get(found[1])
-
     def _pipeline(self, node: Node) -> None:
-        """Each part is a shell of its own."""
-        outer, shell = self.operator, self._shell
+        """Each part runs in a shell of its own."""
         for child in node.children:
-            self.operator, self._shell = outer, shell
-            self._enter_shell()
-            self.read(child)
+            self._in_shell(child, self.read)
 
     def _redirected(self, node: Node) -> None:
         """A statement with redirections behind it. Bash opens them before it runs the statement; the grammar hangs
@@ -285,11 +277,11 @@ class _Reader:
         """
         body, *behind = sorted(node.children, key=lambda child: child.type.endswith("_redirect"))
         in_list = body.type == "list"
-        after = self.operator
+        after = self.after
         for child in (body, *behind) if in_list else (*behind, body):
             self.read(child)
-            after = self.operator if in_list and child is body else after
-            self.operator = after
+            after = self.after if in_list and child is body else after
+            self.after = after
         if self._late and (found := next(reversed(list(self.script.commands)), None)):
             at = max(at for at, part in enumerate(self.script.parts) if part is found)
             self.script.parts[at] = found.replace(words=(*found.words, *self._take_late()))
@@ -308,7 +300,7 @@ class _Reader:
 
     def _command(self, node: Node) -> None:
         """A simple command: assignments, the program's name, its arguments; commands in its words come first."""
-        after, words, assignments = self.operator, [], []
+        after, words, assignments = self.after, [], []
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
@@ -320,9 +312,30 @@ class _Reader:
                 words.append(self._word(child))
                 if child.child_count:
                     self.read(child)
-        self.operator = after
+        self.after = after
         words += self._take_late()
-        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), after, self._shell, self._inner > 0))
+        self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), self._folders(), self.lost))
+        if words and words[0].text == "cd" and words[0].plain:
+            self._follow(words[1:])
+
+    def _folders(self) -> frozenset[str]:
+        """The folders that the next command may run in."""
+        if self.after != "&&":
+            self.sure = self.all
+        return self.sure
+
+    def _follow(self, words: list[Word]) -> None:
+        """Follow a `cd` with these words to whatever place."""
+        operands = words[1:] if words[:1] and words[0].text == "--" else words
+        text = operands[0].text if operands else os.environ.get("HOME", "/")
+        reached = frozenset(os.path.normpath(text if text[:1] == "/" else f"{cwd}/{text}") for cwd in self._folders())
+        if len(operands) != 1 or not operands[0].plain or text.startswith("-"):
+            self.lost = self.lost or not self.inner
+        if len(reached) > _MOST_FOLDERS:
+            self._unclear("too many folders to follow")
+        elif len(operands) < 2:
+            self.all |= reached
+            self.sure = self.all if self.inner or self.after == "||" else reached
 
     def _assignment(self, node: Node) -> tuple[str, Word | None]:
         name, *value = node.children
@@ -343,7 +356,7 @@ class _Reader:
             self._children(node)
             return
         words = tuple(Word(word, word) for word in ("test", *plain[1].split()))
-        self.script.parts.append(SimpleCommand(words, (), self.operator, self._shell, inner=True))
+        self.script.parts.append(SimpleCommand(words, (), self._folders(), self.lost))
 
     def _redirect(self, node: Node) -> None:
         """A redirection: to and from /dev/null and between descriptors it is nothing. It has one target: what else the
@@ -351,15 +364,15 @@ class _Reader:
         """
         children = [child for child in node.children if child.type != "file_descriptor"]
         sign, *targets = children or [node]
-        target = self._word(targets[0]) if targets else Word("", "")
-        self._late += [self._word(child) for child in targets[1:]]
+        target, *late = [self._word(child) for child in targets] or [Word("", "")]
+        self._late += late
         if sign.type in (">&", "<&", ">&-", "<&-") and re.fullmatch(r"[0-9]*-?", target.text):
             return
         if sign.type not in (">", ">>", ">|", "&>", "&>>", ">&", "<") or not targets:
             self._unclear("it has an unusual redirection")
-        elif target.text not in _HARMLESS_TARGETS or not target.plain:
+        elif target.text != "/dev/null" or not target.plain:
             access: Literal["read", "write"] = "read" if sign.type == "<" else "write"
-            self.script.parts.append(Redirect(target, access, self.operator, self._shell))
+            self.script.parts.append(Redirect(target, access, self._folders(), self.lost))
         for child in targets:
             self.read(child)
 
@@ -368,29 +381,30 @@ class _Reader:
         raw = self._text(node).strip(" \t")
         if node.type == "word" and not _SPECIAL.search(raw):
             return Word(raw, raw)
-        if node.type == "raw_string":
-            return Word(raw[1:-1], raw)
         parts = [node]
         while len(parts) == 1 and parts[0].type in ("command_name", "concatenation"):
             parts = parts[0].children
-        words = [self._piece(part, first=part is parts[0]) for part in parts]
-        dynamic, splits = any(word.dynamic for word in words), any(word.splits for word in words)
-        text = "".join(word.text for word in words)
+        pieces = [self._piece(part, self._text(part), first=part is parts[0]) for part in parts]
         braces = len(parts) > 1 and any("{" in self._text(part) for part in parts if part.type in ("word", "{"))
-        return Word(text, raw, braces or any(word.glob for word in words), dynamic, splits)
+        return Word(
+            "".join(piece.text for piece in pieces),
+            raw,
+            braces or any(piece.glob for piece in pieces),
+            any(piece.dynamic for piece in pieces),
+            any(piece.splits for piece in pieces),
+        )
 
-    def _piece(self, node: Node, *, first: bool) -> Word:
-        text = self._text(node)
-        if node.type == "raw_string":
-            return Word(text[1:-1], text)
-        if node.type == "ansi_c_string":
-            return _ansi_c(text)
-        if node.type == "string":
-            return self._quoted(node, text)
-        if node.type in ("simple_expansion", "expansion"):
-            value = self._known(text)
-            dynamic = value is None or not _HOME.fullmatch(text)
-            return Word(value or "", text, dynamic=dynamic, splits=value is None)
+    def _piece(self, node: Node, text: str, *, first: bool) -> Word:
+        match node.type:
+            case "raw_string":
+                return Word(text[1:-1], text)
+            case "ansi_c_string":
+                return _ansi_c(text)
+            case "string":
+                return self._quoted(node, text)
+            case "simple_expansion" | "expansion":
+                value = self._known(text)
+                return Word(value or "", text, dynamic=value is None or not _HOME.fullmatch(text), splits=value is None)
         if node.type not in ("word", "number") or "\n" in text.replace("\\\n", ""):
             return Word(text, text, dynamic=True, splits=True)
         if first and (home := re.match(r"~(?=/|$)", text)):
@@ -400,6 +414,11 @@ class _Reader:
         unescaped = re.sub(r"\\\n", "", text)
         pattern = re.search(r"(?<!\\)[*?\[]|(?<!\\)\{[^}]*(?:,|\.\.)", unescaped) is not None
         return Word(re.sub(r"\\(.)", r"\1", unescaped, flags=re.DOTALL), text, glob=pattern)
+
+    def _known(self, text: str) -> str | None:
+        """The value of an expansion: of HOME; of a loop's variable in this round."""
+        found = _VARIABLE.fullmatch(text)
+        return None if found is None else {"HOME": os.environ.get("HOME"), **self._loops}.get(found[1])
 
     def _quoted(self, node: Node, text: str) -> Word:
         """A text in double quotes."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 import shlex
 
-from codelet.safety.shell.git_commands import READ_ONLY_GIT
-from codelet.safety.shell.program_arguments import Program, options_of
-from codelet.safety.shell.programs import READ_ONLY_PROGRAMS
+from codelet.safety.shell.programs import READ_ONLY_GIT, READ_ONLY_PROGRAMS, Program, options_of
 from tests.support.case_workspace import lines_of
 
 PATHS = (

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from codelet.safety import Policy
-from codelet.safety.shell.git_commands import READ_ONLY_GIT
-from codelet.safety.shell.programs import READ_ONLY_PROGRAMS, VERSIONS
+from codelet.safety.shell.programs import READ_ONLY_GIT, READ_ONLY_PROGRAMS, VERSIONS
 from codelet.safety.verdict import Touch
 
 HASHES = ("md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum", "b2sum")

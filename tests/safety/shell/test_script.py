@@ -141,6 +141,7 @@ def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
         "{ " * 3000,
         "ls | " * 2000 + "ls",
         "cat " + "a/../" * 2000 + "a.txt",
+        "; ".join(f"cd d{number}" for number in range(40)),
     ],
 )
 def test_a_long_command_takes_ten_milliseconds(workspace: Path, command: str) -> None:

@@ -1,0 +1,331 @@
+"""What runs unasked: listed programs with the options that only read, in the read-only sandbox or without one.
+
+Confined, a line may have variables, patterns, loops and here-documents: the sandbox stops what they would write, reach
+or read of secrets, so none of these is worked out here. What asks: a program that is not listed, options by which a
+listed one is told to write or to run, a word that names a secret or a place outside the workspace, and the words of git
+that print what no sandbox hides. Without a sandbox (strict) all words are plain, paths lie inside the workspace, and
+each program that has a language of its own asks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from codelet.record import Record
+from codelet.safety.paths import contained, judge_path, why_unread, workspace_root
+from codelet.safety.shell.git_words import check_git
+from codelet.safety.shell.programs import (
+    FIND_TESTS,
+    LOADING_VARIABLES,
+    READ_ONLY_PROGRAMS,
+    VERSIONS,
+    Location,
+    ParsedArguments,
+    Program,
+    RefusedError,
+    folder_reached,
+    parse_arguments,
+)
+from codelet.safety.shell.script_parser import Redirect, SimpleCommand
+from codelet.system.process import find_program
+
+_WALK_CAP = 20_000
+_BUILTINS = frozenset(
+    ("echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "exit", "read", "shift", "break", "continue",
+     "sleep", "set")
+)  # fmt: skip
+"""Builtins of the shell, and `sleep`: confined, they do nothing but what their words below could."""
+_BUILTIN_WORDS = {
+    "set": r"[-+][a-zA-Z]+|[a-z]+",
+    "read": r"-[rs]+|-[adinNptu]|[a-z][a-z0-9_]*|\d+",
+    **dict.fromkeys(("shift", "break", "continue"), r"\d+"),
+}
+"""What the words of builtins must be that could change the shell."""
+_WRAPPERS = {
+    "timeout": ("ks", "v"),
+    "nice": ("n", ""),
+    "xargs": ("EILPadns", "0rtx"),
+    "command": ("", "p"),
+    "time": ("", "p"),
+}
+"""Programs that run the words after them: the letters of their options that take a value, and of those that do not."""
+_WRAPPER_OPTION = re.compile(
+    r"-\d+|--(?:null|no-run-if-empty|foreground|preserve-status|verbose|exit|max-(?:args|procs|lines|chars)=\d+)"
+)
+_STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
+"""Scripts of the system that start another program, by its name alone."""
+_OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
+_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+_PLAIN_LINE = re.compile(
+    r"""(?:[ \t\n]|[\w./:=,+@%^-]|'[^']*'|"[^"$`\\!]*"|&&|\|\|?|;"""
+    r"""|(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+))+"""
+)
+"""Plain words, quoted texts without expansions, joints, and redirections that stand by themselves."""
+
+
+def is_plain(line: str) -> bool:
+    """Whether a line is made of plain words alone, so that every shell takes it apart as it is done here."""
+    return _PLAIN_LINE.fullmatch(line) is not None
+
+
+class _Unknown(str):
+    """A word that is known only when the line runs: a variable, a pattern."""
+
+    __slots__ = ()
+
+
+class _Place(Location):
+    """Where a command runs: not `known` behind a `cd` to an unknown place; in the sandbox or without one (`confined`).
+    `mounts`: see `check_git`.
+    """
+
+    known: bool
+    confined: bool
+    mounts: bool
+
+
+def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, mounts: bool) -> list[_Place]:
+    root = workspace_root(workspace)
+    return [_Place(cwd, root, not part.lost, confined, mounts) for cwd in part.folders]
+
+
+def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mounts: bool = True) -> None:
+    """Raise RefusedError unless the command may run unasked: `confined`, or wherever it runs. `mounts`: see `check_git`."""
+    for name, _ in command.assignments:
+        if not confined or not _OWN_VARIABLE.fullmatch(name):
+            raise RefusedError(f"it sets the variable {name}")
+    for word in command.words if not confined else ():
+        if not word.plain or word.text.startswith("~"):
+            raise RefusedError(f"{word.raw}: only plain words run without a sandbox")
+    words = [word.text if word.plain else _Unknown(word.text) for word in command.words]
+    for place in _places(command, workspace, confined=confined, mounts=mounts) if words else ():
+        if words[0] != "cd":
+            _check(words, place)
+        elif not confined or (len(words) == 2 and not isinstance(words[1], _Unknown)):
+            _check_cd(words[2:] if words[1:2] == ["--"] else words[1:], place)
+
+
+def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> None:
+    """Raise RefusedError for what a redirection reads: a secret, or a place outside."""
+    text, plain = redirect.target.text, redirect.target.plain
+    if re.match(r"/dev/(?:tcp|udp)/", text):
+        raise RefusedError("it opens a network connection" if confined else "it reads from a place that is not plain")
+    if not confined and not plain:
+        raise RefusedError("it reads from a place that is not plain")
+    for place in _places(redirect, workspace, confined=confined, mounts=True):
+        _check_paths([("read", text if plain else _Unknown(text))], place)
+
+
+def _check_cd(operands: Sequence[str], place: _Place) -> None:
+    if len(operands) != 1 or operands[0].startswith("-") or not operands[0]:
+        raise RefusedError("cd to a place that is not certain")
+    if os.environ.get("CDPATH") and not operands[0].startswith(("/", ".")):
+        raise RefusedError("cd with CDPATH set")
+    folder_reached("cd", operands[0], place)
+
+
+def _check(words: Sequence[str], place: _Place) -> None:
+    """Raise RefusedError unless the words run a listed program."""
+    name, rest = words[0], list(words[1:])
+    if isinstance(name, _Unknown):
+        raise RefusedError("the program's name is known only at run time")
+    loaded = "" if place.confined else LOADING_VARIABLES.get(name, "")
+    if variable := next((one for one in loaded.split() if os.environ.get(one)), None):
+        raise RefusedError(f"{name} loads what the environment names ({variable})")
+    for started in (name, *_STARTS.get(name, ())):
+        if started not in _BUILTINS and started not in ("command", "time") and _supplied(started, place.root):
+            raise RefusedError(f"{started} is a program of the workspace")
+    if (len(rest) == 1 and (name, rest[0]) in VERSIONS) or (place.confined and _is_confined(name, rest, place)):
+        return
+    program = READ_ONLY_PROGRAMS.get(name)
+    if program is None:
+        raise RefusedError(f"{name} is not known to be read-only")
+    if name == "find":
+        _find(rest, place)
+    elif place.confined:
+        _listed(name, program, rest, place)
+    else:
+        if "language" in program.marks:
+            raise RefusedError(f"{name} runs unasked only in a sandbox, and there is none")
+        parsed = ParsedArguments() if "raw" in program.marks else parse_arguments(name, program, rest)
+        _check_strictly(name, rest, parsed, place)
+        _check_paths(parsed.uses, place)
+
+
+def _supplied(name: str, root: str) -> bool:
+    """Whether the shell would take a program from the workspace, or from where it stands."""
+    if "/" in name:
+        return True
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if not folder.startswith("/"):
+            return True
+        if os.access(f"{folder}/{name}", os.X_OK):
+            return find_program(name, Path(root), {"PATH": folder}) is None
+    return False
+
+
+def _check_paths(uses: Sequence[tuple[str, str]], place: _Place, *, sure: bool = True) -> None:
+    """Raise RefusedError for a path outside the workspace, or of a secret; without `sure`, it may be no path.
+
+    `-` is standard input to most programs, a file of that name to some, and to bash behind `<`.
+    """
+    harmless = ("/dev/null", "/dev/stdin", *(("-", "/dev/stdout", "/dev/stderr") if place.confined else ()))
+    for kind, text in dict.fromkeys(uses):
+        if isinstance(text, _Unknown) or text in harmless:
+            continue
+        found = judge_path(text, "list" if kind == "list" else "read", Path(place.root), place.cwd, shell=True)
+        no_path = place.confined and found.action == "deny" and (kind == "rev" or not sure)
+        certain = place.known or found.sensitive or text.startswith("/")
+        if found.action != "allow" and certain and not no_path:
+            raise RefusedError(found.reason)
+
+
+def _is_confined(name: str, rest: list[str], place: _Place) -> bool:
+    """Whether the words run a builtin, a wrapper or git, looked at here. Raises RefusedError."""
+    form = _BUILTIN_WORDS.get(name, "")
+    if form and not (rest and all(re.fullmatch(form, word, re.DOTALL) for word in rest)) and (rest or name == "set"):
+        raise RefusedError(f"{name} may change its shell")
+    if name == "printf" and rest and rest[0].startswith("-v"):
+        raise RefusedError("printf sets a variable")
+    if name == "git":
+        _check_paths(check_git(rest, place, mounts=place.mounts).uses, place)
+    elif name in _WRAPPERS and not (name == "command" and rest[:1] and rest[0] in ("-v", "-V")):
+        _behind(name, rest, place)
+    else:
+        return name in _BUILTINS
+    return True
+
+
+def _behind(name: str, rest: list[str], place: _Place) -> None:
+    """The command behind a wrapper's own options."""
+    valued, flags = _WRAPPERS[name]
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        letter = next((letter for letter in word[1:] if letter not in flags), "")
+        if letter and letter not in valued and not _WRAPPER_OPTION.fullmatch(word):
+            raise RefusedError(f"{name} {word} is not known to be read-only")
+        del rest[: word.endswith(letter or " ") and letter in valued and not word.startswith("--")]
+    del rest[: name == "timeout"]
+    if rest:
+        _check(rest, place)
+    elif name != "xargs":
+        raise RefusedError(f"{name} without a command")
+
+
+def _listed(name: str, program: Program, rest: list[str], place: _Place) -> None:
+    if "raw" in program.marks:  # a filter of jq, say
+        _check_paths([("read", word) for word in rest[1:] if not word.startswith("-")], place, sure=False)
+        return
+    if not any(isinstance(word, _Unknown) for word in rest):
+        _check_paths(parse_arguments(name, program, rest).uses, place)
+        return
+    # A word that is not known may become an option: what it is told to write, fails. The known ones still count.
+    loose = program.replace(operands="read*", marks=program.marks - {"options-first"})
+    try:
+        _check_paths(parse_arguments(name, loose, rest).uses, place, sure=False)
+    except RefusedError as refused:
+        if "the value of" not in str(refused) and "takes a number" not in str(refused):
+            raise
+
+
+def _find(rest: list[str], place: _Place) -> None:
+    """`find PATH… TESTS`: every word must be a test without effect, or run what may run."""
+    follows = ("-P", "-H", "-L") if place.confined else ("-P",)
+    while rest and rest[0] in follows:
+        rest.pop(0)
+    uses = []
+    while rest and not rest[0].startswith(("-", "(", "!", ",")):
+        uses.append(("list", rest.pop(0)))
+    _check_paths(uses, place)
+    while rest:
+        word = rest.pop(0)
+        kind = FIND_TESTS.get(word)
+        if place.confined and (isinstance(word, _Unknown) or word in follows or word.startswith("-newer")):
+            del rest[: word.startswith("-newer")]
+        elif place.confined and word in _RUNS:
+            end = next((at for at, one in enumerate(rest) if one in (";", "+")), len(rest))
+            _check([_Unknown(one) if "{}" in one else one for one in rest[:end]] or [""], place)
+            del rest[: end + 1]
+        elif kind is None:
+            raise RefusedError(f"find {word} is not known to be read-only")
+        elif kind and not rest and not place.confined:
+            raise RefusedError(f"find {word} lacks its value")
+        elif kind:
+            _check_paths([(kind, value) for value in rest[:1] if kind == "list"], place)
+            del rest[:1]
+
+
+def _check_strictly(name: str, words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
+    """Raise RefusedError for what the permitted options and operands of a program do not tell."""
+    match name:
+        case "test":
+            _test(words, parsed)
+        case "printf":  # `-v` and `%n` set a variable, whose subscript would be evaluated
+            rest = list(words[1:] if words[:1] == ["--"] else words)
+            if rest and (rest[0].startswith("-") or re.search(r"%[^%a-zA-Z]*[hlLqjzt]*n", rest[0].replace("%%", ""))):
+                raise RefusedError("printf sets a variable")
+        case "date":
+            if parsed.operands and not parsed.operands[0].startswith("+"):
+                raise RefusedError("date with an operand sets the clock")
+        case "command":
+            if not parsed.has("-v", "-V"):
+                raise RefusedError("command runs another program")
+        case "strings":  # read before the options are told from the operands and from the options' values
+            if any(word.startswith("@") for word in words):
+                raise RefusedError("strings @FILE takes options from the file")
+        case "less":
+            if any(word.startswith("+") for word in words):
+                raise RefusedError("less runs what stands behind +")
+        case "diff":
+            if any(Path(place.cwd, operand).is_dir() for operand in parsed.operands):
+                raise RefusedError("diff of folders reads every file in them")
+        case "grep" | "egrep" | "fgrep" | "rg":
+            _search("rg" if name == "rg" else "grep", parsed, place)
+
+
+_FILE_TESTS = frozenset(("-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h", "-p", "-S", "-b", "-c", "-O", "-G"))
+_NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+
+
+def _test(words: Sequence[str], parsed: ParsedArguments) -> None:
+    """`test …`: the shapes that evaluate nothing; `-v` and the like run what a subscript holds."""
+    rest = list(words)
+    while rest[:1] == ["!"]:
+        rest.pop(0)
+    if (len(rest) < 2 and not {"-v", "-R"} & set(rest)) or (len(rest) == 2 and rest[0] in ("-z", "-n")):
+        return
+    if len(rest) == 2 and rest[0] in _FILE_TESTS:
+        parsed.uses.append(("list", rest[1]))
+    elif len(rest) == 3 and rest[1] in _NUMBER_TESTS:
+        if not all(re.fullmatch(r"\s*[+-]?\d+\s*", side) for side in (rest[0], rest[2])):
+            raise RefusedError("test compares numbers that are not plain")
+    elif not (len(rest) == 3 and rest[1] in ("=", "==", "!=")):
+        raise RefusedError("this test is not known to be read-only")
+
+
+def _search(name: str, parsed: ParsedArguments, place: Location) -> None:
+    """`grep -r` and `rg` read every file of a tree: none may have a secret's name, and it must not be too large."""
+    if name == "grep" and parsed.has("-R", "--dereference-recursive"):
+        raise RefusedError("grep -R follows links")
+    recursive = parsed.has("-r", "--recursive") if name == "grep" else not parsed.has("--files", "--type-list")
+    given = parsed.operands if parsed.has("-e", "--regexp") else parsed.operands[1:]
+    who = "grep -r" if name == "grep" else name
+    seen, waiting = 0, [os.path.join(place.cwd, folder) for folder in (given or ["."])] if recursive else []
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        seen += len(entries)
+        if seen > _WALK_CAP:
+            raise RefusedError(f"{who} searches more than {_WALK_CAP} files, too many to look for secrets first")
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting += [] if who == "rg" and entry.name == ".git" else [entry.path]
+            elif why := why_unread(entry.path, place.root):
+                raise RefusedError(f"{who} reaches {entry.name}, which {why}")
