@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from codelet.record import Record
-from codelet.safety.tables import read_table, word_list
+from codelet.safety.tables import rows_by_word, word_list
 
 SECRET_FILES = word_list("names", "secret", "files")
 COPIES = word_list("names", "secret", "copies")
@@ -18,10 +18,8 @@ SECRET_FOLDERS = word_list("names", "secret", "folders")
 DELICATE_FOLDERS = word_list("names", "delicate folders")
 DELICATE_FILES = word_list("names", "delicate files")
 _RUN_LATER = word_list("names", "run later")
-_PROTECTED_FOLDERS, _PROTECTED_FILES = (
-    {name: reason for reason, names in read_table("names")[section].items() for name in names.split()}
-    for section in ("protected folders", "protected files")
-)
+_PROTECTED_FOLDERS = rows_by_word("names", "protected folders")
+_PROTECTED_FILES = rows_by_word("names", "protected files")
 
 
 class _Patterns(Record, kw_only=True):

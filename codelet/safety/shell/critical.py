@@ -8,29 +8,17 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from codelet.record import Record
 from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
-from codelet.safety.shell.nested import SHELLS, base_name, nested_scripts, unwrapped
+from codelet.safety.shell.nested import FIND_RUNS, SHELLS, base_name, nested_scripts, unwrapped
 from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
+from codelet.safety.tables import read_table
 
-_MAKES_FILE_SYSTEMS = frozenset(
-    ["mke2fs", "mkswap", "wipefs", "blkdiscard", "format", "fdisk", "sfdisk", "cfdisk", "gdisk", "sgdisk",
-     "parted", "pvremove", "vgremove", "lvremove"]
-)  # fmt: skip
-_SYSTEMCTL_STOPS = frozenset(("reboot", "poweroff", "halt", "kexec", "emergency", "rescue"))
-_STOPS = frozenset(("shutdown", "reboot", "halt", "poweroff", "telinit"))
-_DEVICES_FOR_OUTPUT = ("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/full")
-_PLANTS = (
-    "/etc/cron", "/var/spool/cron", "/var/spool/at", "/etc/profile", "/etc/bash.bashrc", "/etc/bashrc",
-    "/etc/zsh",
-    "/etc/environment", "/etc/ld.so.preload", "/etc/passwd", "/etc/shadow", "/etc/sudoers", "/etc/systemd",
-    "/etc/init.d", "/etc/rc.local", "/etc/pam.d", "/etc/ssh", "/etc/gitconfig", "/boot", "/lib/systemd",
-    "/usr/lib/systemd",
-)  # fmt: skip
+_TABLE = read_table("shell")["critical"]
 _COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
 REWRITES_HISTORY = "git push --force rewrites shared history"
 """Critical too, but it destroys nothing on this machine: a person who is asked about this very command may say yes."""
@@ -114,33 +102,68 @@ def _words_critical(words: list[str], context: _Context, depth: int, printed: li
 
 
 def _simple(name: str, words: list[str], context: _Context) -> str | None:
-    if name in _MAKES_FILE_SYSTEMS or name.startswith("mkfs"):
+    """Why the command itself, without those that it starts, is critical; None where it is not."""
+    rest, operands = words[1:], _operands(words)
+    match name:
+        case "rm":
+            recursive = any(re.fullmatch(r"-\w*[rR]\w*", word) or _means(word, "--recursive") for word in rest)
+            if "--no-preserve-root" in words:
+                return "rm --no-preserve-root removes the whole file system"
+            for operand in operands:
+                if (recursive or operand.endswith("*")) and (why := _everything(operand, context)):
+                    return f"rm removes {why}"
+        case "find":
+            return _find(words, context)
+        case "chmod" | "chown" | "chgrp":
+            recursive = any(re.fullmatch(r"-\w*R\w*", word) or _means(word, "--recursive") for word in rest)
+            for why in filter(None, (_everything(one, context) for one in operands[1:] if recursive)):
+                if why != "the whole workspace":
+                    return f"{words[0]} -R changes {why}"
+        case "mv":
+            for why in filter(None, (_everything(one, context) for one in operands[:-1])):
+                return f"mv moves {why} away"
+            if operands[-1:] == ["/dev/null"]:
+                return "mv replaces /dev/null"
+        case "git":
+            return _git(words)
+        case "crontab" if "-l" not in words:
+            return "crontab plants what runs later"
+        case "init" if rest[:1] in (["0"], ["6"]):
+            return "init stops the machine"
+        case "systemctl" if set(_TABLE["systemctl stops"].split()) & set(rest):
+            return "systemctl stops the machine"
+        case "kill" | "killall5" if name == "killall5" or (words[-1:] == ["-1"] and len(words) != 2):
+            return "it kills every process"
+    if name in _TABLE["make file systems"].split() or name.startswith("mkfs"):
         return None if "/" in words[0] and name == "format" else f"{name} destroys a file system"
-    if name in _STOPS or (name == "init" and words[1:2] in (["0"], ["6"])):
+    if name in _TABLE["stop"].split():
         return f"{name} stops the machine"
-    if name == "systemctl" and _SYSTEMCTL_STOPS & set(words[1:]):
-        return "systemctl stops the machine"
-    if name == "crontab" and "-l" not in words:
-        return "crontab plants what runs later"
-    if name == "killall5" or (name == "kill" and words[-1:] == ["-1"] and len(words) != 2):
-        return "it kills every process"
-    check = _CHECKS.get(name)
-    return check(words, context) if check else None
+    return context.forbids(_written(name, words, operands))
 
 
-def _rm(words: list[str], context: _Context) -> str | None:
-    recursive = any(re.fullmatch(r"-\w*[rR]\w*", word) or _means(word, "--recursive") for word in words[1:])
-    if "--no-preserve-root" in words:
-        return "rm --no-preserve-root removes the whole file system"
-    for operand in _operands(words):
-        if (recursive or operand.endswith("*")) and (why := _everything(operand, context)):
-            return f"rm removes {why}"
-    return _changes(words, context)
+def _written(name: str, words: list[str], operands: list[str]) -> list[str]:
+    """The places that a program writes, or takes away, by its words."""
+    match name:
+        case "rm" | "chmod" | "chown" | "chgrp":
+            return operands
+        case "tee" | "touch" | "truncate" | "shred" | "unlink" | "rmdir" | "mkdir" | "sponge":
+            return operands
+        case "mv":
+            return [*_named_targets(words), *operands]
+        case "cp" | "ln" | "install" | "link":
+            return [*_named_targets(words), *operands[-1:]]
+        case "rsync":
+            return operands[-1:]
+        case "dd":
+            return [word.partition("=")[2] for word in words if word.startswith("of=")]
+        case "sed" | "perl" if any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:]):
+            return operands[1:]
+    return []
 
 
 def _find(words: list[str], context: _Context) -> str | None:
     destroys = "-delete" in words or any(
-        word in ("-exec", "-execdir", "-ok", "-okdir") and base_name(words[at + 1]) in ("rm", "shred", "unlink")
+        word in FIND_RUNS and base_name(words[at + 1]) in ("rm", "shred", "unlink")
         for at, word in enumerate(words[:-1])
     )
     narrowed = any(word.startswith(("-name", "-iname", "-path", "-regex", "-newer", "-mtime")) for word in words)
@@ -153,15 +176,6 @@ def _find(words: list[str], context: _Context) -> str | None:
             if why := _everything(word, context):
                 return f"find removes {why}"
     return None
-
-
-def _owner_or_mode(words: list[str], context: _Context) -> str | None:
-    if any(re.fullmatch(r"-\w*R\w*", word) or _means(word, "--recursive") for word in words[1:]):
-        for operand in _operands(words)[1:]:
-            why = _everything(operand, context)
-            if why and why != "the whole workspace":
-                return f"{words[0]} -R changes {why}"
-    return _changes(words, context)
 
 
 def _everything(operand: str, context: _Context) -> str | None:
@@ -184,21 +198,6 @@ def _everything(operand: str, context: _Context) -> str | None:
     return None
 
 
-def _destination(words: list[str], context: _Context) -> str | None:
-    """`cp`, `mv` and the like: the last operand is written, and `mv` takes its sources away."""
-    operands = _operands(words)
-    name = base_name(words[0])
-    targets = [] if name == "rsync" else list(_named_targets(words))
-    if name == "mv":
-        for operand in operands[:-1]:
-            if why := _everything(operand, context):
-                return f"mv moves {why} away"
-        if operands[-1:] == ["/dev/null"]:
-            return "mv replaces /dev/null"
-        targets += operands
-    return context.forbids([*targets, *operands[-1:]])
-
-
 def _named_targets(words: list[str]) -> Iterator[str]:
     """The folders that `-t` and `--target-directory` name, attached or in the next word."""
     for word, following in itertools.pairwise([*words[1:], ""]):
@@ -207,22 +206,7 @@ def _named_targets(words: list[str]) -> Iterator[str]:
             yield (bundled[1] if bundled else word.partition("=")[2]) or following
 
 
-def _changes(words: list[str], context: _Context) -> str | None:
-    """Programs whose every operand is written."""
-    return context.forbids(_operands(words))
-
-
-def _in_place(words: list[str], context: _Context) -> str | None:
-    if any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:]):
-        return context.forbids(_operands(words)[1:])
-    return None
-
-
-def _dd(words: list[str], context: _Context) -> str | None:
-    return context.forbids([word.partition("=")[2] for word in words if word.startswith("of=")])
-
-
-def _git(words: list[str], _: _Context) -> str | None:
+def _git(words: list[str]) -> str | None:
     rest = words[1:]
     while rest and rest[0].startswith("-"):
         rest = rest[2:] if rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace") else rest[1:]
@@ -235,24 +219,11 @@ def _git(words: list[str], _: _Context) -> str | None:
     return None
 
 
-_CHECKS: dict[str, Callable[[list[str], _Context], str | None]] = {
-    "rm": _rm,
-    "find": _find,
-    "chmod": _owner_or_mode,
-    "chown": _owner_or_mode,
-    "chgrp": _owner_or_mode,
-    "dd": _dd,
-    "git": _git,
-    "sed": _in_place,
-    "perl": _in_place,
-    **dict.fromkeys(("cp", "mv", "ln", "install", "rsync", "link"), _destination),
-    **dict.fromkeys(("tee", "touch", "truncate", "shred", "unlink", "rmdir", "mkdir", "sponge"), _changes),
-}
-
-
 def _is_output(place: str) -> bool:
     """Whether what is written there goes to the command's own output, to nowhere, or out of a socket, which asks."""
-    return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(contained(place, one) for one in _DEVICES_FOR_OUTPUT)
+    return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(
+        contained(place, one) for one in _TABLE["outputs"].split()
+    )
 
 
 def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
@@ -274,7 +245,7 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
         if not contained(place, root):
             if sensitive_names.delicate(place):
                 return f"{text} plants what runs later"
-            if place.startswith(_PLANTS):
+            if place.startswith(tuple(_TABLE["plants"].split())):
                 return f"{text} belongs to the system"
     return None
 

@@ -29,24 +29,16 @@ from codelet.safety.tables import word_list
 from codelet.system.git.hardening import OPTIONS, Repository, find_repository, stray
 
 _MOST_OBJECTS, _MOST_KNOWN = 8, 32
-_PRINTS = frozenset(("show", "diff", "log", "stash", "grep", "range-diff", "reflog", "cat-file", "rev-list"))
-_PATCH = frozenset(
-    ("-p", "-u", "--patch", "-U", "--unified", "--patch-with-raw", "--patch-with-stat", "-c", "--cc", "-m", "--check",
-     "-W", "--function-context", "--binary", "--color-words", "--word-diff", "--word-diff-regex", "-L", "-S", "-G")
-)  # fmt: skip
-"""Options that make git print content, or search it."""
-_SUMMARIES = frozenset(
-    ("--stat", "--numstat", "--shortstat", "--dirstat", "--summary", "--name-only", "--name-status", "--raw", "-s",
-     "--no-patch", "--quiet", "--compact-summary", "--cumulative")
-)  # fmt: skip
-_ORACLES = frozenset(("-a", "--text", "-S", "-L", "--find-object"))
+_PRINTS = word_list("shell", "git", "commands")
+_PATCH, _SUMMARIES = word_list("shell", "git", "print"), word_list("shell", "git", "sum up")
+_ORACLES = frozenset(word_list("shell", "git", "search"))
 """Options that print or search secret files whatever the attributes say."""
+_LISTS = word_list("shell", "git", "list")
 _HASH = re.compile(r"[0-9a-f]{4,64}")
 _CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
 _PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects", "-C"))
 """What may stand before the git command."""
 _SURE_COMMIT = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)
-_LISTS = ("-l", "--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 
 
 def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedArguments:

@@ -5,20 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-WRAPPERS = frozenset(
-    ["sudo", "doas", "su", "env", "command", "builtin", "exec", "nice", "ionice", "nohup", "time",
-     "timeout", "stdbuf", "setsid", "chroot", "unshare", "nsenter", "xargs", "parallel", "watch", "strace",
-     "ltrace", "gdb", "flock", "script", "ssh", "busybox", "toybox", "runuser", "systemd-run", "setarch",
-     "taskset", "chrt", "firejail", "bwrap", "proot", "fakeroot", "entr", "caffeinate", "pkexec", "run0", "prlimit",
-     "numactl", "valgrind", "faketime", "eatmydata", "xvfb-run", "dbus-run-session", "unbuffer", "chronic", "rlwrap"]
-)  # fmt: skip
-"""Programs that run the words after them as a command."""
+from codelet.safety.tables import word_list
 
-SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "mksh", "yash", "ash", "fish", "rbash", "csh", "tcsh"))
-_OPERAND_FIRST = frozenset(
-    ("flock", "chroot", "ssh", "su", "taskset", "setarch", "runuser", "chrt", "watch", "faketime")
-)
-_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+SHELLS = frozenset(word_list("shell", "wrappers", "shells"))
+_OPERAND_FIRST = frozenset(word_list("shell", "wrappers", "operand first"))
+_WRAPPERS = _OPERAND_FIRST | frozenset(word_list("shell", "wrappers", "plain"))
+_CHANGES_SHELL = frozenset(word_list("shell", "builtins"))
+FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
@@ -44,9 +37,9 @@ def _started(words: Sequence[str]) -> list[int]:
     """
     name = base_name(words[0])
     if name == "find":
-        return [index for index, word in enumerate(words[:-1], 1) if word in _FIND_RUNS]
+        return [index for index, word in enumerate(words[:-1], 1) if word in FIND_RUNS]
     places: list[int] = []
-    if name not in WRAPPERS:
+    if name not in _WRAPPERS:
         return places
     maybe_value = name in _OPERAND_FIRST
     for index, word in enumerate(words[1:], 1):
@@ -80,14 +73,6 @@ def nested_scripts(words: Sequence[str]) -> Iterator[str]:
             yield inner[-1]
 
 
-_CHANGES_SHELL = frozenset(
-    [".", "alias", "bind", "break", "builtin", "cd", "command", "compgen", "complete", "compopt", "continue", "coproc",
-     "declare", "dirs", "disown", "enable", "eval", "exec", "exit", "export", "fc", "getopts", "hash", "history", "let",
-     "local", "logout", "mapfile", "popd", "printf", "pushd", "read", "readarray", "readonly", "return", "set", "shift",
-     "shopt", "source", "suspend", "test", "[", "time", "trap", "typeset", "ulimit", "umask", "unalias", "unset",
-     "wait"]
-)  # fmt: skip
-"""Builtins that can change the shell they run in: its folder, variables, options, or what a name stands for."""
 _RUN_IN_PLACE = frozenset(("builtin", "command", "time"))
 
 

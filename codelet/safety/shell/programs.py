@@ -15,7 +15,7 @@ from functools import cache
 
 from codelet.record import Record
 from codelet.safety.paths import contained
-from codelet.safety.tables import Section, read_table, word_list
+from codelet.safety.tables import Section, read_table, rows_by_word
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}")
 
@@ -40,17 +40,11 @@ def _programs(rows: Section) -> dict[str, Program]:
 READ_ONLY_PROGRAMS = _programs(read_table("programs")["programs"])
 READ_ONLY_GIT = _programs(read_table("git")["commands"])
 VERSIONS = frozenset(
-    (name, option)
-    for option in read_table("programs")["versions"]
-    for name in word_list("programs", "versions", option)
+    (name, option) for option, names in read_table("programs")["versions"].items() for name in names.split()
 )
 """Programs with the option by which they say their version."""
 LOADING_VARIABLES = read_table("programs")["loading variables"]
-FIND_TESTS = {
-    word: kind
-    for row, kind in (("alone", ""), ("text", "text"), ("file", "list"))
-    for word in word_list("programs", "find", row)
-}
+FIND_TESTS = rows_by_word("programs", "find")
 """The tests of find that have no effect, each with the kind of its value."""
 
 
@@ -123,7 +117,7 @@ def _option(name: str, program: Program, word: str, rest: list[str], parsed: Par
         if name.startswith("git ") and name != "git grep" and rest[0].startswith("-"):
             raise RefusedError(f"{name} {option} {rest[0]}: whether that is a value or an option is not certain")
         value = rest.pop(0)
-    elif attached and "no-attached" in program.marks and not (word[:2] == "--" or re.fullmatch(r"\d+", attached, re.A)):
+    elif attached and "no-attached" in program.marks and word[:2] != "--" and not re.fullmatch("[0-9]+", attached):
         raise RefusedError(f"{name} {word}: the value of {option} belongs in a word of its own")
     parsed.options.append((option, value))
     if value is not None:

@@ -13,7 +13,6 @@ from codelet.safety.rules import Rule, parse_rule
 from codelet.safety.shell.critical import REWRITES_HISTORY, find_critical
 from codelet.safety.shell.nested import changes_shell, nested_scripts, unwrapped
 from codelet.safety.shell.programs import RefusedError
-from codelet.safety.shell.reading import check_command, check_redirect, is_plain
 from codelet.safety.shell.rule_cover import rule_for, runs_free, why_not_covered
 from codelet.safety.shell.script_parser import (
     Redirect,
@@ -24,6 +23,7 @@ from codelet.safety.shell.script_parser import (
     Word,
     read_script,
 )
+from codelet.safety.shell.unasked import check_command, check_redirect, is_plain
 from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdict
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet.record import Record
 from codelet.safety.paths import workspace_root
+from codelet.safety.tables import rows_by_word, word_list
 from codelet.system.process import find_program
 from codelet.system.text import clean
 
@@ -133,32 +134,10 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
     return script
 
 
-_KNOWN = frozenset(
-    ("program", "list", "pipeline", "subshell", "compound_statement", "negated_command", "do_group", "elif_clause",
-     "else_clause", "case_item", "command_name", "word", "string", "string_content", "raw_string", "ansi_c_string",
-     "concatenation", "number", "variable_name", "special_variable_name", "comment", "file_descriptor",
-     "heredoc_start", "heredoc_body", "heredoc_content", "heredoc_end", "test_operator", "regex", "extglob_pattern",
-     "binary_expression", "unary_expression", "postfix_expression", "ternary_expression", "parenthesized_expression",
-     "brace_expression", "subscript", "array")
-)  # fmt: skip
-_CONFINABLE = {
-    **dict.fromkeys(("if_statement", "case_statement"), "it branches"),
-    **dict.fromkeys(("for_statement", "c_style_for_statement", "while_statement"), "it loops"),
-    "heredoc_redirect": "it has a here-document",
-    "herestring_redirect": "it has a here-string",
-    "process_substitution": "it has a process substitution",
-    "command_substitution": "it has a command substitution",
-    "arithmetic_expansion": "it computes",
-    **dict.fromkeys(("simple_expansion", "expansion"), "it expands a variable"),
-    "translated_string": "it has a special quote",
-}
+_KNOWN = frozenset(word_list("shell", "known parts"))
+_CONFINABLE = rows_by_word("shell", "confinable parts")
 """Parts that are no plain words; what they do is done in the sandbox."""
-_REFUSED = {
-    "function_definition": "it defines a function",
-    "unset_command": "it changes variables",
-    **dict.fromkeys(("declaration_command", "variable_assignments"), "it sets variables"),
-    "ERROR": NOT_PARSED,
-}
+_REFUSED = rows_by_word("shell", "refused parts")
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "command_substitution", "negated_command")
 _SHELLS_OF_THEIR_OWN = ("subshell", "command_substitution", "process_substitution")
 _IN_SEQUENCE = ("program", "list", "redirected_statement", "command")

@@ -1,7 +1,7 @@
 """The reader of the safety's tables: text files beside it that a person can review.
 
-`# …` is a comment, `[name]` begins a section, `name = words` is a row, and an indented line goes on with it. `name = @other`
-repeats a row above. `$name` in a word list stands for that row of the section `options`.
+`# …` is a comment, `[name]` begins a section, `name = words` is a row, and an indented line goes on with it.
+`name = @other` repeats a row above. `$name` in a word list stands for that row of the section `options`.
 """
 
 from __future__ import annotations
@@ -36,3 +36,8 @@ def word_list(table: str, section: str, *rows: str) -> tuple[str, ...]:
     """The words of these rows of a section, of all its rows where none is named."""
     found = read_table(table)[section]
     return tuple(word for row in rows or found for word in found[row].split())
+
+
+def rows_by_word(table: str, section: str) -> dict[str, str]:
+    """The words of a section, each with the name of its row: a reason, say."""
+    return {word: name for name, words in read_table(table)[section].items() for word in words.split()}

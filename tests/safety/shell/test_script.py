@@ -142,17 +142,20 @@ def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
         "ls | " * 2000 + "ls",
         "cat " + "a/../" * 2000 + "a.txt",
         "; ".join(f"cd d{number}" for number in range(40)),
+        "cat " + "<abcd " * 60 + "$",
+        "true || " * 39 + "$",
     ],
 )
-def test_a_long_command_takes_ten_milliseconds(workspace: Path, command: str) -> None:
+def test_two_verdicts_on_a_long_command_take_twenty_milliseconds(workspace: Path, command: str) -> None:
     policy = Policy(workspace, "read-only")
     policy.judge("bash", [Touch("run", "ls")])
     times = []
     for _ in range(5):
         start = time.process_time()
         policy.judge("bash", [Touch("run", command)])
+        policy.judge("bash", [Touch("run", command)], sandboxed=False)
         times.append(time.process_time() - start)
-    assert min(times) < 0.010
+    assert min(times) < 0.020
 
 
 def test_what_is_too_long_asks(workspace: Path) -> None:

@@ -14,9 +14,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from codelet.record import Record
-from codelet.safety.paths import contained, judge_path, why_unread, workspace_root
+from codelet.safety.paths import judge_path, why_unread, workspace_root
 from codelet.safety.shell.git_words import check_git
+from codelet.safety.shell.nested import FIND_RUNS
 from codelet.safety.shell.programs import (
     FIND_TESTS,
     LOADING_VARIABLES,
@@ -58,12 +58,12 @@ _WRAPPER_OPTION = re.compile(
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
 """Scripts of the system that start another program, by its name alone."""
 _OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
-_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _PLAIN_LINE = re.compile(
-    r"""(?:[ \t\n]|[\w./:=,+@%^-]|'[^']*'|"[^"$`\\!]*"|&&|\|\|?|;"""
-    r"""|(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+))+"""
+    r"""(?:(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+)"""
+    r"""|[ \t\n]|[\w./:=,+@%^-]|'[^']*'|"[^"$`\\!]*"|&&|\|\|?|;)++"""
 )
-"""Plain words, quoted texts without expansions, joints, and redirections that stand by themselves."""
+"""Redirections that stand by themselves, plain words, quoted texts without expansions, and joints. Nothing is tried
+twice: that would take for ever."""
 
 
 def is_plain(line: str) -> bool:
@@ -93,7 +93,7 @@ def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, 
 
 
 def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mounts: bool = True) -> None:
-    """Raise RefusedError unless the command may run unasked: `confined`, or wherever it runs. `mounts`: see `check_git`."""
+    """Raise RefusedError unless the command may run unasked, `confined` or anywhere. `mounts`: see `check_git`."""
     for name, _ in command.assignments:
         if not confined or not _OWN_VARIABLE.fullmatch(name):
             raise RefusedError(f"it sets the variable {name}")
@@ -247,15 +247,15 @@ def _find(rest: list[str], place: _Place) -> None:
         kind = FIND_TESTS.get(word)
         if place.confined and (isinstance(word, _Unknown) or word in follows or word.startswith("-newer")):
             del rest[: word.startswith("-newer")]
-        elif place.confined and word in _RUNS:
+        elif place.confined and word in FIND_RUNS:
             end = next((at for at, one in enumerate(rest) if one in (";", "+")), len(rest))
             _check([_Unknown(one) if "{}" in one else one for one in rest[:end]] or [""], place)
             del rest[: end + 1]
         elif kind is None:
             raise RefusedError(f"find {word} is not known to be read-only")
-        elif kind and not rest and not place.confined:
+        elif kind != "none" and not rest and not place.confined:
             raise RefusedError(f"find {word} lacks its value")
-        elif kind:
+        elif kind != "none":
             _check_paths([(kind, value) for value in rest[:1] if kind == "list"], place)
             del rest[:1]
 
