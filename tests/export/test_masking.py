@@ -305,7 +305,7 @@ def names(count: int, characters: int) -> Document:
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "most"), [(material.long(40, 3_500), 4), (names(100, 3_500), 10)], ids=["prose", "names"]
+    ("snapshot", "most"), [(material.long(40, 3_500), 14), (names(100, 3_500), 18)], ids=["prose", "names"]
 )
 def test_masking_costs_little_beside_encoding(snapshot: Document, most: int) -> None:
     """In processor time, the least of many runs; scripts/bench/save.py measures whole saves, of transcripts too."""
