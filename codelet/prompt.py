@@ -161,6 +161,7 @@ WROTE_READ_ONLY = (
     "[it tried to write, and runs in a read-only sandbox because its programs are known to only read. The rule {rule} "
     "allows it to run outside the sandbox]"
 )
+WROTE_CONFINED = "[its sandbox kept it from writing. The rule {rule} allows it to run outside the sandbox]"
 HOME_NOT_SEEN = (
     "[of your home, a confined command sees only toolchains and the workspace; the user can name more places in the "
     "setting sandbox_seen]"

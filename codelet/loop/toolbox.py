@@ -142,7 +142,8 @@ class Toolbox:
             wrap_command=wrap,
             wrap_lasting=partial(wrap, lasting=True),
             sandbox_note=told.format(network=self._no_network()),
-            write_note=prompt.WROTE_READ_ONLY if kind == "read-only" else "",
+            write_note=prompt.WROTE_READ_ONLY if kind == "read-only" else prompt.WROTE_CONFINED,
+            kept_from_writing=partial(self.sandbox.kept_from_writing, kind),
             home_note="" if self.sandbox.open_home else prompt.HOME_NOT_SEEN,
         )
 

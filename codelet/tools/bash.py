@@ -37,7 +37,6 @@ _FULL_SCREEN = (
 )
 
 
-_READ_ONLY = "Read-only file system"
 _NOT_THERE = re.compile("No such file|Permission denied|not found", re.IGNORECASE)
 _PLAIN = re.compile(r"[\w./=,:@%+ -]+")
 _SHOWN = 30_000
@@ -168,7 +167,7 @@ async def _run_to_its_end(context: ToolContext, progress: Progress, command: str
     notes = [_RESOURCE_LIMITS[name].format(most=context.resources[name]) for name in hit]
     text = "\n".join((_text(done, seconds), *line, *notes))
     context.outputs.append((began, f"{command}\n{text}"))
-    blocked = failed and bool(context.write_note) and _READ_ONLY in text
+    blocked = failed and context.kept_from_writing is not None and context.kept_from_writing(text)
     told = [context.write_note.format(rule=_rule_for(command))] if blocked else []
     told += [context.sandbox_note, context.home_note if _misses_home(context, text) else ""] if failed else []
     text = "\n".join(filter(None, (text, *told)))

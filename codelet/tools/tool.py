@@ -103,8 +103,9 @@ class ToolContext(Record):
     that call would change, as it was planned and, where that was due, approved.
     `wrap_command` makes the words to run of a shell command and its environment, where a sandbox is to be around it,
     `wrap_lasting` those of a command that continues in the background. `sandbox_note` says in words what it keeps a
-    command from, `write_note` what to do if it failed to write, `home_note` what of the home it does not see. `tasks`
-    gives the session's commands in the background. `resources` is what each command may use. `sees` says whether the
+    command from, `home_note` what of the home it does not see, and `write_note` what to do if it failed to write, as
+    `kept_from_writing` tells from its output. `tasks` gives the session's commands in the background. `resources` is
+    what each command may use. `sees` says whether the
     model takes pictures.
     """
 
@@ -122,6 +123,7 @@ class ToolContext(Record):
     sandbox_note: str = ""
     home_note: str = ""
     write_note: str = ""
+    kept_from_writing: Callable[[str], bool] | None = None
     resources: ResourceLimits = types.MappingProxyType({})
     sees: Callable[[], bool] = _takes_pictures
 

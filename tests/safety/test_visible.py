@@ -118,8 +118,6 @@ async def test_the_model_is_told_that_the_home_is_not_there(work: Path, way: Con
 async def test_a_command_that_cannot_write_is_asked_about_and_runs_outside_after_a_yes(
     work: Path, way: Confinement
 ) -> None:
-    if way.way != "bubblewrap":
-        pytest.skip("under Landlock the error is like any other")
     command = "awk '{print > \"new.txt\"}' a.txt"
     for line, rule in ((command, "bash"), ("find . -newer a.txt -fprint new.txt", ""), ("wc -l a.txt", "")):
         _, text = await call(box_with(work, way), "bash", command=line)
@@ -144,6 +142,34 @@ async def test_a_command_that_cannot_write_is_asked_about_and_runs_outside_after
     box.policy.add_allow("bash(sort a.txt)")
     verdict = box.policy.judge("bash", [Touch("run", "sort a.txt", unconfined=True)])
     assert (verdict.action, verdict.sandbox) == ("ask", None)
+
+
+@pytest.mark.needs("git")
+async def test_under_landlock_a_failure_to_write_is_asked_about_and_one_to_read_is_not(
+    work: Path, way: Confinement
+) -> None:
+    sandbox = Sandbox(work)
+    sandbox.found = way.replace(way="landlock")
+    (work / ".env").write_text(f"KEY={_SECRET}\n")
+    for line, offered in {
+        "awk: cannot open `new.txt' for output (Permission denied)": True,
+        "tar: d: Cannot mkdir: Operation not permitted": True,
+        "cat: .env: Permission denied": False,
+        f"cat: {work.parent.parent}/outside/secret.txt: Permission denied": False,
+        "cp: cannot create regular file '.git/hooks/x': Permission denied": False,
+        "cat: new.txt: No such file or directory": False,
+    }.items():
+        assert sandbox.kept_from_writing("workspace", line) is offered, line
+    asked: list[Question] = []
+
+    async def answer(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(True)
+
+    box = toolbox(work, Policy(work, "auto"), answer, sandbox=sandbox)
+    assert (await call(box, "bash", command="cat missing.txt"))[0] == "failed" and not asked
+    assert (await call(box, "bash", command="mkdir made && chmod 700 made"))[0] == "done" and len(asked) == 1
+    assert (work / "made").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.needs("git")

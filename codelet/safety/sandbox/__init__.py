@@ -8,6 +8,8 @@ Which one works is tried before the first command, not at the start.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -27,6 +29,8 @@ Use = Literal["auto", "on", "off"]
 """When commands are confined: what nobody said yes to, all of them, none."""
 
 _SECONDS, _CAP = 5.0, 1 << 12
+_REFUSED = ("Permission denied", "Operation not permitted")
+_NO_NAME = re.compile(r"[\s:'\"`‘’(),]+")
 
 
 class Confinement(Record):
@@ -190,6 +194,31 @@ class Sandbox:
             settled=lasting and kind == "workspace" and self.is_without_repository,
         )
         return _confined(self.found, shell_argv(command, environment, self._workspace), bounds)
+
+    def kept_from_writing(self, kind: SandboxKind, output: str) -> bool:
+        """Whether the output of a command that failed says that its sandbox kept it from writing what it may ask for.
+
+        Only bubblewrap has an error of its own for that. Elsewhere it is that of any file which is not the user's; so a
+        line that names a file which nobody reads or writes unasked does not count.
+        """
+        assert self.found is not None
+        if self.found.way == "bubblewrap":
+            return kind == "read-only" and "Read-only file system" in output
+        from codelet.safety.paths import why_unread
+        from codelet.safety.sensitive_names import protected
+
+        root = str(self._workspace.resolve())
+        for line in output.splitlines():
+            if any(error in line for error in _REFUSED):
+                _, *words = _NO_NAME.split(line)
+                places = [
+                    os.path.realpath(os.path.join(root, word))
+                    for word in words
+                    if os.path.lexists(os.path.join(root, word))
+                ]
+                if not any(map(protected, words)) and not any(why_unread(place, root) for place in places):
+                    return True
+        return False
 
     def git_attributes(self, root: str) -> tuple[str, bytes] | None:
         """What keeps git from showing secrets there; None where nothing can be mounted to do so."""
