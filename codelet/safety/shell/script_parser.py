@@ -363,8 +363,10 @@ class _Reader:
         parts = [node]
         while len(parts) == 1 and parts[0].type in ("command_name", "concatenation"):
             parts = parts[0].children
+        if len(parts) == 1:
+            return self._piece(parts[0], raw, first=True)
         pieces = [self._piece(part, self._text(part), first=part is parts[0]) for part in parts]
-        braces = len(parts) > 1 and any("{" in self._text(part) for part in parts if part.type in ("word", "{"))
+        braces = any("{" in self._text(part) for part in parts if part.type in ("word", "{"))
         return Word(
             "".join(piece.text for piece in pieces),
             raw,
