@@ -388,13 +388,14 @@ class _Reader:
                 return Word(value or "", text, dynamic=value is None or not _HOME.fullmatch(text), splits=value is None)
         if node.type not in ("word", "number") or "\n" in text.replace("\\\n", ""):
             return Word(text, text, dynamic=True, splits=True)
+        raw = text
         if first and (home := re.match(r"~(?=/|$)", text)):
             text = (os.environ.get("HOME") or "~") + text[home.end() :]
         elif first and text.startswith("~"):
             return Word(text, text, dynamic=True)
         unescaped = re.sub(r"\\\n", "", text)
         pattern = re.search(r"(?<!\\)[*?\[]|(?<!\\)\{[^}]*(?:,|\.\.)", unescaped) is not None
-        return Word(re.sub(r"\\(.)", r"\1", unescaped, flags=re.DOTALL), text, glob=pattern)
+        return Word(re.sub(r"\\(.)", r"\1", unescaped, flags=re.DOTALL), raw, glob=pattern)
 
     def _known(self, text: str) -> str | None:
         """The value of an expansion: of HOME; of a loop's variable in this round."""
