@@ -145,6 +145,7 @@ PICTURES_REFUSED = "[the server refused an image of this message: it is not show
 PICTURES_DROPPED = "[the image was dropped from here to save space; read the file again if you need it]"
 ATTACHED_FILE = '\n\n<file name="{name}">\n{text}\n</file>'
 ADDED_CONTEXT = "\n\n<context>\n{text}\n</context>"
+HOOK_SAYS = "\n[a hook of the user's says: {text}]"
 GO_ON = "Do not stop yet: {reason}"
 ATTACHED_LARGE = "\n\n[{name} has {size:,} bytes and is not attached whole: read what you need of it]"
 

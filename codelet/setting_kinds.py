@@ -17,6 +17,7 @@ from codelet.record import Record
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from codelet.extensions.services import Hook
     from codelet.providers.catalog import Vendor
 
 ThemeName = Literal["auto", "dark", "light", "colour-blind", "plain"]
@@ -151,6 +152,15 @@ def models(value: object) -> tuple[str, ...]:
     return tuple(name for item in names([value] if isinstance(value, str) else value) for name in names(item))
 
 
+def own_hooks(value: Any) -> tuple[Hook, ...]:
+    """Tables of hooks by their events, or names of JSON files with them; what several places say adds up."""
+    if isinstance(value, tuple):
+        return value
+    from codelet.extensions.services import read_hooks  # only where a user has one
+
+    return tuple(hook for each in (value if isinstance(value, list) else [value]) for hook in read_hooks(each))
+
+
 KEY_ACTIONS = ("send", "newline", "later", "stop", "mode", "search", "editor")
 """What a key can be given to in the table `keys`."""
 
@@ -234,7 +244,7 @@ class Setting(Record, kw_only=True):
     @property
     def may_repeat(self) -> bool:
         """Whether the flag may be given several times, each time for more values."""
-        return self.kind in (rules, models)
+        return self.kind in (rules, models, own_hooks)
 
 
 def row(
@@ -273,7 +283,7 @@ class ChosenValues:
         except ValueError as error:
             raise UsageError(f"{place}: {error}") from None
         self.sources[name] = source
-        self.values[name] = (*self.values.get(name, ()), *parsed) if setting.kind is rules else parsed
+        self.values[name] = (*self.values.get(name, ()), *parsed) if setting.kind in (rules, own_hooks) else parsed
 
     def take_flags(self, given: Mapping[str, object]) -> None:
         """Take in what the command line says. A flag that would do nothing raises UsageError too."""

@@ -31,6 +31,7 @@ from codelet.setting_kinds import (
     models,
     names,
     own_aliases,
+    own_hooks,
     own_keys,
     own_vendors,
     percent,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
+    from codelet.extensions.services import Hook
     from codelet.extensions.session_view import LogLevel
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
@@ -167,6 +169,9 @@ class Settings(Record):
     )
     ask: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; asks, whatever is allowed", "RULE", by=_ALL)
     deny: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; wins over both", "RULE", by=_ALL)
+    hooks: tuple[Hook, ...] = row(
+        (), own_hooks, PERMISSIONS, "run the hooks in this JSON file, too", "FILE", by=(USER_FILE, FLAG)
+    )
     yes: bool = row(False, switch, PERMISSIONS, "answer every question with yes", by=(FLAG,), short="-y")
     ask_timeout: float | None = row(
         None, amount, PERMISSIONS, "a question not answered in this time means no", "SECONDS"

@@ -171,6 +171,12 @@ ROWS = (
         on=lambda given: _reads(given) and bool(given.folders("commands")),
         starts=lambda given: True,
     ),
+    ManifestRow(
+        made="hooks:Hooks",
+        on=lambda given: bool(given.settings.hooks),
+        starts=lambda given: True,
+        guard=True,
+    ),
     ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
 )
 """In the order of their guards, tools, reminders and commands."""

@@ -11,6 +11,7 @@ from codelet.extensions.base import extension_of
 if TYPE_CHECKING:
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
     from codelet.extensions.file_history.place_state import PlaceState
+    from codelet.extensions.hooks.hook_file import Hook
     from codelet.extensions.memory.fact_file import FactFile, StoredFact
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
@@ -21,6 +22,7 @@ __all__ = [
     "ChangeLog",
     "FactFile",
     "FileBack",
+    "Hook",
     "PlaceState",
     "Profile",
     "RanCommand",
@@ -32,6 +34,7 @@ __all__ = [
     "is_planning",
     "plan_first",
     "profile_places",
+    "read_hooks",
     "search_by_meaning",
 ]
 
@@ -85,6 +88,13 @@ def facts_in(path: Path) -> list[str]:
     from codelet.extensions.memory.fact_file import read_facts
 
     return [fact.shown for fact in read_facts(path)]
+
+
+def read_hooks(value: Any) -> tuple[Hook, ...]:
+    """Return the hooks in a table of events, or in the JSON file of that name. Raises ValueError."""
+    from codelet.extensions.hooks.hook_file import hooks_from, hooks_in_file
+
+    return hooks_in_file(value) if isinstance(value, str) else hooks_from(value)
 
 
 def search_by_meaning(model: Path | None) -> str | None:

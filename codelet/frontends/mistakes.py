@@ -87,7 +87,7 @@ PEER_SLASH = {
     "logout": _NO_KEYS,
     "mcp": _NO_MCP,
     "skills": "codelet found no skills; each is a file such as ~/.agents/skills/NAME/SKILL.md",
-    "hooks": "codelet has no hooks yet; /permissions shows what runs without asking",
+    "hooks": "hooks are in the settings file, as [[hooks.PreToolUse]], or in the file of --hooks FILE",
     "plugin": "codelet has no plugins; open_session(extensions=…) takes extensions in Python",
     "vim": "start codelet with --edit-mode vi",
     "settings": _SETTINGS,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from codelet.extensions.base import Extension, Guard, OpenedWith, extension_of
+from codelet.extensions.hooks.hook_file import Hook
 from codelet.extensions.machine_status import Machine
 from codelet.extensions.manifest import OPTIONAL_TOOLS, ROWS, Listed, ManifestRow, turned_on
 from codelet.extensions.plans import Plans
@@ -30,7 +31,8 @@ def with_all(open_session: Open, tmp_path: Path) -> Session:
         path = tmp_path / ".claude" / name
         path.parent.mkdir(parents=True)
         path.write_text("---\nname: one\ndescription: one\n---\n")
-    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True, home=tmp_path))
+    hooks = (Hook(event="Stop", command="true"),)
+    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True, home=tmp_path, hooks=hooks))
     session, _ = open_session(*turned_on(given), safeguards=safeguards, tools=None)
     return session
 
@@ -75,7 +77,7 @@ def test_a_guard_is_asked_at_every_moment_at_which_it_does_something(row: Manife
     """One that is made at its first use is made at the first of these moments, or by something else before."""
     (*guards,) = listed(with_all, row).wake().guards
     does = {name for name in ("before", "starting", "after", "record") if any(has(guard, name) for guard in guards)}
-    known_before = {"Profiles", "Audit", "EventLog", "PlanFirst"}
+    known_before = {"Profiles", "Audit", "EventLog", "PlanFirst", "Hooks"}
     if does and row.made.split(":")[1] not in known_before:
         assert does & set(row.wakes)
 
