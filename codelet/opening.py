@@ -110,7 +110,7 @@ async def session_from(
     safeguards = _safeguards(settings, folder, masker)
     session, attached = None, list[Extension]()
     try:
-        more = (*turned_on(_given(settings, profile, folder)), *extensions)
+        more = (*turned_on(_given(settings, profile, folder)), *_subagents(settings), *extensions)
         providers = [provider, *(_fallbacks(settings, provider) if settings.fallback_model and provider.model else ())]
         system = _system_prompt(settings, required)
         session = _new_session(settings, providers, folder, safeguards, ask, more, attached, system=system)
@@ -127,6 +127,14 @@ async def session_from(
     for each in filter(None, (refusal, _doubts(provider, settings))):
         session.notices.say(each)
     return session, resumed
+
+
+def _subagents(settings: Settings) -> list[Extension]:
+    if not settings.agents:
+        return []
+    from codelet.loop.beside.subagents import Subagents
+
+    return [Subagents(settings)]
 
 
 def _check_budget(session: Session, settings: Settings) -> None:

@@ -159,6 +159,7 @@ class Settings(Record):
     profile: str | None = row(
         None, text, PROMPT, "a profile, which takes rights away; codelet profiles lists them", "NAME"
     )
+    agents: bool = row(False, switch, PROMPT, "let the model hand tasks to subagents")
     environment: str = row(
         "short", ("short", "full"), PROMPT, "full tells the model the machine's memory, disk and load too (short)"
     )

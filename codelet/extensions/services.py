@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelet.extensions.base import extension_of
+from codelet.extensions.base import Extension, Guard, extension_of
 
 if TYPE_CHECKING:
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
@@ -31,8 +31,10 @@ __all__ = [
     "export_keys",
     "facts_in",
     "file_history",
+    "history_guard",
     "is_planning",
     "plan_first",
+    "profile_in_force",
     "profile_places",
     "read_hooks",
     "search_by_meaning",
@@ -74,6 +76,21 @@ def plan_first(session: SessionView, wanted: bool) -> bool:
         return False
     plans.planning = wanted
     return True
+
+
+def history_guard(session: SessionView) -> Sequence[Guard]:
+    """Return the guard that keeps the old bytes of files, for calls of a session beside this one."""
+    found = (each for each in session.extensions if isinstance(each, Extension) and each.label == "FileHistory")
+    return next((each.guards for each in found), ())
+
+
+def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) -> Extension:
+    """Return a profile as the extension that holds a session to it. Raises UsageError."""
+    from codelet.extensions.profiles.extension import Profiles
+    from codelet.extensions.profiles.find import ProfilePlaces
+
+    places = ProfilePlaces.of(settings, workspace)
+    return Profiles(places, places.read(name), named=True)
 
 
 def profile_places(settings: ExtensionSettings, workspace: Path) -> ProfilePlaces:

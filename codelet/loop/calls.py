@@ -42,6 +42,7 @@ _MOST_COMMANDS = 8
 _LONGEST_ERROR = 2_000
 _DECLARED: dict[str, PathEffect] = {"read": "read", "list": "listed", "write": "written"}
 """What a call has done that is done, by what it declared."""
+_CHANGED = ("created", "changed", "written", "deleted")
 
 
 class FillIn(Protocol):
@@ -315,6 +316,7 @@ class CallRunner:
             problem = f"{type(error).__name__}: {error}"
             raise ToolError(prompt.TOOL_BROKE.format(name=tool.name, problem=problem)) from error
         item.ended, item.files = output.ended, output.files
+        item.changes = item.changes or any(each.effect in _CHANGED for each in output.files or ())
         if context.change is not None and not output.failed:
             item.change = without_secrets(context.change.reported(), self._toolbox.masker)
         if item.files is None and not output.failed:

@@ -63,10 +63,12 @@ class Session:
 
     `clock` gives seconds, by which a provider's cache gets old. `fallbacks` stand in where `provider` fails. Whoever
     made a session ends it with `close`, which closes all of them. `attached` takes in each extension that was attached,
-    so that a caller can close these if another one fails.
+    so that a caller can close these if another one fails. `is_beside` says that another session's commands run on when
+    it ends.
     """
 
     _closed = False
+    is_beside = False
     _files: SessionFiles | None = None
     watch: Callable[[events.Event], object] = staticmethod(lambda event: None)
 
@@ -394,7 +396,8 @@ class Session:
         from codelet.system.process import end_supervisor
 
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
-            ending.callback(end_supervisor)
+            if not self.is_beside:
+                ending.callback(end_supervisor)
             ending.push_async_callback(self.models.close)
             ending.push_async_callback(self.upkeep.close)
             for each in self.extensions:

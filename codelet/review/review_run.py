@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
+from codelet.loop.beside.spending import Spending
 from codelet.record import Record
 from codelet.review.conclude import concluded, joined, passing, set_aside, why_below
 from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard, order, weight
@@ -31,7 +32,7 @@ from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ende
 from codelet.review.placing import placed, without_place
 from codelet.review.review_prompt import ASK, CLOSE, COMMITS, CONFIRM, DESCRIPTION, KNOWN, NOWHERE, OUTLINE, TASK
 from codelet.review.reviewed_change import ReviewedChange
-from codelet.review.reviewer import Reviewer, Spending, Unanswered
+from codelet.review.reviewer import Reviewer, Unanswered
 from codelet.review.rule_list import CATEGORIES, RULES
 from codelet.safety.secrets import mask
 from codelet.system.text import clean, one_line, valid_unicode, with_codes

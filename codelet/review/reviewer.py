@@ -6,7 +6,6 @@ All of them begin with the same bytes (system prompt, tools), so that the provid
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
@@ -16,19 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from codelet import events
 from codelet.context import CompactionOptions
 from codelet.errors import CodeletError, LimitReached, ProviderError, SpendingLimit
-from codelet.extensions.base import Extension, Guard, guards_beside
-from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
+from codelet.extensions.base import guards_beside
+from codelet.loop.beside.session_beside import Borrowed, open_beside
+from codelet.loop.beside.spending import Spending
 from codelet.loop.session import Session
-from codelet.loop.toolbox import Safeguards
 from codelet.providers.content.inline_reasoning import split_reasoning
-from codelet.providers.native import NativeProvider
 from codelet.review.model_answers import BadAnswer
 from codelet.review.review_prompt import AGAIN, LAST_STEP, TASK
 from codelet.review.review_rules import system_prompt
 from codelet.review.reviewed_change import ReviewedChange
-from codelet.safety import Policy
-from codelet.tools.tool import Tool
-from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.providers.protocol import Provider
@@ -57,96 +52,6 @@ class Unanswered(Exception):
     def __init__(self, why: str, *, fatal: bool = False) -> None:
         super().__init__(why)
         self.fatal = fatal
-
-
-class ReviewTools(Extension):
-    """The tools of a review as an extension: they are the only ones of its sessions. `guards` stand before them."""
-
-    def __init__(self, tools: tuple[Tool, ...], guards: tuple[Guard, ...] = ()) -> None:
-        self.tools = tools
-        self.guards = guards
-
-
-class Spending:
-    """What all reviewers together have used, against the limits of the whole run.
-
-    `beside` is the meter of the session that they work for, if there is one: what that has used counts too.
-    """
-
-    def __init__(self, limits: Limits, beside: Meter | None = None) -> None:
-        self.requests = 0
-        self._limits = limits
-        self._beside = beside
-        self._before = Usage() if beside is None else beside.held
-        self._charged_before = 0.0 if beside is None else beside.charged
-        self._sessions: list[Session] = []
-        self._cache_key = os.urandom(8).hex()
-
-    def watch(self, session: Session) -> None:
-        """Count what this session uses; its requests share the cache of the others."""
-        self._sessions.append(session)
-        if isinstance(session.provider, NativeProvider):
-            session.provider.share_cache(self._cache_key, TASK)
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens that were reported."""
-        return sum((each.meter.spent for each in self._sessions), Usage())
-
-    @property
-    def fallbacks(self) -> tuple[str, ...]:
-        """The models that answered in place of the chosen one."""
-        changes = [change.model for each in self._sessions for change in each.models.changes]
-        return tuple(dict.fromkeys(changes))
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars; None if a price or a usage is unknown."""
-        costs = [each.meter.spent_cost for each in self._sessions]
-        known = [each for each in costs if each is not None]
-        return sum(known) if len(known) == len(costs) else None
-
-    def check(self) -> None:
-        """Raises LimitReached where a limit of the run is passed."""
-        if (passed := self._limits.passed(self._held, self._charged)) is not None:
-            raise LimitReached(passed)
-
-    def bound(self, session: Session) -> None:
-        """Leave to this session what the others have not spent: a request that would pass that is not sent.
-
-        Raises LimitReached where too little is left for an answer.
-        """
-        limits, meter = self._limits, session.meter
-        if limits.max_cost is not None:
-            meter.limits = meter.limits.replace(max_cost=limits.max_cost - self._charged + meter.charged)
-        if limits.max_tokens is not None:
-            left = limits.max_tokens - self._held.output
-            if left < min(SHORTEST_ANSWER, limits.max_tokens):
-                raise LimitReached(f"of the limit of {limits.max_tokens} output tokens {left} are left (--max-tokens)")
-            meter.limits = meter.limits.replace(max_tokens=left + meter.held.output)
-
-    def kept(self, reached: SpendingLimit) -> LimitReached:
-        """The same of the whole run, of which a session knows what is left."""
-        cost, output = self._limits.max_cost, self._limits.max_tokens
-        if cost is not None and "--max-cost" in str(reached):
-            return LimitReached(f"the next request would pass the limit of {cost:g} dollars (--max-cost)")
-        if output is not None and "--max-tokens" in str(reached):
-            return LimitReached(f"the next request would pass the limit of {output} output tokens (--max-tokens)")
-        return reached
-
-    def settle(self) -> None:
-        """Count what they used as used by the session that they worked for; once, when they are done."""
-        if self._beside is not None:
-            for each in self._sessions:
-                self._beside.take_over(each.meter)
-
-    @property
-    def _held(self) -> Usage:
-        return sum((each.meter.held for each in self._sessions), self._before)
-
-    @property
-    def _charged(self) -> float:
-        return self._charged_before + sum(each.meter.charged for each in self._sessions)
 
 
 class Reviewer:
@@ -272,7 +177,7 @@ class ReviewSessions:
         self._change = change
         self._provider = provider
         self._system = ""
-        self.spending = Spending(session.meter.limits, session.meter)
+        self.spending = Spending(session.meter.limits, session.meter, TASK)
 
     async def open(self) -> Reviewer:
         """One more. Raises UsageError if the rules or the model cannot be had."""
@@ -280,17 +185,15 @@ class ReviewSessions:
         if not self._system:
             self._system = await system_prompt(folder, change.rules_at, None)
         tools = change.tools(folder)
-        rules = self._session.policy.rules
-        session = Session(
+        session = open_beside(
+            self._session,
             self._provider(),
-            workspace=folder,
             tools=(),
-            policy=Policy(folder, mode="read-only", deny=rules["deny"], ask=rules["ask"]),
-            system_prompt=self._system,
-            limits=self._session.meter.limits.replace(max_turns=MOST_STEPS, timeout=None),
+            system=self._system,
+            mode="read-only",
+            most_steps=MOST_STEPS,
             bare=True,
             compaction=CompactionOptions(automatic=False),  # what is reviewed is sent whole, or said not to be
-            safeguards=Safeguards(masker=self._session.safeguards.hides),
-            extensions=[ReviewTools(tools, guards_beside(self._session.extensions))],
+            extensions=[Borrowed(tools, guards_beside(self._session.extensions))],
         )
         return Reviewer(session, self.spending)

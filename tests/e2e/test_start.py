@@ -43,6 +43,8 @@ def note(event, arguments):
 sys.addaudithook(note)
 """
 HEAVY = ("litellm", "openai", "tiktoken", "prompt_toolkit", "rich", "git", "pydantic", "msgspec", "psutil")
+SWITCHED_ON = ("codelet.loop.beside", "codelet.frontends.acp", "codelet.extensions.web", "html")
+"""What only an option, or a command, needs."""
 HEAVY_TOO = ("tree_sitter", "pathspec", "httpx", "requests", "aiohttp", "numpy", "yaml", "jinja2")
 MOST_MODULES = 70
 """Modules of codelet, packages included, that may be loaded before the first request leaves."""
@@ -56,6 +58,16 @@ def test_no_heavy_module_is_loaded_when_the_first_request_has_left(
     loaded = {name.partition(".")[0] for name in loaded_at_the_request(codelet_on_each_wire, tmp_path, *extra)}
     assert "codelet" in loaded
     assert loaded.isdisjoint(HEAVY + HEAVY_TOO), loaded & {*HEAVY, *HEAVY_TOO}
+
+
+def test_nothing_of_what_is_off_is_loaded_or_sent(codelet: Codelet, tmp_path: Path):
+    loaded = loaded_at_the_request(codelet, tmp_path)
+    assert not [name for name in loaded if name.startswith(SWITCHED_ON)]
+    sent = {each["function"]["name"] for each in codelet.server.requests[-1].json["tools"]}
+    assert sent.isdisjoint({"task", "fetch", "ask_user", "skill"})
+    codelet.server.on_request, codelet.server.script = lambda request: None, [Reply("ok")] * 2
+    assert codelet("-p", "hi", "--agents").exit == 0
+    assert "task" in {each["function"]["name"] for each in codelet.server.requests[-1].json["tools"]}
 
 
 def test_few_modules_are_loaded_before_the_first_request_leaves(codelet_on_each_wire: Codelet, tmp_path: Path):

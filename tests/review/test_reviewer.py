@@ -8,9 +8,10 @@ import pytest
 
 from codelet.context import CompactionOptions
 from codelet.errors import LimitReached, ProviderError, SpendingLimit
+from codelet.loop.beside.spending import Spending
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
-from codelet.review.reviewer import Reviewer, Spending, Unanswered
+from codelet.review.reviewer import Reviewer, Unanswered
 from codelet.usage import Usage
 from tests.context.scripted import Answer, ScriptedProvider, session_of
 

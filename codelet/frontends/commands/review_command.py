@@ -26,6 +26,8 @@ from codelet.frontends.commands.review_known import KnownFindings, part_asked_fo
 from codelet.frontends.commands.review_outputs import print_report, write_reports
 from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import say, stdin_pieces
+from codelet.loop.beside.session_beside import Borrowed
+from codelet.loop.beside.spending import Spending
 from codelet.loop.meter import Limits
 from codelet.opening import session_from
 from codelet.providers.choice.known import answers_here
@@ -33,9 +35,10 @@ from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
 from codelet.review.formats import FORMATS, ReportFile, output_named
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
+from codelet.review.review_prompt import TASK
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
-from codelet.review.reviewer import MOST_STEPS, Reviewer, ReviewTools, Spending
+from codelet.review.reviewer import MOST_STEPS, Reviewer
 from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.tools.tool import Tool
 
@@ -99,7 +102,7 @@ class _Review:
         self._stopped: tuple[int, str] | None = None
         self._system = ""
         self._tools: tuple[Tool, ...] = ()
-        self._spending = Spending(Limits(max_tokens=settings.max_tokens, max_cost=settings.max_cost))
+        self._spending = Spending(Limits(max_tokens=settings.max_tokens, max_cost=settings.max_cost), shared=TASK)
 
     async def run(self) -> int:
         task = asyncio.current_task()
@@ -203,7 +206,7 @@ class _Review:
                 facts=None,
                 memory=None,
             ),
-            extensions=[ReviewTools(self._tools)],
+            extensions=[Borrowed(self._tools)],
         )
         self._settings = own.replace(model=session.provider.model if own.model is None else own.model)
         return Reviewer(session, self._spending)

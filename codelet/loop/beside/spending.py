@@ -1,0 +1,97 @@
+"""What sessions beside the conversation may spend together, and who pays for it."""
+
+from __future__ import annotations
+
+import os
+
+from codelet.errors import LimitReached, SpendingLimit
+from codelet.loop.meter import SHORTEST_ANSWER, Limits, Meter
+from codelet.loop.session import Session
+from codelet.providers.native import NativeProvider
+from codelet.usage import Usage
+
+
+class Spending:
+    """What sessions that work side by side have used together, against the limits that hold for all of them.
+
+    `beside` is the meter of the session that they work for, if there is one: what that has used counts too. `shared` is
+    the text with which the part of a prompt ends that is the same in all of them.
+    """
+
+    def __init__(self, limits: Limits, beside: Meter | None = None, shared: str = "") -> None:
+        self.requests = 0
+        self._limits = limits
+        self._beside = beside
+        self._shared = shared
+        self._sessions: list[Session] = []
+        self._open: list[Session] = []
+        self._cache_key = os.urandom(8).hex()
+
+    def watch(self, session: Session) -> None:
+        """Count what this session uses; its requests share the cache of the others."""
+        self._sessions.append(session)
+        self._open.append(session)
+        if self._shared and isinstance(session.provider, NativeProvider):
+            session.provider.share_cache(self._cache_key, self._shared)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that were reported."""
+        return sum((each.meter.spent for each in self._sessions), Usage())
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """The models that answered in place of the chosen one."""
+        changes = [change.model for each in self._sessions for change in each.models.changes]
+        return tuple(dict.fromkeys(changes))
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; None if a price or a usage is unknown."""
+        costs = [each.meter.spent_cost for each in self._sessions]
+        known = [each for each in costs if each is not None]
+        return sum(known) if len(known) == len(costs) else None
+
+    def check(self) -> None:
+        """Raises LimitReached where a limit of the run is passed."""
+        if (passed := self._limits.passed(self._held, self._charged)) is not None:
+            raise LimitReached(passed)
+
+    def bound(self, session: Session) -> None:
+        """Leave to this session what the others have not spent: a request that would pass that is not sent.
+
+        Raises LimitReached where too little is left for an answer.
+        """
+        limits, meter = self._limits, session.meter
+        if limits.max_cost is not None:
+            meter.limits = meter.limits.replace(max_cost=limits.max_cost - self._charged + meter.charged)
+        if limits.max_tokens is not None:
+            left = limits.max_tokens - self._held.output
+            if left < min(SHORTEST_ANSWER, limits.max_tokens):
+                raise LimitReached(f"of the limit of {limits.max_tokens} output tokens {left} are left (--max-tokens)")
+            meter.limits = meter.limits.replace(max_tokens=left + meter.held.output)
+
+    def kept(self, reached: SpendingLimit) -> LimitReached:
+        """The same of the whole run, of which a session knows what is left."""
+        cost, output = self._limits.max_cost, self._limits.max_tokens
+        if cost is not None and "--max-cost" in str(reached):
+            return LimitReached(f"the next request would pass the limit of {cost:g} dollars (--max-cost)")
+        if output is not None and "--max-tokens" in str(reached):
+            return LimitReached(f"the next request would pass the limit of {output} output tokens (--max-tokens)")
+        return reached
+
+    def settle(self, *sessions: Session) -> None:
+        """Count what these sessions used, or all, as used by the session that they work for; each once."""
+        for each in [each for each in self._open if not sessions or each in sessions]:
+            if self._beside is not None:
+                self._open.remove(each)
+                self._beside.take_over(each.meter)
+
+    @property
+    def _held(self) -> Usage:
+        before = Usage() if self._beside is None else self._beside.held
+        return sum((each.meter.held for each in self._open), before)
+
+    @property
+    def _charged(self) -> float:
+        return sum((each.meter.charged for each in self._open), 0.0 if self._beside is None else self._beside.charged)

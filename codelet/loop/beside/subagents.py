@@ -1,0 +1,196 @@
+"""Subagents: the model hands a task to a session of its own, and gets the answer as the result of a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from codelet import events
+from codelet.errors import CodeletError, SpendingLimit, ToolError, UsageError
+from codelet.extensions.base import Extension, Guard, GuardedCall, guards_beside
+from codelet.extensions.services import history_guard, profile_in_force
+from codelet.extensions.session_view import ExtensionSettings, SessionView
+from codelet.loop.beside.session_beside import Borrowed, BorrowedProvider, open_beside
+from codelet.loop.beside.spending import Spending
+from codelet.loop.session import Session
+from codelet.safety.verdict import Answer, Question
+from codelet.tools import all_tools
+from codelet.tools.tool import Arguments, Progress, ToolContext, ToolOutput, tool
+
+MOST_STEPS = 20
+_MOST_AT_ONCE = 4
+_LONGEST_ANSWER = 20_000
+_READS = ("read", "listed", "searched")
+
+_SYSTEM = """\
+You are a subagent: the prompt comes from another agent, which gets nothing but your last message, as the result of \
+its call. Do the task by yourself, without questions. Your last message must hold everything that the task asks for: \
+what you found or did, with the places as path:line, and what you did not do or could not check."""
+_LAST_STEP = "This is your last step. Answer now with what you have. Calls are no longer possible."
+_CUT_SHORT = "the subagent did not finish: {why}"
+_SO_FAR = "\n\nIts last words were:\n{answer}"
+_USED = "\n\n[subagent: {calls} call{s}, {tokens:,} tokens{cost}]"
+
+
+class Subagents(Extension):
+    """The tool `task`. At most four subagents of a session work at once; they have no subagents of their own."""
+
+    def __init__(self, settings: ExtensionSettings) -> None:
+        self.tools = (tool(self.task, title=_title),)
+        self._settings = settings
+        self._slots = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._spending: Spending | None = None
+        self._session: Session
+        self._begun = 0
+
+    def attach(self, session: SessionView) -> None:
+        assert isinstance(session, Session)
+        self._session = session
+
+    async def task(
+        self, context: ToolContext, progress: Progress, *, about: str, prompt: str, agent: str = ""
+    ) -> ToolOutput:
+        """Hand a task to a subagent, which works by itself in a conversation of its own and sees nothing of this one.
+        Use it for a search or a question that needs many calls, if you need only the answer. Several calls in one step
+        run side by side. Without an agent it can read but not write. You get its last message.
+
+        about: What the task is, in three to six words, for the user.
+        prompt: The whole task, with everything that it has to know and what its answer must contain.
+        agent: The name of a profile, which says what the subagent is for and which tools it has. Mostly left out.
+        """
+        async with self._slots:
+            self._begun += 1
+            number = self._begun
+            child = self._open(agent, number)
+            spending = self._spending = self._spending or Spending(self._session.meter.limits, self._session.meter)
+            spending.watch(child)
+            try:
+                return await _Work(child, spending, progress).done(prompt)
+            finally:
+                self._take_over(child, spending)
+                await child.close()
+
+    def _open(self, agent: str, number: int) -> Session:
+        """Open the session of a subagent. Raises ToolError for an agent that cannot be used."""
+        own, session = {each.name for each in all_tools()}, self._session
+        offered = session.toolbox.tools.values()
+        guards = [*guards_beside(session.extensions), *_numbered(history_guard(session), number)]
+        extensions: list[Extension] = [Borrowed((), guards)]
+        if agent:
+            try:
+                extensions.append(profile_in_force(self._settings, session.workspace, agent))
+            except UsageError as error:
+                raise ToolError(f"task: {error}") from None
+        return open_beside(
+            session,
+            BorrowedProvider(session.provider),
+            tools=[each for each in offered if each.name in own or each.source],
+            system=f"{session.upkeep.system}\n\n{_SYSTEM}",
+            mode=session.policy.mode if agent else "read-only",
+            most_steps=MOST_STEPS,
+            extensions=extensions,
+            bare="claudeMd" not in session.reminders.zones.types,
+            permits=True,
+            ask=None if session.toolbox.ask is None else self._ask,
+        )
+
+    async def _ask(self, question: Question) -> Answer:
+        """Ask the user as for a call of the session. The mode is the session's alone to switch."""
+        ask = self._session.toolbox.ask
+        if ask is None:
+            return Answer(False)
+        verdict = question.verdict
+        return await ask(
+            question.replace(verdict=verdict.replace(lifted_by=None, reason=f"a subagent wants it; {verdict.reason}"))
+        )
+
+    def _take_over(self, child: Session, spending: Spending) -> None:
+        """Count what a subagent used and was refused as the session's."""
+        spending.settle(child)
+        ours, theirs = self._session.toolbox.approvals, child.toolbox.approvals
+        ours.refused += theirs.refused
+        ours.denied |= theirs.denied
+        ours.history += theirs.history
+
+
+class _Work:
+    """One turn of a subagent."""
+
+    def __init__(self, child: Session, spending: Spending, progress: Progress) -> None:
+        self._child = child
+        self._spending = spending
+        self._progress = progress
+        self._steps = 0
+        self._answer: list[str] = []
+        child.upkeep.unseen = True
+        child.upkeep.steering = self._before_step
+
+    async def done(self, prompt: str) -> ToolOutput:
+        """Run it; its answer and what it used. Raises ToolError if it has no answer."""
+        why = ""
+        try:
+            self._spending.bound(self._child)
+            async with aclosing(self._child.send(prompt)) as turn:
+                async for event in turn:
+                    self._see(event)
+        except CodeletError as error:
+            why = str(self._spending.kept(error)) if isinstance(error, SpendingLimit) else str(error)
+        answer = self._text()
+        if why:
+            raise ToolError(_CUT_SHORT.format(why=why) + (_SO_FAR.format(answer=answer) if answer else ""))
+        records = list(self._child.conversation.calls)
+        spent, cost = self._child.meter.spent.total, self._child.meter.spent_cost
+        paid = "" if cost is None else f", ${cost:.4f}"
+        used = _USED.format(calls=len(records), s="" if len(records) == 1 else "s", tokens=spent, cost=paid)
+        files = [fact for record in records for fact in record.files if fact.effect not in _READS]
+        return ToolOutput(answer + used, most=_LONGEST_ANSWER, files=files)
+
+    def _see(self, event: events.Event) -> None:
+        match event:
+            case events.StepStart():
+                self._spending.check()
+                self._spending.bound(self._child)
+                self._answer.clear()
+            case events.Retry():
+                self._answer.clear()
+            case events.Text():
+                self._answer.append(event.delta)
+            case events.ToolCallStarted():
+                self._progress(f"{event.name} {event.title}".strip() + "\n")
+
+    def _text(self) -> str:
+        from codelet.providers.content.inline_reasoning import split_reasoning
+
+        return split_reasoning("".join(self._answer))[1].strip()
+
+    def _before_step(self) -> Sequence[str]:
+        """Before each step but the first: in the last one there are no tools, and the model is told to answer."""
+        self._steps += 1
+        if self._steps != (self._child.meter.limits.max_turns or MOST_STEPS) - 1:
+            return ()
+        self._child.upkeep.offer_only(())
+        return (_LAST_STEP,)
+
+
+class _Numbered(Guard):
+    """A guard of the session that knows calls by their ids, for the calls of a subagent, which may have the same."""
+
+    def __init__(self, guard: Guard, number: int) -> None:
+        self._guard = guard
+        self._number = number
+
+    async def starting(self, call: GuardedCall) -> None:
+        await self._guard.starting(call.replace(id=f"{self._number}/{call.id}"))
+
+    async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
+        return await self._guard.after(call.replace(id=f"{self._number}/{call.id}"), output)
+
+
+def _numbered(guards: Sequence[Guard], number: int) -> list[Guard]:
+    return [_Numbered(each, number) for each in guards]
+
+
+def _title(arguments: Arguments) -> str:
+    agent = arguments.get("agent")
+    return f"{arguments['about']} ({agent})" if agent else str(arguments["about"])
