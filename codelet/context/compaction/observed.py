@@ -36,6 +36,7 @@ _NOT_TOLD = 5
 _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
 _LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
+_NO_STEP = re.compile(r"#|cd\s+\S+\Z")
 _QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
 # With `-f` it also ends well if there was nothing to remove.
 _REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
@@ -309,8 +310,10 @@ def _run_row(ran: Sequence[Observation]) -> str:
 
 
 def _shown(run: Observation) -> str:
-    """Return a command in one line, without the bound on what is shown of its output."""
-    return clip(" ".join(_SHOWN.sub("", _LONG_CD.sub("cd …", run.what[:_READ])).split()), _COMMAND)
+    """Return a command in one line, of a script the first that does something; what bounds its output is left out."""
+    lines = [line for each in run.what[:_READ].split("\n") if (line := each.strip()) and not _NO_STEP.match(line)]
+    first = clip(" ".join(_SHOWN.sub("", _LONG_CD.sub("cd …", lines[0])).split()), _COMMAND) if lines else "…"
+    return f"{first} …" if len(lines) > 1 else first
 
 
 def _file_rows(files: dict[str, Observation], left: int) -> list[str]:
