@@ -362,7 +362,7 @@ class Compactor:
 
     def _keep(self, body: list[Message], report: CompactionReport) -> None:
         """Archive what went, first what was cut, whose ids are told; except segments and what the archive has whole."""
-        from codelet.context.compaction.parsing import turns_of
+        from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(body)
         whole = self.shortener.originals(body)

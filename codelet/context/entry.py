@@ -244,7 +244,7 @@ class Entry:
 
     def _kept(self, role: Literal["user", "tool"], text: str) -> str:
         """Put a text into the archive; its id, empty where it does not fit."""
-        from codelet.context.compaction.parsing import turns_of
+        from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(self._conversation.body)
         message: Message = {"role": role, "content": text}

@@ -43,7 +43,7 @@ class Pins:
         ]
         if not voted:
             return {}
-        from codelet.context.compaction.parsing import turns_of
+        from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(body)
         found: dict[int, int] = {}

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from codelet.context.compaction.parsing import normalise
 from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, VERSION, Document, check_free, problem
 from codelet.export.migrate import migrated
-from codelet.messages import SEGMENT_OPENING, Message, unpaired, user, with_kinds
+from codelet.messages import SEGMENT_OPENING, Message, normalise, unpaired, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
 from codelet.system.text import valid_unicode
 

@@ -144,8 +144,8 @@ def _said(message: Message) -> str:
 def _runs(messages: Sequence[Message], records: Iterable[CallRecord]) -> Mapping[str, Sequence[str]]:
     """How each command ended, each time that it ran."""
     from codelet.context.compaction.observed import command_key, observations_of
-    from codelet.context.compaction.parsing import normalise
     from codelet.context.compaction.reading import ReadSession
+    from codelet.messages import normalise
 
     session = ReadSession(normalise(messages, in_flight=True).messages, {record.id: record for record in records})
     found: dict[str, list[str]] = {}

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.context.compaction.parsing import normalise
-from codelet.messages import unpaired
+from codelet.messages import normalise, unpaired
 from scripts.bench.context.readers import read_all
 from tests.context.conftest import Open
 from tests.context.scripted import compactions, fill

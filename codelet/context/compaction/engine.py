@@ -2,7 +2,7 @@
 
 Its stages, in the order in which they run:
 
-1. `parsing`: calls are paired with their results, each reminder stands once.
+1. `normalise`: calls are paired with their results, each reminder stands once.
 2. `reading`: the list becomes pieces (said, called, answered); earlier segments are taken apart again.
 3. `observed`: what was seen to happen, and the anchors; `score`: what counts for each turn.
 4. `plan`: what stays as it is, what of that is cut, and what segments will stand for.
@@ -23,7 +23,6 @@ from codelet.context.compaction.coverage import Line
 from codelet.context.compaction.evidence import Evidence
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import anchors_of, observations_of, removals, state_lines
-from codelet.context.compaction.parsing import Normalised, normalise
 from codelet.context.compaction.plan import BODY, CompactionSettings, IrreducibleContext, KeepPlan
 from codelet.context.compaction.prose import ENTRY, Words, agents_prose, users_words
 from codelet.context.compaction.reading import ReadSession, call_of, strings
@@ -31,7 +30,7 @@ from codelet.context.compaction.report import Allocation, Compacted, CompactionR
 from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
 from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import checked_tokens
-from codelet.messages import AnyMessage, calls_of, kind_of, newest_prompt, segment, text_of
+from codelet.messages import AnyMessage, Normalised, calls_of, kind_of, newest_prompt, normalise, segment, text_of
 
 # In percent of what the user's words leave: recorded state, and then the agent's prose.
 _STATE, _PROSE = 6, 50

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from codelet.call_record import CallRecord
 from codelet.context.compaction.lexicon import between_tokens
-from codelet.context.compaction.parsing import turns_of
-from codelet.context.compaction.segments import ParsedSegment, parse_segment
+from codelet.context.compaction.segments import ParsedSegment, parse_segment, turns_of
 from codelet.messages import AnyMessage, call_arguments, call_name, calls_of, images_of, kind_of, text_of
 from codelet.prompt import PICTURES_DROPPED
 

@@ -9,9 +9,10 @@ like a heading begins with a backslash.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from codelet.messages import SEGMENT_OPENING
+from codelet.messages import SEGMENT_OPENING, AnyMessage, kind_of, text_of
 
 NOTE = (
     "These turns were compacted: the user's words and the agent's in order, then lines of what was read, written, and "
@@ -88,3 +89,17 @@ def parse_segment(text: str) -> ParsedSegment:
             target.append(line[1:] if line.startswith("\\") and _GUARDED.match(line) else line)
     segment.entries[:0] = [unread] if any(unread.lines) else []
     return segment
+
+
+def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
+    """The turn of each message. Turns count from 1 and go on after the turns that segments stand for."""
+    found: list[int] = []
+    turn = 0
+    for message in messages:
+        kind = kind_of(message)
+        if kind == "segment":
+            turn = max(turn, last_turn(text_of(message)))
+        elif kind == "prompt":
+            turn += 1
+        found.append(turn)
+    return found

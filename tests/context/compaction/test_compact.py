@@ -6,7 +6,7 @@ import pytest
 
 from codelet.context.compaction import IrreducibleContext, compact
 from codelet.context.compaction.observed import WEIGHTS
-from codelet.context.compaction.parsing import NO_RESULT, normalise
+from codelet.messages import NO_RESULT, normalise
 from tests.context.compaction.lists import (
     calling,
     coding_session,

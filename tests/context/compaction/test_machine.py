@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from codelet.context.compaction import IrreducibleContext, compact
-from codelet.context.compaction.parsing import NO_RESULT, normalise
-from codelet.messages import unpaired
+from codelet.messages import NO_RESULT, normalise, unpaired
 from tests.context.compaction.lists import TEXT, calling, reminder, reminders, result, size, user
 from tests.support.amount import amount
 
