@@ -1,4 +1,6 @@
-"""How the budget is spent: the size that a compaction aims at, decided once, and the share of each category.
+"""How the budget is spent: what a user asks for, the size that a compaction aims at, the share of each category.
+
+Sizes that people see are those of the next request; `30%` is a share of what it has now.
 
 core: system prompt, tools, reminders. context: what stands word for word of earlier turns: whole messages, the pinned
 ones among them, and the prose and evidence of segments. history: what segments say beside that, the user's words and
@@ -7,13 +9,14 @@ recorded state. working: the current turn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from codelet.context.asked import Size, manual_request
 from codelet.context.tokens import Estimate
 from codelet.context.tokens.budget import CATEGORIES, Budget, CompactionOptions, Reason, Shares
 from codelet.context.window import ContextWindow
+from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages, newest_prompt
 from codelet.record import Record
 
@@ -21,13 +24,53 @@ if TYPE_CHECKING:
     from codelet.conversation import Parts
 
 # In percent of the budget, or of where the user compacts: what a compaction aims at, what it may leave at most, what
-# the newest turns may take, and what there is beside them for everything else.
-USUAL, MOST, TURNS, BESIDE_TURNS = 35, 80, 60, 10
-_LEAST_TEXT = 5
-# A compaction by hand aims at the usual size if that leaves at most so much of a conversation; else at a relative one.
-_FAR_PERCENT = 85
-# With a size by hand: what the newest turns may take of it.
-_TURNS_OF_SIZE = 75
+# the newest turns may take, what there is beside them for everything else, and what a text takes at least.
+_USUAL, _MOST, _TURNS, _BESIDE_TURNS, _LEAST_TEXT = 35, 80, 60, 10, 5
+# By hand, in percent: what is left of what comes before the newest turns; the largest part of a conversation that the
+# usual size may leave; what the newest turns may take of a size that the user named.
+_OLD, _FAR, _TURNS_OF_SIZE = 35, 85, 75
+# Newest turns of no more tokens stay whole unless something says otherwise; longer ones are made smaller inside.
+_LARGE_TURNS, _LEAST = 10_000, 500
+_SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
+_LEAST_BARE = 1_000
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+class NothingToCompact(CodeletError):
+    """A compaction by hand would change nothing; the message says why, and what would."""
+
+
+class Size(Record):
+    """The size that a user asks for: `tokens`, or `percent` of what the next request has; neither is 0."""
+
+    tokens: int | None = None
+    percent: float | None = None
+
+    def of(self, now: int) -> int:
+        """Return the tokens that the next request, which has `now`, is to have at most."""
+        return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
+
+
+def parsed(argument: str) -> tuple[Size | None, str]:
+    """Parse what `/compact` was given: a size, if it begins with one, and the instruction that follows.
+
+    Raises ValueError with a sentence for a size that makes no sense: nothing, all, or more.
+    """
+    found = _SIZE.match(argument)
+    number, unit = (found[1], found[2].lower()) if found else ("", "")
+    if found is None or (not unit and float(number.replace(",", "")) < _LEAST_BARE):
+        return None, argument.strip()  # "3 rules must stay" is an instruction
+    instruction = argument[found.end() :].strip()
+    if unit == "%":
+        percent = float(number.replace(",", "."))
+        if not 0 < percent < 100:
+            raise ValueError("name a share between 0% and 100% of what the next request has now")
+        return Size(percent=percent), instruction
+    grouped = "," in number and len(number.rpartition(",")[2]) == 3 and not unit  # 20,000
+    tokens = int(float(number.replace(",", "" if grouped else ".")) * _UNITS[unit])
+    if tokens <= 0:
+        raise ValueError("name a size of at least one token")
+    return Size(tokens=tokens), instruction
 
 
 class SizeTarget(Record, kw_only=True):
@@ -43,7 +86,7 @@ class SizeTarget(Record, kw_only=True):
 
 
 def refused_limit(limit: int, size: int) -> int:
-    """What a provider that refused a request of that size as too long can be expected to take."""
+    """Return what a provider that refused a request of that size as too long can be expected to take."""
     return min(limit, size) * 8 // 10
 
 
@@ -56,73 +99,97 @@ def conversation_targets(
     newest ones stays whole if they take at most 60 % together. Raises NothingToCompact for a compaction by hand that
     would change nothing.
     """
-    beside = window.beside(parts)
-    usual = _usual(parts, window, options, beside, overflow=reason == "overflow")
+    usual = _usual_targets(parts, window, options, overflow=reason == "overflow")
+    total = sum(map(window.estimate, parts.body))
     if reason == "entries":
-        body = sum(map(window.estimate, parts.body))
-        return [target.replace(size=min(target.size, body)) for target in usual]
-    if reason != "asked":
+        return [target.replace(size=min(target.size, total)) for target in usual]
+    if reason != "asked" or (size is None and usual and 100 * usual[0].size <= _FAR * total):
         return usual
-    request = manual_request(parts.body, window.size(parts), beside, options.keep_last, window.estimate)
-    if size is None and usual and 100 * usual[0].size <= _FAR_PERCENT * request.body:
-        return usual
-    wanted = request.target(size)
+    now, beside = window.size(parts), window.beside(parts)
     if size is not None:
+        if (wanted := size.of(now)) >= now:
+            raise NothingToCompact(f"the next request has {now:,} tokens already, {wanted:,} were asked for")
+        # The conversation's share of what the estimate calls too large or too small.
+        wanted = wanted * min(beside + total, now) // max(1, now) - beside
         whole = wanted * _TURNS_OF_SIZE // 100
         return [SizeTarget(size=wanted, whole=whole, unseen=whole)] if wanted > 0 else []
-    larger = [target for target in usual if wanted < target.size < request.body]
-    wanted = min([wanted, *(target.size for target in usual[:1])])
-    return [SizeTarget(size=wanted, whole=wanted * 95 // 100, unseen=wanted * 95 // 100), *larger]
+    start = next((place for place, message in enumerate(parts.body) if kind_of(message) != "segment"), len(parts.body))
+    count = newest_messages(parts.body, options.keep_last) if options.keep_last else 0
+    newest = parts.body[max(start, len(parts.body) - count) :]
+    turns = sum(kind_of(message) == "prompt" for message in newest)
+    smaller = smaller_size(total, sum(map(window.estimate, newest)), turns, beside)
+    wanted = min([smaller, *(target.size for target in usual[:1])])
+    whole = wanted * 95 // 100
+    larger = [target for target in usual if smaller < target.size < total]
+    return [SizeTarget(size=wanted, whole=whole, unseen=whole), *larger]
 
 
-def _usual(
-    parts: Parts, window: ContextWindow, options: CompactionOptions, beside: int, *, overflow: bool
+def smaller_size(body: int, newest: int, turns: int, beside: int) -> int:
+    """Return the size by hand of a conversation of `body` tokens, `newest` of them in that many newest turns.
+
+    `beside` is what no compaction makes smaller. Raises NothingToCompact.
+    """
+    old = body - newest
+    if 4 * old >= body and old > 2 * _LEAST:
+        return newest + max(_LEAST, old * _OLD // 100)
+    if newest > _LARGE_TURNS:
+        return body * _OLD // 100
+    rest = f"system prompt, tools and reminders take {beside:,}"
+    if body == 0:
+        raise NothingToCompact(f"there is no conversation yet; {rest} tokens")
+    which, stay = ("newest turn", "stays") if turns == 1 else (f"newest {turns} turns", "stay")
+    hint = "; `/compact 50%` shortens them too" if newest > 4 * _LEAST else ""
+    older = f"{old:,} tokens are older: too few to summarize" if old else "nothing is older"
+    raise NothingToCompact(f"the {which} ({newest:,} tokens) {stay} verbatim, {older}{hint}; {rest}")
+
+
+def _usual_targets(
+    parts: Parts, window: ContextWindow, options: CompactionOptions, *, overflow: bool
 ) -> list[SizeTarget]:
-    body, budget = parts.body, window.budget
+    body, budget, beside = parts.body, window.budget, window.beside(parts)
     estimated, real = beside + sum(map(window.estimate, body)), max(1, window.size(parts))
     base = refused_limit(budget.limit, real) if overflow else budget.limit
     if options.at is not None:
         base = min(base, options.at * budget.limit // 90)
-    most = base * MOST // 100 if overflow else budget.hard_trigger - 1
+    most = base * _MOST // 100 if overflow else budget.hard_trigger - 1
     if real > estimated:  # the estimate is too low: aim lower by as much
         base, most = base * estimated // real, most * estimated // real
-    room = base * MOST // 100 - beside
-    least = base * _LEAST_TEXT // 100
+    room, least = base * _MOST // 100 - beside, base * _LEAST_TEXT // 100
+    for_turns = min(base * _TURNS // 100, room - least)
     wanted = min(options.keep_last, sum(kind_of(message) == "prompt" for message in body))
-    sizes = {turns: _newest_size(body, turns, window.estimate) for turns in range(wanted, 0, -1)}
-    fitting = [turns for turns, size in sizes.items() if size <= min(base * TURNS // 100, room - least)]
-    if (context := context_share(budget, options)) is not None:
-        fitting = [turns for turns in fitting if sizes[turns] - sizes[1] <= context]
-    turns = max(fitting, default=0)
-    kept = sizes.get(turns, 0) if turns else min(max(0, room - least), _unseen_size(body, window.estimate))
-    note = ""
+    sizes = {
+        turns: sum(map(window.estimate, body[len(body) - newest_messages(body, turns) :]))
+        for turns in range(wanted, 0, -1)
+    }
+    context = context_share(budget, options)
+    fitting = (
+        turns for turns, size in sizes.items() if size <= for_turns and (context is None or size - sizes[1] <= context)
+    )
+    turns, note = next(fitting, 0), ""
+    kept = sizes[turns] if turns else min(max(0, room - least), _unseen_size(body, window.estimate))
     if turns < wanted:
         note = (
             f"{turns} of the newest {wanted} turns stay word for word: together they take {sizes[wanted]:,} tokens, "
-            f"and there is room for {max(0, min(base * TURNS // 100, room - least)):,}"
+            f"and there is room for {max(0, for_turns):,}"
         )
-    first = min(room, max(base * USUAL // 100 - beside, kept + base * BESIDE_TURNS // 100))
-    tries = [first, base * TURNS // 100 - beside, most - beside]
-    sizes_tried = dict.fromkeys(size for size in tries if size >= first and size > 0)
+    first = min(room, max(base * _USUAL // 100 - beside, kept + base * _BESIDE_TURNS // 100))
+    tries = dict.fromkeys([first, base * _TURNS // 100 - beside, most - beside])
     return [
         SizeTarget(size=size, whole=kept if turns else 0, unseen=max(0, size - least), note=note)
-        for size in sizes_tried
+        for size in tries
+        if size >= first and size > 0
     ]
 
 
 def context_share(budget: Budget, options: CompactionOptions) -> int | None:
-    """What earlier turns and their quotes may take, if the user set shares; else the newest turns go first."""
+    """Return what earlier turns and their quotes may take, if the user set shares; else the newest turns go first."""
     if options.shares == tuple(CATEGORIES.values()):
         return None
     return Shares.of(budget.limit, options.shares).share("context")
 
 
-def _newest_size(body: Sequence[Message], turns: int, estimate: Estimate) -> int:
-    return sum(map(estimate, body[len(body) - newest_messages(body, turns) :]))
-
-
 def _unseen_size(body: Sequence[Message], estimate: Estimate) -> int:
-    """The size of the results that the model has not seen, with their call and the newest prompt."""
+    """Return the size of the results that the model has not seen, with their call and the newest prompt."""
     if not body or kind_of(body[-1]) not in ("prompt", "tool"):
         return 0
     place = len(body) - 1
@@ -142,26 +209,19 @@ class Share(Record):
 
 def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -> dict[str, int]:
     """Return the tokens by category; `fixed` is the size of system prompt and tools."""
+    from codelet.context.compaction.segments import parse_segment
+
     used = dict.fromkeys(CATEGORIES, 0)
     used["core"] = fixed
     current = newest_prompt(messages) % (len(messages) + 1)  # after the last if there is none
     for place, message in enumerate(messages):
-        size = measure(message)
-        kind = kind_of(message)
-        if kind == "reminder":
-            used["core"] += size
-        elif kind == "segment":
-            quoted = size * _quoted(message) // max(1, len(message["content"] or ""))
-            used["context"] += quoted
-            used["history"] += size - quoted
+        size, kind = measure(message), kind_of(message)
+        if kind == "segment":
+            text = message["content"] or ""
+            entries = [entry for entry in parse_segment(text).entries if not entry.is_words]
+            quoted = sum(len(line) + 1 for entry in entries for line in (entry.label, *entry.lines))
+            used["context"] += size * quoted // max(1, len(text))
+            used["history"] += size - size * quoted // max(1, len(text))
         else:
-            used["working" if place >= current else "context"] += size
+            used["core" if kind == "reminder" else "working" if place >= current else "context"] += size
     return used
-
-
-def _quoted(segment: Message) -> int:
-    """Characters of what a segment quotes of the agent, calls, and results."""
-    from codelet.context.compaction.segments import parse_segment
-
-    entries = parse_segment(segment["content"] or "").entries
-    return sum(len(line) + 1 for entry in entries if not entry.is_words for line in (entry.label, *entry.lines))

@@ -17,9 +17,8 @@ from codelet.messages import Message, kind_of, newest_messages, unpaired
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.context.allotment import Share
+    from codelet.context.allotment import Share, Size
     from codelet.context.archive import Archive, Archived
-    from codelet.context.asked import CompactionPreview, Size
     from codelet.context.compaction import Compacted, CompactionReport
     from codelet.context.pins import Pins
     from codelet.context.shortener import Shortener
@@ -43,6 +42,18 @@ class _Undo(Record):
     what: str = "compaction"
     taken: tuple[Archived, ...] = ()
     measurement: Measurement | None = None
+
+
+class CompactionPreview(Record):
+    """What a compaction would do: its report, the next request's size before and after in tokens, and its cost.
+
+    `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
+    """
+
+    report: CompactionReport
+    before: int
+    after: int
+    pays_after: int
 
 
 class Compactor:
@@ -122,7 +133,7 @@ class Compactor:
 
         `instruction` is what the user wants kept, `size` what the next request is to have.
         """
-        from codelet.context.asked import NothingToCompact
+        from codelet.context.allotment import NothingToCompact
         from codelet.context.compaction import IrreducibleContext
         from codelet.system.machine import give_back_memory
 
@@ -205,8 +216,6 @@ class Compactor:
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
         """What a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
-        from codelet.context.asked import CompactionPreview
-
         now = self._conversation.snapshot().without_appended()
         made = self.shortener.compacted(now, "asked", instruction, size)
         before = self._window.size(now)

@@ -7,8 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from codelet.call_record import CallRecord
-from codelet.context.allotment import SizeTarget, category_sizes, context_share, conversation_targets, refused_limit
-from codelet.context.asked import Size
+from codelet.context.allotment import (
+    Size,
+    SizeTarget,
+    category_sizes,
+    context_share,
+    conversation_targets,
+    refused_limit,
+)
 from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
 from codelet.context.pins import Pins
 from codelet.context.tokens.budget import CompactionOptions, Reason, Shares

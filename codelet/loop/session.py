@@ -51,7 +51,7 @@ from codelet.usage import Usage
 from codelet.zones import PlacementChoice
 
 if TYPE_CHECKING:
-    from codelet.context.asked import Size
+    from codelet.context.allotment import Size
     from codelet.context.relations.session_files import SessionFiles
     from codelet.context.rows import ContextRow
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codelet.context import CompactionOptions, ContextWindow
-from codelet.context.allotment import SizeTarget, category_sizes, conversation_targets, refused_limit
-from codelet.context.asked import Size
+from codelet.context.allotment import Size, SizeTarget, category_sizes, conversation_targets, refused_limit
 from codelet.context.tokens.budget import Budget, Reason
 from codelet.conversation import Conversation
 from codelet.messages import Message, assistant, reminder, segment, user

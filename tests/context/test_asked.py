@@ -7,7 +7,7 @@ from contextlib import aclosing
 import pytest
 
 from codelet import events
-from codelet.context.asked import ManualRequest, NothingToCompact, Size, parsed
+from codelet.context.allotment import NothingToCompact, Size, parsed, smaller_size
 from codelet.context.compaction import IrreducibleContext
 from codelet.loop.session import Session
 from tests.context.conftest import Open
@@ -149,28 +149,28 @@ async def test_a_floor_is_never_below_the_size_that_it_refuses(open_session: Ope
     assert sum(caught.value.floor.values()) >= caught.value.target
 
 
-def test_only_where_the_newest_turns_are_worth_it_a_smaller_size_is_proposed():
-    for newest, proposed in ((2_000, False), (2_001, True)):
-        with pytest.raises(NothingToCompact) as caught:
-            ManualRequest(now=3_000, beside=900, body=newest, newest=newest, turns=2).target(None)
-        assert f"{newest:,}" in str(caught.value) and ("`/compact 50%`" in str(caught.value)) is proposed
-    one = ManualRequest(now=3_000, beside=900, body=1_500, newest=700, turns=1)
-    with pytest.raises(NothingToCompact, match=r"newest turn \(700 tokens\).* 800 tokens"):
-        one.target(None)
-    with pytest.raises(NothingToCompact, match="900"):
-        ManualRequest(now=900, beside=900, body=0, newest=0, turns=0).target(None)
-
-
-def test_what_comes_before_the_newest_turns_is_made_smaller_or_else_these_are_where_they_are_long():
-    def request(body: int, newest: int) -> ManualRequest:
-        return ManualRequest(now=body + 900, beside=900, body=body, newest=newest, turns=3)
-
-    assert request(10_000, 4_000).target(None) == 4_000 + 6_000 * 35 // 100
-    assert request(4_000, 2_999).target(None) == 2_999 + 500, "and never to less than so much"
-    with pytest.raises(NothingToCompact):
-        request(4_000, 3_000).target(None)
-    assert request(20_000, 15_000).target(None) == 15_000 + 5_000 * 35 // 100
-    assert request(20_000, 15_001).target(None) == 7_000
-    assert request(10_001, 10_001).target(None) == 10_001 * 35 // 100
-    with pytest.raises(NothingToCompact):
-        request(10_000, 10_000).target(None)
+@pytest.mark.parametrize(
+    ("body", "newest", "size"),
+    [
+        (10_000, 4_000, 4_000 + 6_000 * 35 // 100),
+        (4_000, 2_999, 2_999 + 500),
+        (4_000, 3_000, None),
+        (20_000, 15_000, 15_000 + 5_000 * 35 // 100),
+        (20_000, 15_001, 7_000),
+        (10_001, 10_001, 10_001 * 35 // 100),
+        (10_000, 10_000, None),
+        (2_001, 2_001, None),
+        (2_000, 2_000, None),
+        (0, 0, None),
+    ],
+)
+def test_what_comes_before_the_newest_turns_is_made_smaller_or_else_these_are_where_they_are_long(
+    body: int, newest: int, size: int | None
+):
+    if size is not None:
+        assert smaller_size(body, newest, 3, 900) == size
+        return
+    with pytest.raises(NothingToCompact) as caught:
+        smaller_size(body, newest, 3, 900)
+    assert f"{newest or 900:,}" in str(caught.value)
+    assert ("`/compact 50%`" in str(caught.value)) is (newest > 2_000)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
-from codelet.context.asked import Size
+from codelet.context.allotment import Size
 from codelet.loop.session import Session
 from codelet.providers import open_provider
 from codelet.providers.protocol import Provider

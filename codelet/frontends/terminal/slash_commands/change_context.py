@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from codelet.context.asked import NothingToCompact, Size, parsed
+from codelet.context.allotment import NothingToCompact, Size, parsed
 from codelet.context.tokens.budget import percent_of
 from codelet.errors import UsageError
 from codelet.frontends.terminal.show.numbers import next_request, plural, tokens
