@@ -66,7 +66,7 @@ ROWS = [
     ("/import {export}", "resumed"), ("/import /nowhere.json", "nowhere"), ("/import", "name the file"),
     ("/resume {folder}", "kept.json"), ("/resume {folder} 1", "messages"), ("/resume", "takes the folder"),
     ("/resume {folder} 9", "there is no session 9"),
-    ("/review quit", "review"), ("/review --nothing", "--nothing"),
+    ("/review fix", "name a finding"), ("/review 7", "name a finding"), ("/review --nothing", "--nothing"),
     ("/effort", "the effort is"), ("/effort nonsense", "there is no effort"),
     ("/theme plain", "the theme is plain"), ("/theme", "the theme is plain"), ("/theme pink", "there is no theme pink"),
     ("/init x", "takes nothing"), ("/init", "Answer 5"), ("/undo", "restored: AGENTS.md"),

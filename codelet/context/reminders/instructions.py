@@ -107,6 +107,10 @@ class Instructions:
         body = self._joined(files)
         return prompt.INSTRUCTIONS.format(body=body) if body else None
 
+    def in_force(self) -> list[Path]:
+        """The files that the first prompt brings along."""
+        return [path for path, _ in self._files(())]
+
     def forget(self) -> None:
         """A turn begins: until `text` is asked for there is no more."""
         self._told = None

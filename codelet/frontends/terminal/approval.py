@@ -138,11 +138,7 @@ class ApprovalDialog:
         footer = len(renderer.waiting) + self._line.height
         if len(rows) + len(choices) + footer > height - 2:
             rows = self._too_long(open_, body, height - 2 - len(choices) - footer, len(choices) + footer)
-        if renderer.is_live:
-            renderer.ask([*rows, *choices])
-        elif not open_.printed or open_.writes:
-            renderer.say([*(() if open_.printed else rows), *choices])
-            open_.printed = True
+        renderer.ask([*rows, *choices])
 
     def _too_long(self, open_: _Open, body: list[Text], room: int, below: int) -> list[Text]:
         """Print the whole above, once. The rows that stay in sight say how long it is and what is dangerous in it."""
@@ -151,7 +147,7 @@ class ApprovalDialog:
         if not open_.printed:
             renderer.say([*head, *body, *where_rows(question, renderer)], asked=True)
             renderer.seen(question.shown)
-            open_.printed = renderer.is_live
+            open_.printed = True
         lines = plural(len(body), "line")
         told = _scrolled(lines, len(body))
         reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, told, self._number)), 2))
@@ -212,9 +208,6 @@ class ApprovalDialog:
                 self._cancel_press(open_)
                 open_.on_menu = True
                 open_.mark = (open_.mark + (1 if press.key == Keys.Down else -1)) % len(open_.choices)
-                if not self._renderer.is_live:
-                    choice = open_.choices[open_.mark]
-                    self._renderer.say([Text(f"{self._renderer.signs.choice} {visible(choice.words)}")])
                 self._show()
             case Keys.BackTab:
                 wanted = next((choice for choice in open_.choices if choice.means == "mode"), None)

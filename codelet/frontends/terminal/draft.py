@@ -39,62 +39,19 @@ def is_plain_prompt(line: str) -> bool:
     return line[:1].isspace() and text.startswith(_SIGNS if "\n" not in text else (*_SIGNS, "/"))
 
 
-class EditedLine:
-    """A line that is being edited. `pasted` has a 1 for each of its characters that was pasted."""
-
-    def __init__(self, text: str = "", pasted: bytes = b"") -> None:
-        self.text = text
-        self.pasted = pasted or bytes(len(text))
-
-    def insert(self, text: str, at: int, *, pasted: bool, over: int = 0) -> None:
-        """Put a text at a position, in place of the next `over` characters."""
-        self.text = self.text[:at] + text + self.text[at + over :]
-        self.pasted = self.pasted[:at] + bytes([pasted]) * len(text) + self.pasted[at + over :]
-
-    def become(self, text: str, cursor: int, *, pasted: bool) -> None:
-        """Take over a change: what is not in both texts, before and after it, was pasted or not."""
-        before, most = self.text, min(len(self.text), len(text))
-        start = 0
-        while start < min(most, cursor) and before[start] == text[start]:
-            start += 1
-        end = 0
-        while end < most - start and before[-1 - end] == text[-1 - end]:
-            end += 1
-        self.insert(text[start : len(text) - end], start, pasted=pasted, over=len(before) - start - end)
-
-    @property
-    def entered(self) -> str:
-        """The line as it is to be sent: a prompt if its first character was pasted."""
-        marked = f" {self.text}"
-        return marked if self.pasted[:1] == b"\1" and is_plain_prompt(marked) else self.text
-
-
 class Pastes:
-    """The pastes of one session, in memory; `pictures` are those from the clipboard, by the names in the line."""
+    """The pastes of one session, in memory; `pictures` are those from the clipboard, by the names in the line, `lines`
+    the lines that were entered with something pasted.
+    """
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._lines: dict[str, bytes] = {}
         self.pictures: dict[str, bytes] = {}
-        self.any = False
-        """Whether anything was pasted, here or in the user's editor."""
+        self.lines: set[str] = set()
 
-    def enter(self, line: EditedLine) -> str:
-        """The line as it is to be sent. What was pasted into it is remembered, for files that it names."""
-        text = line.text.strip()
-        self._lines.pop(text, None)
-        if "@" in text and any(line.pasted):
-            at = line.text.index(text)
-            self._lines[text] = line.pasted[at : at + len(text)]
-        return line.entered
-
-    def origin_of(self, text: str) -> EditedLine:
-        """A text with what is known of its characters: they were typed, unless a line in it was entered otherwise."""
-        found = EditedLine(text)
-        for line, pasted in self._lines.items():
-            if (at := text.find(line)) >= 0:
-                found.pasted = found.pasted[:at] + pasted + found.pasted[at + len(line) :]
-        return found
+    def holds(self, text: str) -> bool:
+        """Whether a line in this text was pasted, as a whole or in part."""
+        return any(line in text for line in self.lines)
 
     def keep_picture(self, data: bytes) -> str:
         """Keep a picture; gives what stands for it in the line."""
@@ -104,7 +61,6 @@ class Pastes:
 
     def collapse(self, text: str) -> str:
         """The text with one kind of line end, or, if it is long, a marker for it."""
-        self.any = True
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from codelet import events
-from codelet.usage import Usage
 
 if TYPE_CHECKING:
     from codelet.export.document import Document
@@ -16,40 +15,6 @@ if TYPE_CHECKING:
 
 _MOST_MARKS = 5_000
 """As many as the timeline of an export holds."""
-
-
-class _Step(NamedTuple):
-    """What an export tells of a request. Numbers alone: an event takes five times the memory."""
-
-    moment: float
-    turn: int
-    total_input: int
-    cache_read: int
-    cache_write: int
-    output: int
-    context: int
-    window: int
-    budget: int
-
-    def event(self) -> events.Event:
-        usage = Usage(
-            total_input=self.total_input,
-            cache_read=self.cache_read,
-            cache_write=self.cache_write,
-            output=self.output,
-        )
-        return events.UsageReport(usage=usage, context=self.context, window=self.window, budget=self.budget)
-
-
-class _Compaction(NamedTuple):
-    """A compaction that was done, and the turn that it was done in."""
-
-    moment: float
-    turn: int
-    done: events.Compaction
-
-    def event(self) -> events.Event:
-        return self.done
 
 
 class ExportLog:
@@ -63,7 +28,7 @@ class ExportLog:
         self.raw = raw
         self.carried = export.carried if export is not None else None
         self._turn = self._turns_carried()
-        self._marks: deque[_Step | _Compaction] = deque(maxlen=_MOST_MARKS)
+        self._marks: deque[tuple[float, int, events.Event]] = deque(maxlen=_MOST_MARKS)
         self._results: Counter[tuple[str, events.ResultStatus]] = Counter()
 
     def see(self, event: events.Event) -> None:
@@ -75,16 +40,11 @@ class ExportLog:
                 self._turn = event.turn
             case events.Steering():
                 self._turn += 1
-            case events.UsageReport(usage=usage):
-                self._marks.append(
-                    _Step(
-                        time.time(), self._turn, usage.total_input, usage.cache_read, usage.cache_write, usage.output,
-                        event.context, event.window, event.budget,
-                    )
-                )  # fmt: skip
+            case events.UsageReport():
+                self._marks.append((time.time(), self._turn, event))
             case events.Compaction(phase="done"):
                 bare = events.Compaction(phase="done", reason=event.reason, before=event.before, after=event.after)
-                self._marks.append(_Compaction(time.time(), self._turn, bare))
+                self._marks.append((time.time(), self._turn, bare))
             case events.ToolResult():
                 self._results[event.name, event.status] += 1
 
@@ -93,9 +53,9 @@ class ExportLog:
         for (name, status), count in self._results.items():
             for _ in range(count):
                 yield 0.0, events.ToolResult(id="", name=name, status=status, text="")
-        for mark in self._marks:
-            yield mark.moment, events.TurnStart(mark.turn, "")
-            yield mark.moment, mark.event()
+        for moment, turn, event in self._marks:
+            yield moment, events.TurnStart(turn, "")
+            yield moment, event
 
     def _turns_carried(self) -> int:
         return 0 if self.carried is None else self.carried.token_usage["turns"]

@@ -8,8 +8,6 @@ import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from prompt_toolkit.utils import is_dumb_terminal
-
 if TYPE_CHECKING:
     from codelet.frontends.terminal.screen import TerminalScreen
 
@@ -52,15 +50,13 @@ async def _page(text: str, line: int) -> bool:
 
 
 def _command() -> Sequence[str]:
-    """The pager as the user named it in PAGER, else one that is there; nothing on a dumb terminal.
+    """The pager as the user named it in PAGER, else one that is there.
 
     A name without a folder is not looked for in the workspace.
     """
     from codelet.settings import current_folder
     from codelet.system.process import find_program
 
-    if is_dumb_terminal():
-        return []
     try:
         named = shlex.split(os.environ.get("PAGER", ""))
     except ValueError:

@@ -17,7 +17,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.key_binding.bindings.search import start_reverse_incremental_search
 from prompt_toolkit.keys import Keys
 
-from codelet.frontends.terminal.draft import EditedLine, Pastes
+from codelet.frontends.terminal.draft import Pastes, is_plain_prompt
 from codelet.system.process.start import supplied_by
 
 KEYS_HELP = (
@@ -44,17 +44,16 @@ _TWICE_SECONDS = 1.0
 
 
 class LineOrigin:
-    """Follows the line editor's buffer, and knows which of its characters were pasted.
+    """Follows the line editor's buffer, and knows whether its first character was typed, and anything in it pasted.
 
-    What comes neither by a key nor by a paste (undo, the kill ring, the user's editor) counts as pasted once anything
-    was pasted in the session.
+    What comes neither by a key nor by a paste (undo, the kill ring, the history) is what it was when it was last there.
     """
 
     def __init__(self, pastes: Pastes) -> None:
         self._pastes = pastes
-        self._line = self._before = EditedLine()
-        self._left: dict[str, bytes] = {}
-        self._pasting = False
+        self._typed = self._before = self._pasted = self._pasting = False
+        self._text = ""
+        self._left: dict[str, bool] = {}
 
     def follow(self, buffer: Buffer) -> None:
         """Follow this buffer from now on."""
@@ -63,44 +62,43 @@ class LineOrigin:
 
     def begin(self, text: str) -> None:
         """Begin with a text that the editor offers."""
-        self._line, self._left = self._pastes.origin_of(text), {}
+        self._typed, self._pasted = bool(text), self._pastes.holds(text)
+        self._text, self._left = text, {}
 
     def paste(self, buffer: Buffer, text: str) -> None:
         """Insert a text that was pasted."""
-        self._pasting = self._pastes.any = True
+        is_first = not buffer.cursor_position
+        self._pasted = self._pasting = True
         try:
             buffer.insert_text(text)
         finally:
             self._pasting = False
+        self._typed = self._before and not is_first
+
+    def edited(self) -> None:
+        """The line was in the user's editor: what is pasted there looks like what is typed there."""
+        self._pasted = True
 
     def entered(self) -> str:
         """The line as it is to be sent, and kept in the history: a prompt if its first character was pasted."""
-        return self._pastes.enter(self._line)
+        if self._pasted or self._pastes.holds(self._text):
+            self._pastes.lines.add(self._text.strip())
+        marked = f" {self._text}"
+        return self._text if self._typed or not is_plain_prompt(marked) else marked
 
     def _changed(self, buffer: Buffer) -> None:
-        """Take over a change whose origin is unknown."""
-        before, text = self._line, buffer.text
-        self._before = before
-        self._left[before.text] = before.pasted
-        self._line = EditedLine(before.text, before.pasted)
-        if text in self._left:
-            self._line = EditedLine(text, self._left[text])
-        elif text in buffer.history.get_strings():
-            self._line = self._pastes.origin_of(text)
-        else:
-            self._line.become(text, buffer.cursor_position, pasted=self._pastes.any)
+        self._left[self._text] = self._before = self._typed
+        if buffer.text in self._left:
+            self._typed = self._left[buffer.text]
+        elif buffer.text in buffer.history.get_strings():
+            self._typed = True
+        elif buffer.text[:1] != self._text[:1]:
+            self._typed = False
+        self._text = buffer.text
 
     def _inserted(self, buffer: Buffer) -> None:
-        """Correct what was taken over: a paste, or a character that was typed."""
-        before, text = self._before, buffer.text
-        grown = len(text) - len(before.text)
-        if not self._pasting and grown > 1:
-            return
-        count, end = max(grown, 1), buffer.cursor_position
-        line = EditedLine(before.text, before.pasted)
-        line.insert(text[end - count : end], end - count, pasted=self._pasting, over=count - grown)
-        if line.text == text:
-            self._line = line
+        if not self._pasting:
+            self._typed = self._before or buffer.cursor_position == 1
 
 
 def prompt_bindings(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,8 +23,6 @@ from prompt_toolkit.filters import Condition, has_focus, is_searching, vi_insert
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.output import DummyOutput
-from prompt_toolkit.utils import is_dumb_terminal
 
 from codelet.errors import EXIT_DONE, EXIT_INTERRUPT
 from codelet.frontends.terminal.completion import ReplCompleter, history, wants_completion
@@ -58,7 +55,7 @@ class PromptLine:
     _asked: Asked | None = None
     _escape: asyncio.TimerHandle | None = None
     _stop_wanted = _remembered = False
-    _warning = _offered = _question = ""
+    _warning = _question = ""
     _shown = ("", "")
     _leave_at = 0.0
 
@@ -87,8 +84,7 @@ class PromptLine:
         self.lay_out: Callable[[], None] = lambda: None
         self.typed_at = float("-inf")
         """When a key last came for the line; long ago once it was entered."""
-        self._is_dumb = is_dumb_terminal()
-        self.bottom = None if self._is_dumb else Bottom()
+        self.bottom = Bottom()
         self._lay_out_question: Callable[[], None] = lambda: None
         source.route = self._route
         self._origin = LineOrigin(pastes)
@@ -103,11 +99,8 @@ class PromptLine:
         self._answer = Buffer(name=ANSWER)
         self._app = self._application(preferences)
         self._origin.follow(self._buffer)
-        self._buffer.on_text_insert += self._type_over_offer
-        if not self._is_dumb:
-            self._answer.on_text_changed += lambda _: self._lay_out_question()
-        else:
-            self._buffer.on_text_insert += lambda buffer: self._echo(buffer.document.char_before_cursor)
+        self._buffer.on_text_insert += lambda _: setattr(self, "_warning", "")  # it is read by then
+        self._answer.on_text_changed += lambda _: self._lay_out_question()
 
     def _application(self, preferences: Preferences) -> Application[None]:
         actions: dict[str, Callable[[], None]] = {
@@ -149,21 +142,17 @@ class PromptLine:
             "erase_when_done": True,
             "reverse_vi_search_direction": True,
         }
-        if self.bottom is None:
-            app: Application[None] = Application(output=DummyOutput(), terminal_size_polling_interval=None, **options)
-        else:
-            app = SessionApplication(self.bottom, **options)
-            self.bottom.stream.gone = self._gone
-            self.bottom.lay_out = lambda: self.lay_out() if self._asked is None else self._lay_out_question()
+        app = SessionApplication(self.bottom, **options)
+        self.bottom.stream.gone = self._gone
+        self.bottom.lay_out = lambda: self.lay_out() if self._asked is None else self._lay_out_question()
         app.ttimeoutlen = FLUSH_SECONDS
         app.key_processor.after_key_press += lambda keys: setattr(app, "timeoutlen", chord_seconds(keys.key_buffer))
         return app
 
-    async def read(self, default: str = "", *, offered: str = "") -> str:
+    async def read(self, default: str = "") -> str:
         """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set.
 
-        `default` comes before what is in the line by now. If both are empty, the line begins with `offered`: Enter
-        takes it, what is typed replaces it.
+        `default` comes before what is in the line by now.
         """
         self._leave_at, self._warning, self._stop_wanted = 0.0, "", False
         if self._remembered:  # the line has read its history before
@@ -172,12 +161,7 @@ class PromptLine:
         if default:
             typed = f"\n{self._origin.entered()}" if self._buffer.text else ""
             self._put(default + typed)
-        elif offered and not self._buffer.text:
-            self._put(offered)
-            self._offered = offered
         self._reading = asyncio.get_running_loop().create_future()
-        if self._is_dumb:
-            self._echo(f"{self._sign} {self._buffer.text}")
         self.refresh()
         try:
             return await self._reading
@@ -205,8 +189,7 @@ class PromptLine:
             await self._running
         except (EOFError, OSError):  # the terminal is gone
             return
-        if self.bottom is not None:
-            self.bottom.stream.writer.finish()
+        self.bottom.stream.writer.finish()
 
     def _gone(self, _: object = None) -> None:
         self.hung_up()
@@ -225,7 +208,7 @@ class PromptLine:
     def height(self) -> int:
         """Rows of the line and the status, while a question is open."""
         is_hidden = not self._buffer.text and not self._app.layout.has_focus(self._answer)
-        return 1 if is_hidden else max(0 if self.bottom is None else self.bottom.height, 2)
+        return 1 if is_hidden else max(self.bottom.height, 2)
 
     def refresh(self) -> None:
         """Show a status row that has changed."""
@@ -250,19 +233,15 @@ class PromptLine:
     def asking(self, asked: Asked, lay_out: Callable[[], None]) -> Iterator[None]:
         """Hand keys to a question; `lay_out` draws it again for another size of the window."""
         self._asked, self._lay_out_question = asked, lay_out
-        if self.bottom is None:
+        with self.bottom.stream.frame():  # an empty line leaves its row to the question
+            self._app._redraw()
             lay_out()
-        else:
-            with self.bottom.stream.frame():  # an empty line leaves its row to the question
-                self.bottom.draw()
-                lay_out()
         try:
             yield
         finally:
             self._asked = None
             self.edit_answer(None)
-            if self.bottom is not None:
-                self.bottom.draw()
+            self._app._redraw()
 
     def edit_answer(self, question: str | None, text: str = "") -> None:
         """Have an answer written behind a question, in place of the line; None brings the line back."""
@@ -273,8 +252,6 @@ class PromptLine:
             self._answer.reset(Document(text))
             self._app.vi_state.reset()
             self._app.layout.focus(self._answer)
-            if self._is_dumb:
-                self._echo(f"{question}{text}")
         self._app.invalidate()
 
     @property
@@ -295,39 +272,31 @@ class PromptLine:
     @asynccontextmanager
     async def lent(self, resized: Callable[[], None] = lambda: None, *, raw: bool = True) -> AsyncIterator[None]:
         """The terminal without codelet's rows, for another program. It reads the keys, none is a signal for us."""
-        bottom = self.bottom
-        if bottom is not None:
-            bottom.hold(True)
+        self.bottom.hold(True)
         try:
             async with in_terminal():
-                if bottom is not None:
-                    bottom.stream.writer.finish()
-                    bottom.resized = resized
+                self.bottom.stream.writer.finish()
+                self.bottom.resized = resized
                 if not raw:
                     yield
                 else:
                     with self._source.raw_mode():
                         yield
         finally:
-            if bottom is not None:
-                bottom.hold(False)
+            self.bottom.hold(False)
 
     def _put(self, text: str) -> None:
-        self._offered = ""
         self._origin.begin(text)
         self._buffer.reset(Document(text))
 
     def _send(self, *, later: bool = False) -> None:
         """Enter: give the line to who reads it, or to the draft."""
         text = self._origin.entered()
-        self._offered = ""
         if self._is_reading:
             self._buffer.text = text
             self._buffer.append_to_history()
         self._put("")
         self._app.vi_state.reset()
-        if self._is_dumb:
-            self._echo("\n")
         if self._reading is not None and not self._reading.done():
             self._reading.set_result(text)
         else:
@@ -444,15 +413,13 @@ class PromptLine:
         if refusal := why_no_editor(self._workspace):
             self._fail(refusal)
             return
-        self._pastes.any = True  # what is pasted there looks like what is typed there
+        self._origin.edited()
         self._buffer.text = self._pastes.expand(self._buffer.text)
-        if self.bottom is not None:
-            self.bottom.hold(True)
+        self.bottom.hold(True)
         try:
             await self._buffer.open_in_editor()
         finally:
-            if self.bottom is not None:
-                self.bottom.hold(False)
+            self.bottom.hold(False)
 
     async def _insert_picture(self) -> None:
         """Put the name of the clipboard's picture into the line, or say why there is none."""
@@ -465,11 +432,6 @@ class PromptLine:
         else:
             self._warning = copied.why
         self.refresh()
-
-    def _echo(self, text: str) -> None:
-        """Write to a terminal that moves no cursor."""
-        sys.stdout.write(text)
-        sys.stdout.flush()
 
     def _status_row(self) -> StyleAndTextTuples:
         self._shown = self._row()
@@ -485,10 +447,3 @@ class PromptLine:
 
     def _completing(self) -> bool:
         return wants_completion(self._buffer.document.text_before_cursor)
-
-    def _type_over_offer(self, _: Buffer) -> None:
-        """Take what was offered away once something is typed behind it; a warning is read by then."""
-        self._warning = ""
-        offered, self._offered = self._offered, ""
-        if offered and self._buffer.text.startswith(offered) and (typed := self._buffer.text[len(offered) :]):
-            self._buffer.document = Document(typed)

@@ -15,7 +15,7 @@ from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
 from codelet.events import Event
 from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
-from codelet.frontends.terminal.draft import Draft, EditedLine, Pastes, as_prompt, is_plain_prompt
+from codelet.frontends.terminal.draft import Draft, Pastes, as_prompt, is_plain_prompt
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.ground import GroundQuestion
 from codelet.frontends.terminal.key_sequences import KeyInput
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.context.attachments import Person
-    from codelet.frontends.terminal.review_walk import ReviewWalk
+    from codelet.frontends.terminal.slash_commands.review_change import LastReview
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.choice.known import KnownModel
@@ -76,8 +76,8 @@ class Repl:
         self.screen = TerminalScreen(own.theme, debug=debug)
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
-        self.prefill = self.offered = ""
-        self.review: ReviewWalk | None = None
+        self.prefill = ""
+        self.review: LastReview | None = None
         self._first, self._models = first, models
         self.attached: list[str] = []
         self.forks, self.rewound, self.pastes = Forks(), RewoundFiles(), Pastes()
@@ -154,7 +154,7 @@ class Repl:
     async def _begin(self, text: str) -> None:
         """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
         self._echo(text)
-        self.pastes.enter(EditedLine(text, b"\1" * len(text)))
+        self.pastes.lines.add(text.strip())
         self.prompt_line.remember(as_prompt(text))
         if not await run_if_command(self, self.commands, text):
             await self.ask_model(text)
@@ -209,13 +209,11 @@ class Repl:
     def _person(self, text: str, *, typed: bool) -> Person:
         from codelet.context.attachments import Person
 
-        pasted = b"" if typed else self.pastes.origin_of(text).pasted
-        return Person(lambda at: typed or not pasted[at], self._confirm_file)
+        pasted = not typed and self.pastes.holds(text)
+        return Person(lambda at: not pasted, self._confirm_file)
 
     async def _confirm_file(self, path: str, reason: str) -> bool:
-        """Ask whether a file is attached; no, if the terminal cannot show the question."""
-        if not self.can_choose:
-            return False
+        """Ask whether a file is attached."""
         from rich.text import Text
 
         head = Text(clean(f"Attach {path}? It{reason.removeprefix(path)}."))
@@ -243,11 +241,6 @@ class Repl:
         self.attention.title("working")
         return answer
 
-    @property
-    def can_choose(self) -> bool:
-        """Whether the terminal can show a list to choose from."""
-        return self.screen.renderer.is_live
-
     async def choose(self, head: Sequence[Text], options: Sequence[Text]) -> int | None:
         """The place of the option that the user chooses; None for none. `head` is printed above."""
         from codelet.frontends.terminal.menu import choose
@@ -272,7 +265,7 @@ class Repl:
 
     async def pick_model(self) -> str | None:
         """The model that the user picks of those that can be asked now, or None; see `ReplControls`."""
-        if self._models is None or self.view.is_running or not self.screen.renderer.is_live:
+        if self._models is None or self.view.is_running:
             return None
         from codelet.frontends.terminal.menu import pick_model
 
@@ -323,12 +316,11 @@ class Repl:
             self.exit_status = EXIT_DONE
             return None
         default = "\n".join(part for part in (as_prompt(self.pastes.fold(self.prefill)), self.draft.withdraw()) if part)
-        offered, self.prefill, self.offered = self.offered, "", ""
+        self.prefill = ""
         following = asyncio.create_task(self._status.follow(self.prompt_line.refresh))
         try:
-            text = await self.prompt_line.read(default, offered=offered)
-            if self.can_choose:
-                self._echo(text)
+            text = await self.prompt_line.read(default)
+            self._echo(text)
             return text
         except EOFError:
             self.exit_status = EXIT_HANGUP if self._input.closed else self.prompt_line.exit_status
@@ -362,10 +354,6 @@ class Repl:
         text = line.strip()
         if is_plain_prompt(line):
             return False
-        if text.strip("! ") and self._is_shell(text):
-            self._echo(text)
-            self.view.beside(self._shell(text).run_beside())
-            return True
         try:
             found = self.commands.find(text)
         except LookupError:
@@ -466,5 +454,7 @@ def _import_later() -> None:
     import rich.console
 
     import codelet.frontends.terminal.turn_view
+    from codelet.frontends.terminal.show.highlight import prepare
 
+    prepare("python")
     del markdown_it, rich, codelet

@@ -6,6 +6,7 @@ prompt-toolkit is imported only once the terminal is raw: keys typed while codel
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import termios
@@ -38,7 +39,9 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     restored. Raises UsageError if there is no terminal or no model can be opened.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the REPL needs a terminal for its input and output; -p PROMPT answers without one")
+        raise UsageError("the REPL needs a terminal for its input and output; use -p PROMPT for non-interactive use")
+    if os.environ.get("TERM") == "dumb":
+        raise UsageError("the REPL needs a terminal that moves its cursor (TERM is dumb); use -p PROMPT")
     task = asyncio.current_task()
     assert task is not None
     ended: list[int] = []

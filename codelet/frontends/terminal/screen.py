@@ -88,7 +88,7 @@ class TerminalScreen(Screen):
         from codelet.frontends.terminal.show.console import OutputConsole
         from codelet.frontends.terminal.show.renderer import Renderer
 
-        renderer = Renderer(OutputConsole(self.theme, self._ground), hint="esc stops", bottom=self.bottom)
+        renderer = Renderer(OutputConsole(self.theme, self._ground), hint="esc stops", bottom=self.bottom, key="ctrl-o")
         renderer.debug = self._debug
         return renderer
 

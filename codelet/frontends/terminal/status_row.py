@@ -75,7 +75,7 @@ class StatusRow:
 
 
 def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
-    """The rows above the first prompt: version, model and folder; the keys to know first."""
+    """The rows above the first prompt: version, model and folder; instruction files; the keys to know first."""
     rows = [f"codelet {__version__}"]
     path = _shortened(clean(short_path(session.workspace)), max(columns, _SHORTEST_PATH), signs)
     for part in (one_line(session.provider.model, 60), path):
@@ -86,7 +86,22 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
             rows[-1] += between + shown
         else:
             rows.append(part)
+    if files := [_named(path, session) for path in _instructions(session)]:
+        rows.append(fitted([f"instructions: {files[0]}", *files[1:]], columns - 1, signs))
     return [*(row for row in rows if row), fitted(list(_KEYS), columns - 1, signs)]
+
+
+def _instructions(session: Session) -> list[Path]:
+    """The instruction files in force; none where that reminder is off."""
+    from codelet.context.reminders.instructions import Instructions
+
+    is_on = "claudeMd" in session.reminders.sourced - session.reminders.off
+    return Instructions(session.workspace).in_force() if is_on else []
+
+
+def _named(path: Path, session: Session) -> str:
+    workspace = Path(os.path.realpath(session.workspace))
+    return clean(str(path.relative_to(workspace)) if path.is_relative_to(workspace) else short_path(path))
 
 
 def _shortened(path: str, room: int, signs: Signs) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator
 from contextlib import aclosing
 from typing import Literal
 
@@ -19,6 +19,7 @@ from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.call_rows import titles_of
 from codelet.frontends.terminal.show.console import wrap_behind_sign
+from codelet.frontends.terminal.show.highlight import prepare, unprepared
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import BAD
 from codelet.loop.session import Session
@@ -29,6 +30,9 @@ _OWED_SECONDS = 0.01
 """How often a terminal that is behind is looked at: a question's rows wait for it like any others."""
 _TURN_SECONDS = 0.01
 """After so much work in a row the event loop gets a turn: a key waits no longer."""
+
+_LONGEST_FENCE = 200
+"""Characters of a line that is watched for a fence."""
 
 TurnStatus = Literal["done", "stopped", "failed"]
 
@@ -44,6 +48,7 @@ class TurnView:
         self._log = log
         self._task: asyncio.Task[None] | None = None
         self._stopped = self._ended = False
+        self._begun = ""
         self._frame: asyncio.TimerHandle | None = None
         self._beside: set[asyncio.Task[None]] = set()
         line.pausing = self._pause
@@ -122,10 +127,12 @@ class TurnView:
                         self._renderer.name_calls(titles_of(self._session.messages, tools))
                     if isinstance(event, Steering):  # a question may come before the next tick
                         self._show_waiting()
+                    if isinstance(event, TextDelta):
+                        await self._prepare_colours(event.delta)
                     for piece in _slices(event):
                         self._renderer.show(piece)
                         if time.monotonic() - since >= _TURN_SECONDS:
-                            await _let_others_run()
+                            await _undisturbed(asyncio.sleep(0), asyncio.sleep(0))
                             since = time.monotonic()
                     if self._renderer.has_waiting and self._frame is None:
                         self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
@@ -136,6 +143,13 @@ class TurnView:
                 task.cancel()
             await asyncio.gather(*self._beside, return_exceptions=True)
             self._log.save()
+
+    async def _prepare_colours(self, delta: str) -> None:
+        """Make the lexers of the fences that begin here in a thread, before the text is shown."""
+        text = self._begun + delta
+        self._begun = text[text.rfind("\n") + 1 :][:_LONGEST_FENCE]
+        for name in unprepared(text):
+            await _undisturbed(asyncio.to_thread(prepare, name))
 
     def _draw_frame(self) -> None:
         self._frame = None
@@ -160,14 +174,13 @@ class TurnView:
             self._renderer.tick()
 
 
-async def _let_others_run() -> None:
-    """Give the event loop its turns: one reads a key, the next draws its letter.
-
-    A cancel meanwhile comes with the next wait, the turn's own.
+async def _undisturbed(*work: Awaitable[None]) -> None:
+    """Wait for these, so that a key is read and its letter drawn. A cancel meanwhile comes with the turn's own next
+    wait.
     """
     try:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for each in work:
+            await each
     except asyncio.CancelledError:
         task = asyncio.current_task()
         assert task is not None

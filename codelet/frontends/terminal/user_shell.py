@@ -1,17 +1,13 @@
-"""A line that begins with `!`: it runs on a terminal of its own, or beside the turn. `!!` tells the model nothing."""
+"""A line that begins with `!`: it runs on a terminal of its own. `!!` tells the model nothing."""
 
 from __future__ import annotations
 
 import time
-from contextlib import aclosing
 
-from codelet.events import ToolResult
 from codelet.frontends.terminal.screen import TerminalScreen
-from codelet.frontends.terminal.shell_command import UserCommand
-from codelet.frontends.terminal.show.call_rows import how_it_ended, result_rows
+from codelet.frontends.terminal.show.call_rows import how_it_ended
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.loop.session import Session
-from codelet.safety.secrets import masked
 from codelet.system.process import StartError
 
 _TOLD_SECONDS = 5.0
@@ -59,20 +55,5 @@ class UserShell:
             self._screen.note(
                 f"each ! has a shell of its own, in the workspace: {self._command.split()[0]} does not last"
             )
-        self._keep(masker.mask(command.text))
-
-    async def run_beside(self) -> None:
-        """Run it beside the turn, without keys; its rows come when it has ended."""
-        masker = self._session.toolbox.masker
-        run = UserCommand(self._command, self._session.workspace)
-        try:
-            async with aclosing(masked(run.events(), masker)) as events:
-                async for event in events:
-                    if isinstance(event, ToolResult):
-                        self._screen.say(*result_rows(self._command, event, self._screen.width, self._screen.signs))
-        finally:
-            self._keep(masker.mask(run.text))
-
-    def _keep(self, text: str) -> None:
         if self._tells_model:
-            self._attached.append(text)
+            self._attached.append(masker.mask(command.text))

@@ -126,7 +126,7 @@ class TestTyping:
 class TestKeys:
     """What each key does."""
 
-    @pytest.mark.parametrize("environment", [{}, {"TERM": "dumb"}, {"NO_COLOR": "1"}], ids=["", "dumb", "no colour"])
+    @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}], ids=["", "no colour"])
     @pytest.mark.parametrize(
         ("keys", "runs", "says"),
         [

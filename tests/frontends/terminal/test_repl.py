@@ -16,6 +16,7 @@ from typing import Any
 import pyte
 import pytest
 
+from codelet.errors import EXIT_USAGE
 from tests.support.program import CODELET, descendants, lives, processes_with
 from tests.support.recorded import STATUS, Start, ask, bash, step
 from tests.support.terminal import Terminal
@@ -634,19 +635,10 @@ def test_suspend_and_go_on(tmp_path: Path, repo: Path, home: Path) -> None:
         terminal.wait_for("over 0")
 
 
-def test_a_dumb_terminal_gets_plain_lines(start: Start) -> None:
-    terminal = start(
-        step("Hello **there**.", ("bash", {"command": "touch made.txt; echo hi"})), step("Done."), env={"TERM": "dumb"}
-    )
-    terminal.line("go")
-    terminal.wait_for("enter confirm")
-    terminal.settle()  # a key that comes while the question is drawn answers nothing
-    terminal.type("y")
-    terminal.wait_for("Done.")
-    terminal.wait_for("2 steps")
-    assert b"\x1b" not in terminal.raw
-    terminal.key("ctrl-d")
-    assert terminal.wait_exit() == 0
+def test_a_dumb_terminal_is_no_place_for_it(start: Start) -> None:
+    terminal = start(env={"TERM": "dumb"})
+    assert terminal.wait_exit() == EXIT_USAGE
+    assert "-p PROMPT" in terminal.text
 
 
 def test_no_color(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""`/review` in the terminal: the findings one by one, what mends one, what sets one aside."""
+"""`/review` in the terminal: the findings, one of them, what fixes it."""
 
 from __future__ import annotations
 
@@ -46,53 +46,21 @@ def terminal(repo: Path, home: Path) -> Iterator[Terminal]:
             yield running
 
 
-def test_the_findings_one_by_one(terminal: Terminal) -> None:
-    ask(terminal, "/review", "1 of 2", "/review next, previous", STATUS)
-    first = terminal.text
-    assert "2 findings: 1 high, 1 medium." in first and "2 of 2 hunks reviewed." in first
-    assert "high  shop.py:2  Input is run as code" in first
-    assert "Whoever sends it runs code here." in first
-    assert "2 +     eval(order)" in first, "the change around it"
-    assert "suggested:" in first and "use(order)" in first
-    terminal.key("enter")
-    terminal.wait_for("2 of 2  medium  lib.js:2  Text becomes markup")
-    explained = terminal.settle().rpartition("2 of 2  medium")[2].split("     1   export")[0].split("\n")[1:-1]
+def test_the_findings_are_listed_and_one_is_shown_or_fixed(terminal: Terminal) -> None:
+    ask(terminal, "/review", "/review fix N", STATUS)
+    listed = terminal.text
+    assert "2 findings: 1 high, 1 medium." in listed and "2 of 2 hunks reviewed." in listed
+    assert "1  high  shop.py:2  Input is run as code" in listed
+    assert "2  medium  lib.js:2  Text becomes markup" in listed
+    ask(terminal, "/review 1", "suggested:", STATUS)
+    assert "Whoever sends it runs code here." in terminal.text and "use(order)" in terminal.text
+    assert "2 +     eval(order)" in terminal.text, "the change around it"
+    ask(terminal, "/review 2", "export const", STATUS)
+    explained = terminal.settle().rpartition("2  medium")[2].split("     1   export")[0].split("\n")[1:-1]
     assert len(explained) > 3 and {row[:2] for row in explained} == {"  "}, "further rows keep their margin"
-    assert "that was the last finding" in ask(terminal, "/review next", "last finding")
-    ask(terminal, "/review previous", "1 of 2  high")
-    ask(terminal, "/review quit", "the review is closed")
-    assert "there is no review" in ask(terminal, "/review fix", "there is no review")
-
-
-def test_fix_hands_the_finding_to_the_model(terminal: Terminal) -> None:
-    ask(terminal, "/review", "1 of 2", STATUS)
-    ask(terminal, "/review fix", "It is mended now.", STATUS)
-    assert "› /review next" in terminal.settle(), "Enter goes on"
-
-
-def test_ignore_writes_the_comment_once_it_is_approved(terminal: Terminal, repo: Path) -> None:
-    ask(terminal, "/review", "1 of 2", STATUS)
-    assert "say why" in ask(terminal, "/review ignore", "say why")
-    terminal.line("/review ignore orders are our own")
-    question = terminal.wait_for("Edit shop.py?")
-    assert "# codelet: ignore[code-injection] orders are our own" in question
-    terminal.settle()
-    terminal.type("n")
-    terminal.wait_for("and say why")
-    terminal.key("enter")
-    terminal.wait_for(STATUS)
-    assert "codelet:" not in (repo / "shop.py").read_text(), "a no is a no"
-    terminal.settle()
-    terminal.line("/review ignore orders are our own")
-    terminal.wait_for("Edit shop.py?")
-    terminal.settle()
-    terminal.type("y")
-    terminal.wait_for("✓ edit shop.py")
-    terminal.wait_for(STATUS)
-    written = "    # codelet: ignore[code-injection] orders are our own\n    eval(order)\n"
-    assert (repo / "shop.py").read_text() == f"def place(order):\n{written}    return order\n"
-    ask(terminal, "/review", "1 of 1", STATUS)
-    assert "Set aside: 1 ignored by a comment in the code." in terminal.text
+    ask(terminal, "/review 3", "name a finding")
+    ask(terminal, "/review fix", "name a finding")
+    ask(terminal, "/review fix 1", "It is mended now.", STATUS)
 
 
 def test_a_finding_without_a_place_is_shown(repo: Path, home: Path) -> None:

@@ -109,31 +109,6 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     ask(terminal, "/diff nothing.py", "no call has changed nothing.py")
 
 
-def test_without_a_screen_that_moves_the_list_is_numbered(start: Start, repo: Path) -> None:
-    (repo / "cart.py").write_text("price = 1\n")
-    terminal = start(
-        step("", read("cart.py")),
-        step("", edit("cart.py", "price = 1", "price = 2")),
-        step("Done."),
-        arguments=("--yes",),
-        env={"TERM": "dumb"},
-    )
-    terminal.wait_for("codelet")
-    terminal.line("go")
-    terminal.wait_for("Done.")
-    terminal.line("/rewind")
-    terminal.wait_for("/rewind N goes back to before prompt N")
-    terminal.line("/rewind 1")
-    terminal.wait_for("say what goes back")
-    (repo / "cart.py").write_text("mine\n")
-    terminal.line("/rewind 1 files")
-    terminal.wait_for("cart.py stays as it is now")
-    assert (repo / "cart.py").read_text() == "mine\n"
-    terminal.line("/rewind 1 both overwrite")
-    terminal.wait_for("back before the last prompt")
-    assert (repo / "cart.py").read_text() == "price = 1\n"
-
-
 def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
     key = "sk-ant-api03-" + "Zz9" * 30
     terminal = start(step("One."), step("Two."), rows=40, columns=160, env={"ANTHROPIC_API_KEY": key})

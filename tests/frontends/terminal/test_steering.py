@@ -126,14 +126,15 @@ def test_what_only_looks_acts_at_once_and_a_command_is_not_overtaken(running: Ru
     terminal.wait_for("1 turn")
     terminal.line("/mode auto-edit")
     terminal.wait_for("mode auto-edit:")
-    terminal.line("!echo beside $((40 + 2))")
-    terminal.wait_for("beside 42")
+    terminal.line("!echo behind $((40 + 2))")
+    terminal.wait_for("queued: !echo")
     terminal.line("/clear")
     terminal.wait_for("queued: /clear")
     terminal.line("behind it")
     terminal.wait_for("queued: behind it")
     assert len(running.server.requests) == 1 and "auto-edit" in terminal.text
     running.go_on()
+    terminal.wait_for("behind 42")
     terminal.wait_for("Later seen.")
     assert running.said(2) == ["begin"]
     assert [text.split("\n")[0] for text in running.said(3)] == ["behind it"], "the conversation was cleared before"

@@ -52,7 +52,7 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.M
 
     shown, session, draft = io.StringIO(), Session(ScriptedProvider(), workspace=tmp_path), Draft(Pastes())
     keys, end = os.openpty()
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", "xterm")
     with os.fdopen(end) as terminal:
         line = PromptLine(
             KeyInput(terminal),

@@ -129,7 +129,12 @@ def _renderer() -> Renderer:
     from codelet.frontends.terminal.show.console import OutputConsole
     from codelet.frontends.terminal.show.renderer import Renderer
 
-    return Renderer(OutputConsole(), hint="ctrl-c stops")
+    console = OutputConsole()
+    if not console.is_terminal or console.is_dumb_terminal:
+        return Renderer(console)
+    from codelet.frontends.terminal.show.bottom import Bottom
+
+    return Renderer(console, hint="ctrl-c stops", bottom=Bottom())
 
 
 def _introduce(renderer: Renderer, folder: Path, *, keep: bool) -> None:

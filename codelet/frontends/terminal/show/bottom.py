@@ -1,8 +1,8 @@
-"""The bottom of the screen: the rows that prompt_toolkit draws, repainted below ours in one write.
+"""The bottom of the screen: live rows, and below them those that prompt_toolkit draws, repainted in one write.
 
 One Application owns the keys, the input line, its menu and the status row for the whole session. Its layout is far too
-slow for a stream of output, so rows above are written by `LiveArea`, which puts prompt_toolkit's few rows below again
-from a kept string. Only a key, or a row of another height, lets prompt_toolkit lay out anything.
+slow for a stream of output, so `draw` puts prompt_toolkit's few rows below the live ones from a kept string. Only a
+key, or a row of another height, lets prompt_toolkit lay out anything.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
@@ -37,9 +37,10 @@ class FrameStream(io.StringIO):
     `gone` is called when the terminal is no longer there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, file: IO[str]) -> None:
         super().__init__()
-        self.writer = TerminalWriter(sys.stdout)
+        self._file = file
+        self.writer = TerminalWriter(file)
         self.gone: Callable[[], None] = lambda: None
         self._kept: list[str] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -76,14 +77,14 @@ class FrameStream(io.StringIO):
 
     def fileno(self) -> int:
         """The terminal's."""
-        return sys.stdout.fileno()
+        return self._file.fileno()
 
 
 class _Output(Vt100_Output):
     """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
 
-    def __init__(self, stream: FrameStream) -> None:
-        super().__init__(stream, terminal_size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
+    def __init__(self, stream: FrameStream, size: Callable[[], Size]) -> None:
+        super().__init__(stream, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
 
     def erase_down(self) -> None:
         """Erase to the end of the screen; the cursor is in the first column."""
@@ -96,42 +97,94 @@ def terminal_size() -> Size:
     return Size(rows=rows, columns=columns)
 
 
+LiveRow = tuple[str, int]
+"""A row as the terminal takes it, with its line end, and its cells."""
+
+
 class Bottom:
-    """The rows of one Application on the screen. Once there are rows above that change, `again` draws them and those of
-    the bottom, whose first row is reached by its argument, `erased` is what erases them from below, and `hold` takes
-    them off the screen and puts them back.
+    """Live rows, and below them the rows of one Application, if there is one.
 
     `lay_out` is called when the window has another size, before anything is drawn; while another program has the
     terminal `resized` is called instead.
     """
 
-    def __init__(self) -> None:
-        self.stream = FrameStream()
-        self.output = _Output(self.stream)
+    def __init__(self, file: IO[str] | None = None, size: Callable[[], Size] = terminal_size) -> None:
+        self._size = size
+        self.stream = FrameStream(file or sys.stdout)
+        self.output = _Output(self.stream, size)
         self.app: Application[None] | None = None
-        self.again: Callable[[str], None] = self._alone
-        self.erased: Callable[[], str] = lambda: ERASE
-        self.hold: Callable[[bool], None] = lambda held: None
         self.lay_out: Callable[[], None] = lambda: None
         self.resized: Callable[[], None] = lambda: None
         self._painted = ""
+        self._live: Sequence[LiveRow] = ()
+        self._drawn: list[int] = []  # the cells of each live row on the screen
+        self._kept = ""
+        self._held = False
+        self._total = 0  # rows that are no longer printed, of the last frame
+        self.fills = False
+        """Whether blank rows keep the line where it is, until what is printed has taken their place."""
+
+    @property
+    def room(self) -> int:
+        """Live rows that fit on the screen."""
+        return max(self._size().rows - 1 - self.height, 1)
+
+    def draw(self, printed: str, live: Sequence[LiveRow]) -> None:
+        """Print whole rows, and draw the live ones below; they are cut to the width."""
+        if printed or live or self._live or self._kept:
+            self._kept += printed
+            self._live = live
+            if not self._held:
+                self._again(self._top())
+
+    def hold(self, held: bool) -> None:
+        """Take the live rows off the screen for another program, and keep what comes; then draw again."""
+        live = self._live
+        if held:
+            self.draw("", ())
+            self.stream.writer.finish()
+        self._held, self._live = held, live
+        if not held and not self.is_lent:
+            self._again(self._top())
+
+    def _again(self, top: str) -> None:
+        """Draw all, from below the live rows of before, which `top` leads to."""
+        above = self._erased()
+        if not self._held:
+            live = [*self._blanks(), *self._live[-self.room :]]
+            above += self._kept + "".join(text for text, _ in live)
+            self._kept, self._drawn = "", [cells for _, cells in live]
+            self._total = len(live) + self.height
+        self.stream.write(f"{top}{above}{self._painting()}")
+
+    def _blanks(self) -> list[LiveRow]:
+        missing = self._total - len(self._live) - self.height - self._kept.count("\n") if self.fills else 0
+        self.fills = missing > 0
+        return [("\n", 0)] * min(missing, self.room - len(self._live))
+
+    def _erased(self) -> str:
+        """From below the live rows to their start, and erase; a narrower window has broken those that no longer fit."""
+        width = max(self._size().columns, 1)
+        height = sum(max(1, -(-cells // width)) for cells in self._drawn)
+        self._drawn = []
+        return (f"\r\x1b[{height}A" if height else "") + ERASE
 
     @property
     def height(self) -> int:
         """Rows that prompt_toolkit has drawn."""
         screen = None if self.app is None else self.app.renderer.last_rendered_screen
-        return 0 if screen is None else min(screen.height, terminal_size().rows)
+        return 0 if screen is None else min(screen.height, self._size().rows)
 
     @property
     def is_lent(self) -> bool:
         """Whether another program has the terminal."""
         return self.app is not None and self.app._running_in_terminal
 
-    def top(self) -> str:
+    def _top(self) -> str:
         """To the first column of the first row; a narrower window has broken the rows that no longer fit."""
         if self.app is None or (screen := self.app.renderer.last_rendered_screen) is None:
             return "\r"
-        width = max(terminal_size().columns, 1)
+        width = max(self._size().columns, 1)
         cursor = self.app.renderer._cursor_pos
         rows = cursor.x // width
         for y in range(cursor.y):
@@ -139,10 +192,10 @@ class Bottom:
             rows += -(-used // width)
         return f"\r\x1b[{rows}A" if rows else "\r"
 
-    def painted(self) -> str:
-        """All rows from the first one's first column on, with the cursor where it belongs at last."""
+    def _painting(self) -> str:
+        """prompt_toolkit's rows from the first one's first column on, with the cursor where it belongs at last."""
         if not self._painted and self.app is not None:
-            renderer, size = self.app.renderer, terminal_size()
+            renderer, size = self.app.renderer, self._size()
             attributes, has_style = renderer._attrs_for_style, renderer._style_string_has_style
             if renderer.last_rendered_screen is None or attributes is None or has_style is None:
                 return ""
@@ -156,20 +209,12 @@ class Bottom:
                 kept.clear()
         return self._painted
 
-    def _alone(self, top: str) -> None:
-        self.stream.write(f"{top}{ERASE}{self.painted()}")
-
-    def draw(self) -> None:
-        """Draw what prompt_toolkit would draw soon."""
-        if self.app is not None:
-            self.app._redraw()
-
     def redraw(self, paint: Callable[[], None]) -> None:
         """Let prompt_toolkit paint; with another height than before all is drawn again, with the live rows."""
         assert self.app is not None
         if self.is_lent:
             return
-        top, last = self.top(), self.app.renderer.last_rendered_screen
+        top, last = self._top(), self.app.renderer.last_rendered_screen
         before = -1
         if last is not None:
             before, last.height = last.height, 0  # else it would never become less
@@ -181,7 +226,7 @@ class Bottom:
                 text = "".join(kept)
                 kept.clear()
                 kept.append("".join(_MODES.findall(text)))
-                self.again(top)
+                self._again(top)
 
     def resize(self) -> None:
         """Take all rows off the screen, lay them out for its new size, and draw them."""
@@ -189,9 +234,9 @@ class Bottom:
             self.resized()
             return
         with self.stream.frame() as kept:
-            kept.append(self.top() + self.erased())
+            kept.append(self._top() + self._erased())
             self.app.renderer.reset()
-            self._painted = ""
+            self._painted, self.fills = "", False
             self.lay_out()
             self.app._redraw()
 
@@ -220,8 +265,9 @@ class SessionApplication(Application[None]):
 
     def _begin_key(self, _: object) -> None:
         self._in_key = True
+        asyncio.get_running_loop().call_soon(self._end_key)  # a handler that raises has no end of its own
 
-    def _end_key(self, _: object) -> None:
+    def _end_key(self, _: object = None) -> None:
         self._in_key = False
         if self._is_stale and not self.key_processor.input_queue:
             self._is_stale = False

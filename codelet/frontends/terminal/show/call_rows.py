@@ -80,20 +80,6 @@ def _title_of(call: Call, tools: Mapping[str, Tool]) -> str:
     return call_title(function["name"], arguments, tool.about(arguments) if tool is not None else "")
 
 
-USER_COMMAND = "!"
-"""The name of a command that the user ran: its output is shown whole."""
-
-
-def _user_command_rows(result: ToolResult, shown: str, signs: Signs) -> list[Text]:
-    sign, style = _MARKS[result.status]
-    rows = [Text(line) for line in clean(shown).rstrip("\n").split("\n")] if shown.strip() else []
-    code = reported_exit_code(result.text)
-    outcome = how_it_ended(code) if code is not None else _MARKS[result.status][0]
-    parts = [outcome, duration(result.seconds), "the model sees this with your next prompt"]
-    end = Text.assemble((f"{getattr(signs, sign)} ", style), (f" {signs.dot} ".join(parts), QUIET))
-    return [*rows, end]
-
-
 _MARKS: dict[ResultStatus, tuple[str, str]] = {
     "done": ("done", GOOD),
     "failed": ("failed", BAD),
@@ -109,8 +95,6 @@ def result_rows(
     seeing; `key` shows the rest.
     """
     shown = result.display if result.display is not None else result.text
-    if result.name == USER_COMMAND:
-        return _user_command_rows(result, shown, signs)
     sign, style = ("caution", WARN) if result.caveat and result.status == "done" else _MARKS[result.status]
     facts = [*_facts(result, shown), *(["approved"] if approved else [])]
     tail = f" {signs.dot} ".join(facts)

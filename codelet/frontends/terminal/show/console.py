@@ -41,8 +41,6 @@ class OutputConsole(Console):
         if found is None:
             named = self.look.styles.get(name, name) if isinstance(name, str) else name
             found = super().get_style(named, default=default)
-            if found.link:
-                return self._recoloured(found)  # each link is another style
             found = self._looks[name] = self._recoloured(found)
         return found
 

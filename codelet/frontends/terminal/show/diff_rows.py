@@ -46,6 +46,8 @@ _MOST_LINES = 200
 """Bounds: of longer lines, and of more changed lines in a row, nothing is marked."""
 _ALIKE = 0.4
 """A line that has less than this in common with the other is a new line rather than a changed one."""
+_NEARLY = 0.6
+"""So much in common makes two lines one that was changed, where others were added or removed besides."""
 _MOST_COMPARED = 400
 """Where lines were added or removed besides, so many pairs are compared at most to find which line became which."""
 
@@ -231,27 +233,16 @@ def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _alike(lines: Sequence[str], removed: Sequence[int], added: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The pairs of most likeness in all that keep the order of the lines; a line may have no other."""
-    words = {number: Counter(_SIGNIFICANT.findall(lines[number][1 : _LONGEST + 1])) for number in (*removed, *added)}
-    counts = {number: sum(counter.values()) for number, counter in words.items()}
-    most: list[list[float]] = [[0.0] * (len(added) + 1) for _ in range(len(removed) + 1)]
-    likeness = {}
-    for i, old in enumerate(removed):
-        for j, new in enumerate(added):
-            ratio = 2 * sum((words[old] & words[new]).values()) / max(counts[old] + counts[new], 1)
-            likeness[i, j] = ratio if ratio >= _ALIKE else 0.0
-            most[i + 1][j + 1] = max(most[i][j + 1], most[i + 1][j], most[i][j] + likeness[i, j])
-    pairs = []
-    i, j = len(removed), len(added)
-    while i and j:
-        if likeness[i - 1, j - 1] and most[i][j] == most[i - 1][j - 1] + likeness[i - 1, j - 1]:
-            i, j = i - 1, j - 1
-            pairs.append((removed[i], added[j]))
-        elif most[i][j] == most[i - 1][j]:
-            i -= 1
-        else:
-            j -= 1
-    return reversed(pairs)
+    """Each removed line with the first added one that is like it, in the order of the lines."""
+    first = 0
+    for old in removed:
+        words = Counter(_SIGNIFICANT.findall(lines[old][1 : _LONGEST + 1]))
+        for place in range(first, len(added)):
+            others = Counter(_SIGNIFICANT.findall(lines[added[place]][1 : _LONGEST + 1]))
+            if 2 * (words & others).total() >= _NEARLY * max((words + others).total(), 1):
+                yield old, added[place]
+                first = place + 1
+                break
 
 
 def _between(before: str, after: str) -> tuple[list[WordSpan], list[WordSpan]]:

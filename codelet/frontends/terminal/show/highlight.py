@@ -7,6 +7,7 @@ context is bounded, so the work stays proportional to the code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import PurePath
@@ -44,6 +45,11 @@ _STYLES = {
 }
 _SPANNING = (Style.parse(COMMENT), Style.parse(STRING))
 """What may begin on one line and end on another."""
+
+_FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})[ \t]*([^`\s][^`\n]*)\n")
+_PREPARED: set[str] = set()
+_SAMPLE = '@a\nclass B(c): # d\n    def e(f: int) -> g:\n        """h"""\n        return f"{i + 1.5}" "j"\nimport k\n'
+"""What leads a lexer through the states that code has most."""
 
 
 class _Lexer(Protocol):
@@ -164,7 +170,20 @@ def _style_of(kind: tuple[str, ...]) -> Style | None:
     return Style.parse(_STYLES[kind]) if kind else None
 
 
-@lru_cache(maxsize=8)
+def unprepared(text: str) -> list[str]:
+    """The languages of the fences in a text whose lexers are still to be made."""
+    names = (_language_name(found[1]) for found in _FENCE.finditer(text)) if "```" in text or "~~~" in text else ()
+    return [name for name in dict.fromkeys(names) if name and name not in _PREPARED]
+
+
+def prepare(name: str) -> None:
+    """Make a language's lexer, in a thread: compiling its patterns takes longer than a key may wait."""
+    if (lexer := _lexer(name)) is not None:
+        list(lexer.get_tokens_unprocessed(_SAMPLE))
+    _PREPARED.add(name)
+
+
+@lru_cache(maxsize=32)
 def _lexer(name: str) -> _Lexer | None:
     """The lexer of a language, which keeps tabs and blank lines; None for an unknown one."""
     from pygments.lexer import RegexLexer

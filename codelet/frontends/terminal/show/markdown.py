@@ -16,7 +16,6 @@ from rich.text import Text
 
 from codelet.frontends.terminal.show.console import hanging, wrap
 from codelet.frontends.terminal.show.highlight import Highlighter, fence_info
-from codelet.frontends.terminal.show.links import addresses, link_to
 from codelet.frontends.terminal.show.style import ACCENT, CODE, HEADING, MARGIN, QUIET, TAB_COLUMNS, TEXT_COLUMNS, Signs
 
 if TYPE_CHECKING:
@@ -197,10 +196,7 @@ class _RowMaker:
     def _inline(self, node: SyntaxTreeNode, text: Text, style: str) -> None:
         match node.type:
             case "text" | "text_special" | "dunder":  # inside the label of an image escapes and entities stay apart
-                if "://" in node.content:
-                    text.append_text(_with_addresses(node.content, style))
-                else:
-                    text.append(node.content, style or None)
+                text.append(node.content, style or None)
             case "code_inline":
                 text.append(node.content, f"{style} {CODE}".strip())
             case "softbreak":
@@ -223,18 +219,7 @@ class _RowMaker:
         label.stylize("underline")
         if named or (target and label.plain not in (target, target.removeprefix("mailto:"))):
             label.append(f" ({target}{named})", QUIET)  # always: a label may name another address than it leads to
-        if (link := link_to(target)) is not None and node.type == "link":
-            label.stylize(link)
         text.append_text(label)
-
-
-def _with_addresses(content: str, style: str) -> Text:
-    """Running text whose addresses lead where they say."""
-    text = Text(content, style)
-    for start, address, _ in addresses(content):
-        if (link := link_to(address)) is not None:
-            text.stylize(link, start, start + len(address))
-    return text
 
 
 def table_rows(rows: list[list[Text]], width: int, signs: Signs, alignments: Sequence[str] = ()) -> list[Text]:

@@ -17,11 +17,10 @@ from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity
 from codelet.frontends.terminal.show.call_rows import RunningCall, call_title, result_rows
 from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap_behind_sign
-from codelet.frontends.terminal.show.live_area import LiveArea
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
-from codelet.frontends.terminal.show.style import QUIET, signs_for
+from codelet.frontends.terminal.show.style import QUIET, signs_for, writable
 from codelet.system.text import Cleaner, clean, one_line
 
 if TYPE_CHECKING:
@@ -45,7 +44,8 @@ class Renderer:
 
     Text is gathered for a frame; `has_waiting` says that some is not on the screen yet, which the next `tick` changes.
     `waiting` are rows about what was entered while a turn runs, `quiet` the reminders whose replacement is not worth a
-    row. `hint` says how to stop, `clock` counts seconds, `bottom` is what is below all rows.
+    row. `hint` says how to stop, `key` shows whole what a row is a part of, `clock` counts seconds. On a terminal
+    `bottom` has the live rows; without one, finished rows are printed and that is all.
     """
 
     def __init__(
@@ -55,8 +55,10 @@ class Renderer:
         hint: str = "",
         clock: Callable[[], float] = time.monotonic,
         bottom: Bottom | None = None,
+        key: str = "",
     ) -> None:
         self.console = console
+        self.key = key
         self.signs = signs_for(console.file)
         self.waiting: Sequence[Text] = ()
         self.quiet: Collection[str] = ()
@@ -69,7 +71,7 @@ class Renderer:
         self._still = False
         self._said: list[str] = []
         self._clock = clock
-        self._live = LiveArea(console, bottom)
+        self._bottom = bottom
         self._activity = Activity(self.signs, clock, hint)
         self._stream: MarkdownStream | None = None
         self._cleaner = Cleaner()
@@ -93,16 +95,6 @@ class Renderer:
         self._failure = ""  # why the request before failed, where its row is still near
 
     @property
-    def is_live(self) -> bool:
-        """Whether there is a live area: a terminal that moves its cursor."""
-        return self._live.enabled
-
-    @property
-    def key(self) -> str:
-        """The key that shows whole what a row is a part of; none without a terminal to press it on."""
-        return "ctrl-o" if self.is_live else ""
-
-    @property
     def is_asking(self) -> bool:
         """Whether a question is on the screen."""
         return bool(self._asking)
@@ -115,7 +107,7 @@ class Renderer:
     @property
     def is_owed(self) -> bool:
         """Whether the terminal has something still to take, or a frame that was left out for that; `tick` brings it."""
-        return self._live.is_behind or self._owed
+        return self._owed or (self._bottom is not None and self._bottom.stream.writer.is_behind)
 
     @property
     def width(self) -> int:
@@ -164,7 +156,7 @@ class Renderer:
     def say_prompt(self, text: str) -> None:
         """Print what the user said, so that it is found again in what has scrolled by."""
         rows = event_rows.prompt_rows(text, self.width, self.signs, band=self.console.look.band)
-        self._say("prompt", rows if self._live.enabled or self.console.look.band else rows[1:])
+        self._say("prompt", rows if self._bottom is not None or self.console.look.band else rows[1:])
 
     def forget(self) -> None:
         """Keep nothing of what was shown so far; it stays where it was printed."""
@@ -172,8 +164,9 @@ class Renderer:
         self.shown_parts.forget()
 
     def send(self, sequence: str) -> None:
-        """Tell the terminal what it obeys and nobody reads; a terminal that is none is told nothing."""
-        self._live.send(sequence)
+        """Write a sequence that moves nothing, such as a bell."""
+        if self._bottom is not None:
+            self._bottom.stream.writer.write(sequence)
 
     def seen(self, shown: str) -> None:
         """Remember that what a call would do was printed in full: its result does not print it again."""
@@ -183,6 +176,8 @@ class Renderer:
         """Show a question in the place of the activity; without rows it is over."""
         if self._asking and not rows:
             self._activity.restart()
+            if self._bottom is not None:
+                self._bottom.fills = True
         self._asking = rows
         self._draw()
 
@@ -200,18 +195,15 @@ class Renderer:
         self._draw()
         self._still = still
 
-    def hold(self, held: bool) -> None:
-        """Leave the screen to another program, and take it back; what comes meanwhile is drawn then."""
-        self._live.hold(held)
-
     def written(self, rows: Sequence[Text]) -> str:
         """The rows as text for this terminal, with its colours."""
-        return self._live.text(rows)
+        return "".join(map(self.console.written, rows))
 
     def pause(self) -> None:
-        """Take the live area off the screen and show the cursor; the next frame brings it back. All is written then."""
-        finished, self._finished = self._finished, []
-        self._live.frame(finished, ())
+        """Take the live rows off the screen; the next frame brings them back. All is written then."""
+        self._frame(())
+        if self._bottom is not None and not self._bottom.app:
+            self._bottom.stream.writer.finish()
 
     def stop(self) -> None:
         """End whatever is being shown, and leave the screen to others."""
@@ -220,6 +212,8 @@ class Renderer:
         self._activity.clear()
         self._asking = ()
         self.waiting = ()
+        if self._bottom is not None:
+            self._bottom.fills = False
         self.pause()
 
     def _settled(self, event: events.Event) -> None:
@@ -384,12 +378,11 @@ class Renderer:
     def _draw(self) -> None:
         """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
         self._drawn_at = self._clock()
-        self._owed = self._live.is_behind
+        self._owed = self._bottom is not None and self._bottom.stream.writer.is_behind
         if self._owed or self._still:
             return
-        rows, self._finished = self._finished, []
-        if not self._live.enabled:
-            self._live.frame(rows, ())
+        if self._bottom is None:
+            self._frame(())
             return
         tail = self._stream.tail(max(self.console.height - _ABOVE_TAIL, 4)) if self._stream is not None else []
         if tail and self._block not in ("", "text") and not self._is_parted:
@@ -397,8 +390,19 @@ class Renderer:
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
         if self._asking:
             gap = gap if self._block in ("text", "said") else []  # a question needs its room
-            self._live.frame(rows, [*tail, *gap, *self._asking, *self.waiting])
+            self._frame([*tail, *gap, *self._asking, *self.waiting])
             return
         activity = self._activity.rows(self.width)
         gap = gap if activity or self.waiting else []
-        self._live.frame(rows, [*tail, *gap, *activity, *self.waiting])
+        self._frame([*tail, *gap, *activity, *self.waiting])
+
+    def _frame(self, live: Sequence[Text]) -> None:
+        """Print what is finished, with the live rows below; of more than there is room for, the last are drawn."""
+        printed, self._finished = self.written(self._finished), []
+        if self._bottom is not None:
+            width = max(self.console.width, 1)
+            rows = [truncate(row, width) for row in live[-self._bottom.room :]]
+            self._bottom.draw(printed, [(self.console.written(row), row.cell_len) for row in rows])
+        elif printed:
+            self.console.file.write(writable(printed, self.console.file))
+            self.console.file.flush()

@@ -1,4 +1,4 @@
-"""`/review`: reviews a change with the session's model, then goes through the findings with the user."""
+"""`/review`: reviews a change with the session's model, shows its findings, and hands one to the model."""
 
 from __future__ import annotations
 
@@ -7,85 +7,137 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from codelet.errors import EXIT_INTERRUPT, CodeletError, ToolError, UsageError
+from codelet.errors import EXIT_INTERRUPT, CodeletError, UsageError
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
+from codelet.record import Record
+from codelet.system.text import with_codes
+from codelet.system.text.typed import whole_number
 
 if TYPE_CHECKING:
     import argparse
 
-    from codelet.frontends.terminal.review_walk import ReviewWalk
+    from codelet.frontends.terminal.screen import Screen
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.providers.protocol import Provider
-    from codelet.review.findings import Report
+    from codelet.review.findings import Finding, Report
     from codelet.review.reviewed_change import ReviewedChange
 
 _ID = "review"
 _JOBS = 4
-_WORDS = ("next", "previous", "fix", "ignore", "quit")
+_AROUND = 6
+_STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
+_HINT = "/review N shows one with the change around it; /review fix N hands it to the model"
+
+
+class LastReview(Record):
+    """A review that has come to an end."""
+
+    report: Report
+    change: ReviewedChange
 
 
 async def review(repl: ReplControls, argument: str) -> None:
-    """Review what the words name, or do what they say with the finding that is shown."""
-    word, _, rest = argument.partition(" ")
-    if word in _WORDS:
-        if repl.review is None:
-            repl.screen.fail(f"there is no review to go through; /review begins one, and then /review {word}")
-            return
-        await _act(repl, repl.review, word, rest.strip())
+    """Review what the words name; or show one finding of the last review, or have it fixed."""
+    first, _, rest = argument.partition(" ")
+    number = whole_number(rest if first == "fix" else argument)
+    if first != "fix" and number is None:
+        await _run(repl, argument)
         return
-    from codelet.frontends.terminal.review_walk import ReviewWalk, result_lines
+    findings = repl.review.report.findings if repl.review is not None else ()
+    if repl.review is None or number is None or not 0 < number <= len(findings):
+        known = f"the last review has {len(findings)}" if findings else "/review lists them"
+        repl.screen.fail(f"name a finding by its number: {known}")
+    elif first == "fix":
+        await repl.turn(repl.session.send(_fix(findings[number - 1])))
+    else:
+        _show(repl.screen, repl.review, number)
+
+
+async def _run(repl: ReplControls, argument: str) -> None:
+    from codelet.review.formats import telling
 
     run = _ReviewInRepl(repl, argument)
     await repl.watch(run.events())
     if run.report is None or run.change is None:
         return
-    for line in result_lines(run.report):
-        repl.screen.note(line)
-    repl.review = None
-    if run.report.findings:
-        repl.review = ReviewWalk(run.report, run.change)
-        _show(repl, repl.review)
+    report, repl.review = run.report, LastReview(run.report, run.change)
+    for tell in (
+        telling.incomplete_sentence,
+        telling.result_sentence,
+        telling.coverage_sentence,
+        telling.aside_sentence,
+        telling.cost_sentence,
+    ):
+        if line := tell(report):
+            repl.screen.note(line)
+    for aside in report.unsettled:
+        body = with_codes(telling.unsettled_body(aside, report)).replace("\n\n", "\n")
+        repl.screen.note(f"{aside.severity}  {telling.place(aside.path, aside.line)}  {body}")
+    for number in range(1, len(report.findings) + 1):
+        _show_head(repl.screen, report, number)
+    if report.findings:
+        repl.screen.note(_HINT)
 
 
-async def _act(repl: ReplControls, walk: ReviewWalk, word: str, rest: str) -> None:
-    if rest and word != "ignore":
-        repl.screen.fail(f"/review {word} takes nothing after it")
-        return
-    match word:
-        case "quit":
-            repl.review = None
-            repl.screen.note("the review is closed")
-        case "fix":
-            await _fix(repl, walk)
-            _offer_next(repl, walk)
-        case "ignore":
-            await _ignore(repl, walk, rest)
-        case _:
-            if walk.move(1 if word == "next" else -1):
-                _show(repl, walk)
-            else:
-                repl.screen.note("that was the last finding" if word == "next" else "this is the first finding")
+def _show_head(screen: Screen, report: Report, number: int) -> None:
+    from rich.text import Text
+
+    from codelet.frontends.terminal.show.console import wrap_indented
+    from codelet.review.formats import telling
+
+    finding = report.findings[number - 1]
+    head = Text.assemble(
+        (f"{number:>2}  ", "dim"),
+        (finding.severity, _STYLES[finding.severity]),
+        f"  {telling.place(finding.path, finding.line, finding.end_line)}  ",
+        (with_codes(finding.title), "bold"),
+    )
+    screen.say(*wrap_indented(head, screen.width, ""))
 
 
-def _show(repl: ReplControls, walk: ReviewWalk) -> None:
-    walk.show(repl.screen)
-    _offer_next(repl, walk)
+def _show(screen: Screen, last: LastReview, number: int) -> None:
+    """A finding: what it says, the change around it, what is suggested."""
+    from rich.text import Text
+
+    from codelet.frontends.terminal.show.console import wrap_indented
+    from codelet.frontends.terminal.show.diff_rows import diff_rows
+    from codelet.review.report_text import UNCHANGED
+
+    finding, width = last.report.findings[number - 1], screen.width
+    _show_head(screen, last.report, number)
+    confirmed = ", confirmed" if finding.verified else ""
+    unchanged = f", {UNCHANGED}" if finding.unchanged else ""
+    facts = f"{finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed}{unchanged})"
+    rows = wrap_indented(Text(facts, "dim"), width, "  ")
+    for line in with_codes(finding.explanation).split("\n"):
+        rows += wrap_indented(Text(line), width, "  ")
+    rows += diff_rows(_around(last.change, finding), width, screen.signs)
+    if finding.suggestion is not None:
+        rows += [Text("  suggested:", "dim"), *diff_rows(with_codes(finding.suggestion), width, screen.signs)]
+    screen.say(*rows)
 
 
-def _offer_next(repl: ReplControls, walk: ReviewWalk) -> None:
-    """Enter alone goes on; what is typed takes the place of that."""
-    is_last = walk.place + 1 == len(walk.report.findings)
-    repl.offered = "/review quit" if is_last else "/review next"
+def _around(change: ReviewedChange, finding: Finding) -> str:
+    """The hunk with the finding, some lines before it to some lines behind it, as a diff."""
+    from codelet.review.diff import lines_of
+
+    for file in change.files:
+        for hunk in file.hunks if file.path == finding.path else ():
+            if hunk.new_start <= finding.line < hunk.new_start + max(hunk.new_lines, 1):
+                first, last = finding.line - _AROUND, finding.end_line + _AROUND
+                lines = [line for line in lines_of(hunk) if first <= line.number <= last]
+                start = lines[0].number if lines else finding.line
+                body = "\n".join(f"{line.sign}{with_codes(line.text)}" for line in lines)
+                return f"+++ {with_codes(finding.path)}\n@@ -{start} +{start} @@\n{body}\n"
+    return ""
 
 
-async def _fix(repl: ReplControls, walk: ReviewWalk) -> None:
-    """Hand the finding to the model, as a prompt of the user's."""
+def _fix(finding: Finding) -> str:
+    """The prompt that hands the finding to the model."""
     from codelet.review.review_prompt import FIX, SUGGESTED
-    from codelet.system.text import with_codes
 
-    finding = walk.finding
     suggested = SUGGESTED.format(patch=with_codes(finding.suggestion)) if finding.suggestion else ""
-    text = FIX.format(
+    return FIX.format(
         path=with_codes(finding.path),
         line=finding.line,
         title=with_codes(finding.title),
@@ -93,31 +145,6 @@ async def _fix(repl: ReplControls, walk: ReviewWalk) -> None:
         quote=with_codes(finding.quote),
         suggested=suggested,
     )
-    await repl.turn(repl.session.send(text))
-
-
-async def _ignore(repl: ReplControls, walk: ReviewWalk, reason: str) -> None:
-    """Write the comment that sets the finding aside, asking as for any other edit."""
-    from codelet.frontends.terminal.review_walk import ignore_edit
-    from codelet.review.repeats import ignore_comment
-    from codelet.tools.tool import ToolContext
-
-    finding = walk.finding
-    if not reason:
-        repl.screen.fail("say why: /review ignore REASON; without a reason the comment counts for nothing")
-        return
-    comment = ignore_comment(finding.path, finding.rule, reason)
-    if comment is None:
-        repl.screen.fail("how a comment is written in this kind of file is not known; write it yourself")
-        return
-    context = ToolContext(repl.session.workspace, None)
-    try:
-        arguments = ignore_edit(context, finding, comment)
-    except ToolError as error:
-        repl.screen.fail(str(error))
-        return
-    await repl.watch(repl.session.run_tool("edit", arguments, context))
-    _offer_next(repl, walk)
 
 
 class _ReviewInRepl:

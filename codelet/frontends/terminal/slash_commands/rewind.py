@@ -138,10 +138,6 @@ async def undo(repl: ReplControls, argument: str) -> None:
 async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: ChangeLog) -> int | None:
     """The number of the prompt that the user chooses from the list, the newest is 1."""
     rows = [_point_row(repl, number, points, log) for number in range(1, len(points) + 1)]
-    if not repl.can_choose:
-        repl.screen.say(*map(repl.screen.truncate, rows))
-        repl.screen.note("/rewind N goes back to before prompt N")
-        return None
     chosen = await repl.choose([styled(("Rewind to before which prompt?", "bold"))], rows)
     if chosen is None:
         repl.screen.note("nothing was changed")
@@ -174,10 +170,6 @@ async def _chosen_what(
     head += [_back_row(back) for back in plan[:_MOST_LISTED]]
     if len(plan) > _MOST_LISTED:
         head.append(styled((f"  and {len(plan) - _MOST_LISTED} files more", QUIET)))
-    if not repl.can_choose:
-        repl.screen.say(*map(repl.screen.truncate, head))
-        repl.screen.fail("say what goes back: both, conversation or files, after the number")
-        return None
     if ran:
         head.append(styled((f"  {_commands_told(ran)}", WARN)))
     chosen = await repl.choose(head, [styled(f"{name:<13}{about}") for name, about in _WHAT.items()])
@@ -228,10 +220,6 @@ async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> boo
     for back in foreign:
         rows.append(styled((clean(back.name), "bold"), (f" {back.foreign}", WARN)))
         rows += changed_rows(repl.screen, repl.session, back, reverse=True, limit=_FOREIGN_ROWS)
-    if not repl.can_choose:
-        repl.screen.say(*rows)
-        repl.screen.note("files that somebody else changed stay; with overwrite after the command they go back too")
-        return False
     which = "it" if len(foreign) == 1 else "them"
     options = [styled(f"leave {which} as it is now" if which == "it" else "leave them as they are now")]
     options += [styled(f"overwrite {which}: the - lines above are lost"), styled("change nothing at all")]

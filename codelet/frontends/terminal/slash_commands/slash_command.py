@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from codelet.frontends.terminal.draft import Pastes
     from codelet.frontends.terminal.export_log import ExportLog
-    from codelet.frontends.terminal.review_walk import ReviewWalk
     from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
+    from codelet.frontends.terminal.slash_commands.review_change import LastReview
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.protocol import Effort, Provider
     from codelet.safety.sandbox import Confinement
@@ -39,11 +39,10 @@ _NAMES = 24
 class ReplControls(Protocol):
     """What a command may do to the REPL that runs it, besides writing on its screen.
 
-    `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with, or else
-    `offered`, which what is typed replaces. `pastes` knows the long ones that stand behind markers. `exit_status` ends
-    the REPL once it is set. `can_resume` says that `continue` has a turn to take up. `forks` are conversations that
-    were put aside, `rewound` the files that were put back. `review` holds the findings that the user is going through,
-    if any.
+    `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with. `pastes`
+    knows the long ones that stand behind markers. `exit_status` ends the REPL once it is set. `can_resume` says that
+    `continue` has a turn to take up. `forks` are conversations that were put aside, `rewound` the files that were put
+    back. `review` is the last one.
     """
 
     session: Session
@@ -51,10 +50,9 @@ class ReplControls(Protocol):
     attached: list[str]
     pastes: Pastes
     prefill: str
-    offered: str
     can_resume: bool
     exit_status: int | None
-    review: ReviewWalk | None
+    review: LastReview | None
     forks: Forks
     rewound: RewoundFiles
 
@@ -78,7 +76,7 @@ class ReplControls(Protocol):
 
     async def pick_model(self) -> str | None:
         """The model that the user picks of those that can be asked now; None where they pick none, or nothing can be
-        picked: there is none, a turn runs, or the terminal cannot show a list.
+        picked: there is none, or a turn runs.
         """
 
     def set_mode(self, mode: Mode) -> None:
@@ -95,10 +93,6 @@ class ReplControls(Protocol):
 
     async def show_resumed(self, note: str, /) -> None:
         """Show where a conversation from a file was left, and then the note."""
-
-    @property
-    def can_choose(self) -> bool:
-        """Whether the terminal can show a list to choose from."""
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text], /) -> int | None:
         """The place of the option that the user chooses; None for none. `head` is printed above."""

@@ -6,7 +6,10 @@ import io
 import re
 from typing import Any
 
+from prompt_toolkit.data_structures import Size
+
 from codelet import events
+from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.usage import Usage
@@ -67,13 +70,14 @@ def screen(theme: str, columns: int) -> str:
     file = io.StringIO()
     options: dict[str, Any] = {"force_terminal": True, "color_system": "truecolor", "width": columns, "height": 40}
     console = OutputConsole(theme, file=file, _environ={"TERM": "xterm-256color"}, **options)
-    renderer = Renderer(console, clock=lambda: 0.0)
-    renderer.hold(True)  # no frames on the way: they leave nothing on the screen
+    bottom = Bottom(file, lambda: Size(rows=40, columns=columns))
+    renderer = Renderer(console, clock=lambda: 0.0, bottom=bottom, key="ctrl-o")
+    bottom.hold(True)  # no frames on the way: they leave nothing on the screen
     renderer.say_prompt("a voucher makes the total negative: find out why, and fix it")
     renderer.show(events.TurnStart(1, "model"))
     renderer.name_calls(_TITLES)
     for event in scene():
         renderer.show(event)
     renderer.stop()
-    renderer.hold(False)
-    return re.sub(r"\x1b\[\?\d+[hl]", "", file.getvalue())
+    bottom.hold(False)
+    return re.sub(r"\x1b\[\?\d+[hl]| ?\x1b\[J|\r", "", file.getvalue())

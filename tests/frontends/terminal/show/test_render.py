@@ -7,9 +7,11 @@ import re
 
 import pyte
 import pytest
+from prompt_toolkit.data_structures import Size
 
 from codelet import events
 from codelet.call_record import CommandEnd
+from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.call_rows import call_title
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.diff_rows import count_diff, is_diff
@@ -34,7 +36,8 @@ class Screen:
             _environ={"TERM": "xterm-256color", **dict(options.pop("env", {}))},
         )
         self.time = 100.0
-        self.renderer = Renderer(self.console, clock=lambda: self.time)
+        self.bottom = Bottom(self.file, lambda: Size(rows=rows, columns=columns))
+        self.renderer = Renderer(self.console, clock=lambda: self.time, bottom=self.bottom, key="ctrl-o")
         self._screen = pyte.HistoryScreen(columns, rows, history=10_000)
         self._stream = pyte.Stream(self._screen)
         self._seen = 0
@@ -157,7 +160,7 @@ def test_what_comes_from_outside_is_cleaned_and_never_markup() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "told"), [("bash", 9, "SIGKILL"), ("!", 2, "SIGINT"), ("!", 50, "signal 50")]
+    ("name", "number", "told"), [("bash", 9, "SIGKILL"), ("bash", 2, "SIGINT"), ("bash", 50, "signal 50")]
 )
 def test_a_signal_is_told_by_its_name(name: str, number: int, told: str) -> None:
     out = plain(
@@ -553,12 +556,12 @@ def test_a_stall_is_told_once_an_answer_has_begun() -> None:
 def test_what_comes_while_another_program_has_the_screen_is_drawn_afterwards() -> None:
     screen = Screen()
     screen.show(events.TurnStart(1, "m"), events.StepStart(1), events.Text("Before."))
-    screen.renderer.hold(True)
+    screen.bottom.hold(True)
     written = len(screen.file.getvalue())
     screen.show(events.Text(" Meanwhile.\n\n"), events.Retry(attempt=1, attempts=2, wait=1.0, reason="busy"))
     screen.renderer.tick()
     assert len(screen.file.getvalue()) == written
-    screen.renderer.hold(False)
+    screen.bottom.hold(False)
     assert "Before. Meanwhile." in screen.text and "busy" in screen.text
 
 

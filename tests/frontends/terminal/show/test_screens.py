@@ -12,18 +12,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from codelet.frontends.terminal.show.links import takes_links
 from scripts.pictures.terminal import PICTURES, picture
 from tests.frontends.terminal.show.scene import screen
 
 FOLDER = Path(__file__).with_name("screens")
-
-
-@pytest.fixture(autouse=True)
-def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal that takes no links, whichever runs the tests."""
-    monkeypatch.setenv("TERM", "linux")
-    takes_links.cache_clear()
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])

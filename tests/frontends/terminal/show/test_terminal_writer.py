@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
+from codelet.frontends.terminal.show.bottom import Bottom
 from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.terminal_writer import TerminalWriter
@@ -32,11 +33,11 @@ def pair() -> Iterator[Pair]:
         os.close(far)
 
 
-def read(far: int, size: int) -> tuple[threading.Thread, bytearray]:
-    """Begin to read so many bytes in a thread; the thread, and what it has found."""
+def read(far: int, end: bytes) -> tuple[threading.Thread, bytearray]:
+    """Begin to read in a thread until this has come; the thread, and what it has found."""
 
     def take() -> None:
-        while len(found) < size:
+        while end not in found:
             found.extend(os.read(far, 65_536))
 
     found = bytearray()
@@ -51,7 +52,7 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up(pair: Pair) -> None:
     writer.write(LONG)
     writer.write("the end")
     before = writer.is_behind
-    reader, found = read(far, len(LONG) + 7)
+    reader, found = read(far, b"the end")
     writer.finish()
     reader.join(30)
     assert bytes(found).decode() == LONG + "the end"
@@ -68,23 +69,20 @@ def test_what_is_no_terminal_is_written_to_as_it_is() -> None:
     assert file.getvalue() == "one two" and not writer.is_behind
 
 
-def test_rows_wait_for_a_terminal_that_is_behind(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_wait_for_a_terminal_that_is_behind(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     far, stream = pair
     monkeypatch.setenv("TERM", "xterm-256color")
     console = OutputConsole()
     console.file = stream
-    renderer = Renderer(console)
+    renderer = Renderer(console, bottom=Bottom(stream))
     renderer.show(events.TurnStart(1, "m"))
     for number in range(500):
         renderer.show(events.Text(f"paragraph {number} {'word ' * 40}\n\n"))
     renderer.tick()
     before = renderer.has_waiting
-    found = bytearray()
-    stopping = threading.Thread(target=renderer.stop, daemon=True)
-    stopping.start()
-    while b"paragraph 499" not in found:
-        found.extend(os.read(far, 65_536))
-    stopping.join(30)
+    reader, found = read(far, b"paragraph 499")
+    renderer.stop()
+    reader.join(30)
     assert [n for n in range(500) if f"paragraph {n} ".encode() not in found] == []
     assert (before, renderer.has_waiting) == (True, False)
 
