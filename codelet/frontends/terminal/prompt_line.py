@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application import in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig
 from prompt_toolkit.document import Document
@@ -102,7 +102,7 @@ class PromptLine:
         self._buffer.on_text_insert += lambda _: setattr(self, "_warning", "")  # it is read by then
         self._answer.on_text_changed += lambda _: self._lay_out_question()
 
-    def _application(self, preferences: Preferences) -> Application[None]:
+    def _application(self, preferences: Preferences) -> SessionApplication:
         actions: dict[str, Callable[[], None]] = {
             "send": self._send,
             "later": lambda: self._send(later=True),
@@ -234,14 +234,14 @@ class PromptLine:
         """Hand keys to a question; `lay_out` draws it again for another size of the window."""
         self._asked, self._lay_out_question = asked, lay_out
         with self.bottom.stream.frame():  # an empty line leaves its row to the question
-            self._app._redraw()
+            self._app.draw_now()
             lay_out()
         try:
             yield
         finally:
             self._asked = None
             self.edit_answer(None)
-            self._app._redraw()
+            self._app.draw_now()
 
     def edit_answer(self, question: str | None, text: str = "") -> None:
         """Have an answer written behind a question, in place of the line; None brings the line back."""

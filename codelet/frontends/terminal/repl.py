@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.context.attachments import Person
-    from codelet.frontends.terminal.slash_commands.review_change import LastReview
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.choice.known import KnownModel
+    from codelet.review.findings import Report
+    from codelet.review.reviewed_change import ReviewedChange
     from codelet.safety.sandbox import Confinement
 
 _SHORT_TURNS = 3
@@ -77,7 +78,7 @@ class Repl:
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
-        self.review: LastReview | None = None
+        self.review: tuple[Report, ReviewedChange] | None = None
         self._first, self._models = first, models
         self.attached: list[str] = []
         self.forks, self.rewound, self.pastes = Forks(), RewoundFiles(), Pastes()

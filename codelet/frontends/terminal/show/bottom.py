@@ -263,6 +263,10 @@ class SessionApplication(Application[None]):
         else:
             super().invalidate()
 
+    def draw_now(self) -> None:
+        """Draw what would be drawn soon."""
+        self._redraw()
+
     def _begin_key(self, _: object) -> None:
         self._in_key = True
         asyncio.get_running_loop().call_soon(self._end_key)  # a handler that raises has no end of its own

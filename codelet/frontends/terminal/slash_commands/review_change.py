@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from codelet.errors import EXIT_INTERRUPT, CodeletError, UsageError
 from codelet.events import Event, ResultStatus, ToolCallStarted, ToolProgress, ToolResult
-from codelet.record import Record
 from codelet.system.text import with_codes
 from codelet.system.text.typed import whole_number
 
@@ -29,13 +28,6 @@ _STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cy
 _HINT = "/review N shows one with the change around it; /review fix N hands it to the model"
 
 
-class LastReview(Record):
-    """A review that has come to an end."""
-
-    report: Report
-    change: ReviewedChange
-
-
 async def review(repl: ReplControls, argument: str) -> None:
     """Review what the words name; or show one finding of the last review, or have it fixed."""
     first, _, rest = argument.partition(" ")
@@ -43,14 +35,14 @@ async def review(repl: ReplControls, argument: str) -> None:
     if first != "fix" and number is None:
         await _run(repl, argument)
         return
-    findings = repl.review.report.findings if repl.review is not None else ()
+    findings = repl.review[0].findings if repl.review is not None else ()
     if repl.review is None or number is None or not 0 < number <= len(findings):
         known = f"the last review has {len(findings)}" if findings else "/review lists them"
         repl.screen.fail(f"name a finding by its number: {known}")
     elif first == "fix":
         await repl.turn(repl.session.send(_fix(findings[number - 1])))
     else:
-        _show(repl.screen, repl.review, number)
+        _show(repl.screen, *repl.review, number)
 
 
 async def _run(repl: ReplControls, argument: str) -> None:
@@ -60,7 +52,7 @@ async def _run(repl: ReplControls, argument: str) -> None:
     await repl.watch(run.events())
     if run.report is None or run.change is None:
         return
-    report, repl.review = run.report, LastReview(run.report, run.change)
+    report, repl.review = run.report, (run.report, run.change)
     for tell in (
         telling.incomplete_sentence,
         telling.result_sentence,
@@ -95,7 +87,7 @@ def _show_head(screen: Screen, report: Report, number: int) -> None:
     screen.say(*wrap_indented(head, screen.width, ""))
 
 
-def _show(screen: Screen, last: LastReview, number: int) -> None:
+def _show(screen: Screen, report: Report, change: ReviewedChange, number: int) -> None:
     """A finding: what it says, the change around it, what is suggested."""
     from rich.text import Text
 
@@ -103,15 +95,15 @@ def _show(screen: Screen, last: LastReview, number: int) -> None:
     from codelet.frontends.terminal.show.diff_rows import diff_rows
     from codelet.review.report_text import UNCHANGED
 
-    finding, width = last.report.findings[number - 1], screen.width
-    _show_head(screen, last.report, number)
+    finding, width = report.findings[number - 1], screen.width
+    _show_head(screen, report, number)
     confirmed = ", confirmed" if finding.verified else ""
     unchanged = f", {UNCHANGED}" if finding.unchanged else ""
     facts = f"{finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed}{unchanged})"
     rows = wrap_indented(Text(facts, "dim"), width, "  ")
     for line in with_codes(finding.explanation).split("\n"):
         rows += wrap_indented(Text(line), width, "  ")
-    rows += diff_rows(_around(last.change, finding), width, screen.signs)
+    rows += diff_rows(_around(change, finding), width, screen.signs)
     if finding.suggestion is not None:
         rows += [Text("  suggested:", "dim"), *diff_rows(with_codes(finding.suggestion), width, screen.signs)]
     screen.say(*rows)

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.draft import Pastes
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.slash_commands.forks import Forks, RewoundFiles
-    from codelet.frontends.terminal.slash_commands.review_change import LastReview
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.protocol import Effort, Provider
+    from codelet.review.findings import Report
+    from codelet.review.reviewed_change import ReviewedChange
     from codelet.safety.sandbox import Confinement
     from codelet.setting_kinds import ThemeName
 
@@ -52,7 +53,7 @@ class ReplControls(Protocol):
     prefill: str
     can_resume: bool
     exit_status: int | None
-    review: LastReview | None
+    review: tuple[Report, ReviewedChange] | None
     forks: Forks
     rewound: RewoundFiles
 
