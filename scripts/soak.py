@@ -1,11 +1,12 @@
 """A long session in a real terminal with random faults: memory, descriptors and children must stay flat.
 
-Use: python -m scripts.soak [--turns N] [--seed S]
+Use: python -m scripts.soak [--turns N] [--seed S] [--interrupts SHARE]
 
 The model is a server on loopback. It answers, calls tools with good and bad arguments, fails with 429 and 503, cuts
 answers off, says nothing, stalls; a person types prompts and commands, interrupts, lets commands go on in the
 background. Every request must hold a valid list: each call with exactly one result. The exit status is 1 where a list
-was not valid, a traceback or a bug was told, codelet ended, or something grew.
+was not valid, a traceback or a bug was told, codelet ended, something grew, a line that was queued before an interrupt
+was neither sent nor given back, or the terminal was left in another mode than before.
 
 What a conversation keeps to be recalled and undone grows with it, within its own bounds. So the conversation is
 forgotten in equal parts of the session, and what memory holds then is compared: the first part is the warm-up, which
@@ -21,6 +22,7 @@ import os
 import random
 import sys
 import tempfile
+import termios
 import time
 from collections import Counter
 from pathlib import Path
@@ -116,14 +118,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=2_000)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--interrupts", type=float, default=0.1, help="share of the turns that ESC stops")
     options = parser.parse_args(arguments)
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder, ModelServer() as server:
-        return _soak(Path(folder), server, options.turns, random.Random(seed))
+        return _soak(Path(folder), server, options.turns, random.Random(seed), options.interrupts)
 
 
-def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) -> int:
+def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random, interrupts: float) -> int:
     workspace = repo.plain(folder / "workspace")
     home = folder / "home"
     home.mkdir()
@@ -137,7 +140,7 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
         _warm_up(terminal)
         model.calm = False
         for turn in range(turns):
-            _do_turn(terminal, chance, turn)
+            problems += _do_turn(terminal, server, chance, turn, interrupts)
             server.requests.clear()
             if not Path(f"/proc/{terminal.pid}/fd").exists():
                 problems.append(f"codelet ended in turn {turn}, {_how_it_ended(terminal)}")
@@ -150,6 +153,7 @@ def _soak(folder: Path, server: ModelServer, turns: int, chance: random.Random) 
             if ends:
                 measured.append(_cleared(terminal))
                 print(turn + 1, "cleared", json.dumps(measured[-1]), flush=True)
+        problems += _left(terminal)
     problems += model.wrong[:10] + _grown(measured, turns)
     for problem in problems:
         print(problem)
@@ -191,12 +195,34 @@ def _how_it_ended(terminal: Terminal) -> str:
     return f"status {status}; its screen:\n{terminal.text}\nits last bytes: {terminal.raw[-2_000:]!r}"
 
 
-def _do_turn(terminal: Terminal, chance: random.Random, turn: int) -> None:
+def _do_turn(terminal: Terminal, server: ModelServer, chance: random.Random, turn: int, interrupts: float) -> list[str]:
+    """One line, and perhaps ESC at any moment after it, with another line queued before; what went wrong."""
     terminal.line(chance.choice(_COMMANDS) if chance.random() < 0.15 else f"{chance.choice(_LINES)} {turn}")
-    if chance.random() < 0.1:
+    queued = f"queued{turn}" if chance.random() < 0.3 else ""
+    if chance.random() < interrupts:
         terminal.pump(chance.random() * 0.5)
-        terminal.key("esc")
-    terminal.settle(0.15, timeout=20.0)
+        if queued:
+            terminal.line(queued)
+            terminal.pump(chance.random() * 0.1)
+        terminal.key(chance.choice(("esc", "ctrl-c")))
+    else:
+        queued = ""
+    text = terminal.settle(0.15, timeout=20.0)
+    if not queued:
+        return []
+    is_kept = queued in text or any(queued.encode() in request.body for request in server.requests)
+    terminal.type("\x15")
+    return [] if is_kept else [f"turn {turn}: {queued} is lost; the screen:\n{text}"]
+
+
+def _left(terminal: Terminal) -> list[str]:
+    """Leave, and look at the terminal's mode."""
+    terminal.settle(1.5, timeout=20.0)
+    terminal.type("\x15/exit\r")
+    terminal.wait_exit()
+    flags = termios.tcgetattr(terminal.child.child_fd)[3]
+    is_whole = flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG
+    return [] if is_whole else ["the terminal was not given back as it was"]
 
 
 def _measure(pid: int) -> dict[str, int]:

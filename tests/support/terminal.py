@@ -45,6 +45,18 @@ class _Screen(pyte.HistoryScreen):
         self.main: Any = None
         super().__init__(columns, lines, history=100_000, ratio=0.5)
 
+    def resize(self, lines: int | None = None, columns: int | None = None) -> None:
+        """Take another size as terminals do: blank rows below go first, then rows at the top go to the scrollback."""
+        if lines is not None and lines < self.lines and self.main is None:
+            rows = [self.buffer[y] for y in range(self.lines)]
+            gone = max(self.cursor.y + 1 - lines, 0)
+            self.history.top.extend(rows[:gone])
+            self.buffer.clear()
+            self.buffer.update(enumerate(rows[gone : gone + lines]))
+            self.cursor.y -= gone
+            self.lines = lines
+        super().resize(lines, columns)
+
     def write_process_input(self, data: str) -> None:
         self._answer(data)
 

@@ -28,7 +28,7 @@ from codelet.frontends.terminal.question import (
     reason_rows,
     where_rows,
 )
-from codelet.frontends.terminal.show.console import wrap, wrap_behind_sign, wrap_indented
+from codelet.frontends.terminal.show.console import wrap, wrap_indented
 from codelet.frontends.terminal.show.numbers import plural
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.show.style import ACCENT, QUIET, WARN
@@ -323,8 +323,7 @@ class ApprovalDialog:
             self._renderer.approved.add(question.call_id)
 
     def _note(self, text: str) -> None:
-        note = Text(f"{self._renderer.signs.note} {visible(text)}", QUIET)
-        self._renderer.say(wrap_behind_sign(note, self._renderer.width))
+        self._renderer.say(self._renderer.rows.note(visible(text)))
 
 
 def _scrolled(lines: str, above: int) -> str:

@@ -26,6 +26,8 @@ class ExportLog:
     def __init__(self, export: Exporting | None = None, *, raw: bool = False) -> None:
         self.export = export
         self.raw = raw
+        self.exported = 0
+        """The session's turns when it was last exported by the user."""
         self.carried = export.carried if export is not None else None
         self._turn = self._turns_carried()
         self._marks: deque[tuple[float, int, events.Event]] = deque(maxlen=_MOST_MARKS)

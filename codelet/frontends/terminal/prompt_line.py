@@ -44,7 +44,8 @@ class PromptLine:
 
     `status` returns the row below the line. While a turn runs `stop` stops it; `pausing` is called with True when ESC
     seems to have been pressed, and with False when it was part of another key. `entered` is called when `draft` has
-    changed, `hung_up` when the terminal is gone, `lay_out` when its window has another size.
+    changed, `hung_up` when the terminal is gone, `lay_out` when its window has another size. What `parting` returns is
+    said before Ctrl-D leaves.
     """
 
     exit_status = EXIT_DONE
@@ -82,6 +83,7 @@ class PromptLine:
         self.entered: Callable[[], None] = lambda: None
         self.hung_up: Callable[[], None] = lambda: None
         self.lay_out: Callable[[], None] = lambda: None
+        self.parting: Callable[[], str] = str
         self.typed_at = float("-inf")
         """When a key last came for the line; long ago once it was entered."""
         self.bottom = Bottom()
@@ -312,6 +314,9 @@ class PromptLine:
         if not self._is_reading:
             self._draft.leave()
             self.entered()
+        elif (parting := self.parting()) and self._warning != parting:
+            self._warning = parting
+            self.refresh()
         elif self._reading is not None:
             self._reading.set_exception(EOFError())
 

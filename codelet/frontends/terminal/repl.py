@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from codelet.review.reviewed_change import ReviewedChange
     from codelet.safety.sandbox import Confinement
 
+PARTING = "not saved: /export FILE keeps this conversation; Ctrl-D again leaves"
 _SHORT_TURNS = 3
 """A conversation of more turns than these is worth a word at its end."""
 _AT_ONCE = frozenset({"help", "keys", "status", "context", "context tools", "mode", "model", "permissions"})
@@ -101,7 +102,7 @@ class Repl:
             complain=session.notices.say,
             fail=self.screen.fail,
         )
-        self.prompt_line.hung_up = self._hung_up
+        self.prompt_line.hung_up, self.prompt_line.parting = self._hung_up, self._parting
         self.screen.bottom, self.screen.lent = self.prompt_line.bottom, self.prompt_line.lent
         self.attention = Attention(own.notify, title=own.title, workspace=session.workspace, send=self.screen.send)
         self._ground = GroundQuestion(self._input, lambda ground: self.screen.set_look(ground=ground))
@@ -140,17 +141,19 @@ class Repl:
                 if text is not None and self.exit_status is None:
                     await self.evaluate(text)
                     self._part()
-            self._say_what_is_lost()
+            if self.exit_status == EXIT_DONE and self._parting():
+                self.screen.note("this conversation was not saved; to keep the next one: codelet --session ~/work.json")
         finally:
             for task in helpers:
                 task.cancel()
             self.attention.end()
             await self.prompt_line.close()
 
-    def _say_what_is_lost(self) -> None:
-        """Say how to keep a conversation that was worth it."""
-        if self.exit_status == EXIT_DONE and self.log.export is None and self.session.turns > _SHORT_TURNS:
-            self.screen.note("this conversation was not saved; to keep the next one: codelet --session ~/work.json")
+    def _parting(self) -> str:
+        """How to keep a conversation that is worth it."""
+        turns = self.session.turns
+        is_kept = self.log.export is not None or self.log.exported == turns
+        return "" if is_kept or turns <= _SHORT_TURNS else PARTING
 
     async def _begin(self, text: str) -> None:
         """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""

@@ -120,15 +120,11 @@ class TerminalScreen(Screen):
 
     def note(self, text: str) -> None:
         """Print a quiet remark behind its sign."""
-        from rich.text import Text
-
-        self._behind_sign(Text(f"{self.signs.note} {clean(mask(text))}", "dim"))
+        self.say(*self.renderer.rows.note(clean(mask(text))))
 
     def fail(self, text: str) -> None:
         """Print what went wrong behind its sign."""
-        from rich.text import Text
-
-        self._behind_sign(Text.assemble((f"{self.signs.failed} ", "red"), clean(mask(text))))
+        self.say(*self.renderer.rows.warning(clean(mask(text)), "red"))
 
     def text(self, text: str) -> None:
         """Print a text, its lines wrapped."""
@@ -138,11 +134,6 @@ class TerminalScreen(Screen):
 
         for line in clean(text.rstrip("\n")).split("\n"):
             self.say(*wrap(Text(line), self.width))
-
-    def _behind_sign(self, line: Text) -> None:
-        from codelet.frontends.terminal.show.console import wrap_behind_sign
-
-        self.say(*wrap_behind_sign(line, self.width))
 
 
 class TextScreen(Screen):

@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator
 from contextlib import aclosing
 from typing import Literal
 
-from rich.text import Text
-
 from codelet.errors import CodeletError
 from codelet.events import Event, Interrupted, Steering, TurnEnd
 from codelet.events import Text as TextDelta
@@ -18,7 +16,6 @@ from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
 from codelet.frontends.terminal.show.call_rows import titles_of
-from codelet.frontends.terminal.show.console import wrap_behind_sign
 from codelet.frontends.terminal.show.highlight import prepare, unprepared
 from codelet.frontends.terminal.show.renderer import FRAME_SECONDS, SLICE, Renderer
 from codelet.frontends.terminal.show.style import BAD
@@ -73,7 +70,7 @@ class TurnView:
             return "stopped"
         except CodeletError as error:
             if not self._ended:  # else the turn's last event has told it
-                self._fail(error)
+                self._renderer.say(self._renderer.rows.warning(clean(str(error)), BAD))
             return "failed"
         finally:
             self._task = self._line.stop = None
@@ -109,11 +106,7 @@ class TurnView:
         try:
             await work
         except CodeletError as error:
-            self._fail(error)
-
-    def _fail(self, error: CodeletError) -> None:
-        told = Text(f"{self._renderer.signs.failed} {clean(str(error))}", BAD)
-        self._renderer.say(wrap_behind_sign(told, self._renderer.width))
+            self._renderer.say(self._renderer.rows.warning(clean(str(error)), BAD))
 
     async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
         since = time.monotonic()

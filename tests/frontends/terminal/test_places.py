@@ -65,6 +65,8 @@ def test_the_line_and_the_status_stay_where_they_are(start: Start) -> None:
         terminal.line(f"prompt {turn}")
         if kind == "question":
             places.wait_for(f"row {turn}.8.", "No, and stop")
+            terminal.resize(100, 20 if turn % 8 == 1 else 34)
+            places.wait_for("No, and stop")
             terminal.type("n" if turn % 8 == 1 else "y")
             if turn % 8 == 1:
                 places.wait_for("Reason")
@@ -83,7 +85,7 @@ def test_the_line_and_the_status_stay_where_they_are(start: Start) -> None:
             terminal.type("q")
             terminal.until(lambda: not terminal.is_full_screen, "the end of the pager")
         else:
-            terminal.resize(60 + turn, 30)
+            terminal.resize(60 + turn, 14 + turn)
             terminal.type("typed meanwhile")
             places.wait_for("› typed meanwhile")
             terminal.type("\x15")

@@ -10,7 +10,7 @@ from rich.text import Text
 from codelet.events import Retry
 from codelet.frontends.terminal.show.call_rows import RunningCall
 from codelet.frontends.terminal.show.console import truncate, wrap
-from codelet.frontends.terminal.show.event_rows import retry_row
+from codelet.frontends.terminal.show.event_rows import EventRows
 from codelet.frontends.terminal.show.numbers import duration
 from codelet.frontends.terminal.show.style import ACCENT, MARGIN, QUIET, WARN, Signs
 
@@ -62,7 +62,7 @@ class Activity:
         if self.stopping:
             return [Text(f"{self.signs.stopped} stopping", WARN)]
         if self.retry is not None:
-            return [retry_row(self.retry, self.retry_at - self.clock(), width, self.signs)]
+            return [EventRows(width, self.signs).waiting(self.retry, self.retry_at - self.clock())]
         if self.running:
             return self._running_rows(width)
         if not self.doing:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from codelet import events
-from codelet.frontends.terminal.show import event_rows
 from codelet.frontends.terminal.show.activity import Activity
 from codelet.frontends.terminal.show.call_rows import RunningCall, call_title, result_rows
-from codelet.frontends.terminal.show.console import OutputConsole, truncate, wrap_behind_sign
+from codelet.frontends.terminal.show.console import OutputConsole, truncate
+from codelet.frontends.terminal.show.event_rows import EventRows
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
-from codelet.frontends.terminal.show.numbers import duration
+from codelet.frontends.terminal.show.numbers import duration, tokens
 from codelet.frontends.terminal.show.shown_parts import ShownPart, ShownParts
 from codelet.frontends.terminal.show.style import QUIET, signs_for, writable
 from codelet.system.text import Cleaner, clean, one_line
@@ -37,6 +37,8 @@ _ABOVE_TAIL = 8
 _TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("end", "note")})
 """Kinds of parts that stand below each other without a blank row."""
 _THOUGHT_CHARACTERS = 800
+_TALL = 4
+"""A call of more rows has a blank row below it."""
 
 
 class Renderer:
@@ -114,6 +116,11 @@ class Renderer:
         """Columns of the console."""
         return max(self.console.width, 20)
 
+    @property
+    def rows(self) -> EventRows:
+        """Makes rows for the console as it is now."""
+        return EventRows(self.width, self.signs)
+
     def show(self, event: events.Event) -> None:
         """Show one event."""
         match event:
@@ -130,8 +137,7 @@ class Renderer:
                 self._report = event
                 if event.cache_note is not None:
                     self._end_stretch()
-                    note = Text(f"{self.signs.note} {clean(event.cache_note)}", QUIET)
-                    self._say("note", wrap_behind_sign(note, self.width))
+                    self._say("note", self.rows.note(clean(event.cache_note)))
             case _:
                 self._end_stretch()
                 self._settled(event)
@@ -155,7 +161,7 @@ class Renderer:
 
     def say_prompt(self, text: str) -> None:
         """Print what the user said, so that it is found again in what has scrolled by."""
-        rows = event_rows.prompt_rows(text, self.width, self.signs, band=self.console.look.band)
+        rows = self.rows.prompt(text, band=self.console.look.band)
         self._say("prompt", rows if self._bottom is not None or self.console.look.band else rows[1:])
 
     def forget(self) -> None:
@@ -241,25 +247,24 @@ class Renderer:
             case events.Retry():
                 self._activity.retry, self._activity.retry_at = event, self._clock() + event.wait
                 again, self._failure = event.reason == self._failure, event.reason
-                self._say("note", event_rows.retry_rows(event, self.width, self.signs, again=again))
+                self._say("note", self.rows.retry(event, again=again))
             case events.Note():
                 self._failure = ""
-                self._say("note", event_rows.note_rows(event, self.width, self.signs))
-            case events.Handoff():
-                self._say("note", event_rows.handoff_rows(event, self.signs))
+                self._say("note", self.rows.note(one_line(event.text, 1_000)))
+            case events.Handoff(prepared=prepared, usage=usage):
+                took = f": {tokens(usage.total)} tokens" if usage else ""
+                self._say("note", self.rows.note(f"handoff {'prepared' if prepared else 'failed'}{took}"))
             case events.Steering(text=text):
                 self.keep_prompt(text)
                 self.say_prompt(text)
             case events.Compaction():
                 self._activity.now("compacting" if event.phase == "starting" else "waiting for the model")
-                self._say("note", event_rows.compaction_rows(event, self.width, self.signs))
+                self._say("note", self.rows.compaction(event))
             case events.Interrupted():
-                running, now = self._activity.running, self._clock()
-                rows = event_rows.interruption_rows(event, self._titles, running, now, self.width, self.signs)
-                self._say("end", rows)
+                self._say("end", self.rows.interruption(event, self._titles, self._activity.running, self._clock()))
             case events.TurnEnd():
                 seconds = self._clock() - self._started
-                rows = event_rows.end_rows(event, self._report, seconds, self.width, self.signs)
+                rows = self.rows.end(event, self._report, seconds)
                 self._activity.clear()
                 self._say("end", [*self._told(), *rows])
 
@@ -353,10 +358,12 @@ class Renderer:
         folded = clean(whole).rstrip("\n").count("\n") + 1 > len(rows) - 1
         self.shown_parts.add(ShownPart("call", rows[0].plain, whole, folded))
         self._say("call", rows[:1] if told_before else rows)
+        if len(rows) > _TALL and not told_before:
+            self._block = "tall call"
 
     def _told(self) -> list[Text]:
         told, self._reminders = self._reminders, []
-        return event_rows.reminder_rows(told, self.width, self.signs)
+        return self.rows.reminders(told)
 
     def _say(self, block: str, rows: Sequence[Text]) -> None:
         """Print rows with a frame of their own."""
@@ -389,7 +396,7 @@ class Renderer:
             tail = [Text(), *tail]
         gap = [Text()] if tail or (self._block and not self._is_parted) else []
         if self._asking:
-            gap = gap if self._block in ("text", "said") else []  # a question needs its room
+            gap = [] if self._block == "asked" else gap  # its first part is right above
             self._frame([*tail, *gap, *self._asking, *self.waiting])
             return
         activity = self._activity.rows(self.width)

@@ -39,6 +39,7 @@ async def export_session(repl: ReplControls, argument: str) -> None:
     except CodeletError as error:
         repl.screen.fail(str(error))
         return
+    repl.log.exported = repl.session.turns
     for notice in notices:
         repl.screen.note(notice)
     page = where.endswith(".html")

@@ -196,11 +196,13 @@ def test_results_say_what_matters() -> None:
         "  … 13 lines above",
         *[f"  line {n}" for n in range(13, 20)],
         "  FAILED test_x",
+        "",
         "✓ edit app.py · +1 -1",
         "    10   def f(a, b):",
         "    11 -     return a - b",
         "    11 +     return a + b",
         "    12",
+        "",
         "✓ grep x · no matches",
         "✓ grep y · 2 lines",
         "✓ list_tickets team=web · 2 tickets",
@@ -253,10 +255,11 @@ def test_the_receipt_names_calls_and_continue() -> None:
     assert lines[1].split(maxsplit=1) == ["done", "read x.py"]
     assert lines[2].split(maxsplit=1) == ["failed", "write z.py"]
     assert lines[3].split(" · ")[0].split(maxsplit=1) == ["interrupted", "bash make test"]
-    assert lines[4].split(maxsplit=1) == ["refused", "bash rm x"]
-    assert lines[5].split() == ["not", "started", "edit", "y.py"]
-    assert '"continue"' in lines[6]
-    assert len(lines) == 7
+    assert "process was ended" in lines[4]
+    assert lines[5].split(maxsplit=1) == ["refused", "bash rm x"]
+    assert lines[6].split() == ["not", "started", "edit", "y.py"]
+    assert '"continue"' in lines[7]
+    assert len(lines) == 8
 
 
 def test_what_continue_does_is_told_whole_on_a_narrow_screen() -> None:
@@ -271,8 +274,9 @@ def test_the_receipt_keeps_the_end_of_what_a_call_wrote() -> None:
         events.Interrupted(done=(), half_done=("b",), not_done=()),
     )
     rows = [row.strip() for row in out.rstrip().split("\n")]
-    assert rows[1].startswith("interrupted") and " after 0.0 s" in rows[1]
-    assert rows[2:-1] == [f"line {n}" for n in range(4, 9)]
+    assert rows[1].startswith("interrupted")
+    assert rows[2:-2] == [f"line {n}" for n in range(4, 9)]
+    assert " after 0.0 s" in rows[-2] and "changes so far remain" in rows[-2]
 
 
 def test_live_rows_are_replaced_not_repeated() -> None:
