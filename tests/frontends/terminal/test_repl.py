@@ -292,7 +292,7 @@ def test_a_newcomers_words_are_answered_without_the_model(start: Start) -> None:
     assert any("Shift-Tab" in row for row in rows)
     ask(terminal, "help", "/model ")
     for name, meant in {
-        "mcp": "MCP", "skills": "AGENTS.md", "hooks": "/permissions", "vim": "--edit-mode vi", "login": "API_KEY",
+        "mcp": "MCP", "hooks": "/permissions", "vim": "--edit-mode vi", "login": "API_KEY",
         "settings": "config.toml", "config": "config.toml", "tree": "/fork", "terminal-setup": "Alt-Enter",
     }.items():  # fmt: skip
         ask(terminal, f"/{name}", f"there is no command /{name}:", meant)
