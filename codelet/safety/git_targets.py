@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codelet.system.git.hardening import is_below
 
-_SECONDS, _CAP = 2.0, 1 << 20
+_SECONDS, _CAP = 2.0, 1 << 23
 _MOST_KEPT = 8
 _RUNS = re.compile(
     r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|pager\..+|sequence\.editor|"
@@ -53,7 +53,7 @@ def git_targets(root: str) -> Mapping[str, str]:
 
 
 def ask_git(folder: str, *words: str) -> str | None:
-    """The exit code of the hardened git, and on the next lines what it prints, at most 1 MiB; None without an answer
+    """The exit code of the hardened git, and on the next lines what it prints, at most 8 MiB; None without an answer
     within 2 s.
     """
     from codelet.system.git import hardened_argv, look_environment

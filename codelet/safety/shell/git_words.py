@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from codelet.safety import sensitive_names
 from codelet.safety.git_targets import ask_git, holds_password
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import find_attributes
@@ -157,8 +156,10 @@ def _refuse_objects(operands: Sequence[str], place: Location) -> None:
 
 
 _Facts = tuple[object, ...]
-_known: dict[tuple[object, ...], tuple[_Facts, str | None]] = {}
+_known: dict[tuple[object, ...], tuple[_Facts, str | RefusedError | None]] = {}
 """Secrets that git keeps, by folder, pathspecs and depth, with what was seen of the repository then."""
+_ADDED = "--all --root -c --full-history --no-renames --diff-filter=A --name-only --format= -z".split()
+"""Have `git log` list each file that any commit added, merges and first commits included."""
 
 
 def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> str | None:
@@ -168,19 +169,19 @@ def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> s
     """
     repository = find_repository(place.cwd)
     key, facts = (place.cwd, *excluded, history), _facts(repository, history=history) if repository else ()
-    if key in _known and _known[key][0] == facts:
-        return _known[key][1]
-    patterns = [one for one in sensitive_names.SECRET_FILES if "/" not in one]
-    specs = [f":(glob,icase,top)**/{one}" for one in (*patterns, *(f"*{end}" for end in sensitive_names.COPIES))]
-    specs += [f":(glob,icase,top)**/{folder}/**" for folder in sensitive_names.SECRET_FOLDERS]
-    listed = _ask(place, "ls-files", "-z", "--", *specs, *excluded)
-    if history:
-        log = ("log", "--all", "--format=", "--name-only", "-z", "--max-count=20")
-        listed += "\0" + _ask(place, *log, "--", *specs, *excluded)
-    found = next((name for name in map(str.strip, listed.split("\0")) if name and why_unread(name)), None)
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
-    _known[key] = facts, found
+    if key not in _known or _known[key][0] != facts:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        try:
+            listed = _ask(place, "ls-files", "-z", "--", *excluded)
+            listed += "\0" + _ask(place, "log", *_ADDED, "--", *excluded) if history else ""
+            names = map(str.strip, dict.fromkeys(listed.split("\0")))
+            _known[key] = facts, next((name for name in names if name and why_unread(name)), None)
+        except RefusedError as refused:
+            _known[key] = facts, refused
+    found = _known[key][1]
+    if isinstance(found, RefusedError):
+        raise found
     return found
 
 

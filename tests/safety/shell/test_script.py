@@ -16,6 +16,7 @@ from codelet.safety.verdict import Touch
 from tests.safety.shell.runner import SECRET, Jail
 from tests.support.case_workspace import lines_of
 from tests.support.confined import run_confined
+from tests.support.repo import git
 
 
 def verdict(workspace: Path, command: str, **settings: object) -> str:
@@ -224,6 +225,30 @@ def test_git_grep_asks_where_a_secret_is_tracked(repo: Path) -> None:
     (repo / "prod.env").write_text("KEY=1\n")
     subprocess.run(["git", "-C", str(repo), "add", "-f", "prod.env"], check=True)
     assert verdict(repo, "git grep x") == "ask"
+
+
+def test_a_search_of_the_history_asks_once_any_commit_has_held_a_secret(repo: Path) -> None:
+    search = "git log -S x -p"
+    assert verdict(repo, search) == "allow"
+    git(repo, "config", "log.showRoot", "false")
+    git(repo, "checkout", "-q", "--orphan", "first")
+    (repo / "id_rsa").write_text("KEY\n")
+    git(repo, "add", "-f", "id_rsa")
+    git(repo, "commit", "-qm", "the first commit of this branch")
+    assert verdict(repo, search) == "ask"
+    git(repo, "checkout", "-q", "-f", "main")
+    git(repo, "branch", "-q", "-D", "first")
+    assert verdict(repo, search) == "allow", "it is asked again when the references have changed"
+    git(repo, "checkout", "-qb", "side")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "side")
+    git(repo, "checkout", "-q", "main")
+    git(repo, "merge", "-q", "--no-ff", "--no-commit", "side")
+    (repo / ".env").write_text("KEY=1\n")
+    git(repo, "add", "-f", ".env")
+    git(repo, "commit", "-qm", "a merge that adds a file of its own")
+    git(repo, "rm", "-q", ".env")
+    git(repo, "commit", "-qm", "removed")
+    assert verdict(repo, search) == "ask"
 
 
 def test_git_remote_asks_where_an_address_holds_a_password(workspace: Path) -> None:
