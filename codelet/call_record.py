@@ -6,11 +6,10 @@ record to the conversation. Everything above reads records: `Conversation.calls`
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from codelet.record import Record
+from codelet.record import Newest, Record
 
 CallStatus = Literal["done", "failed", "refused", "interrupted", "not_started"]
 PathEffect = Literal["read", "listed", "searched", "created", "changed", "written", "deleted"]
@@ -70,7 +69,7 @@ class CallLog:
     """
 
     def __init__(self) -> None:
-        self._records: deque[CallRecord] = deque(maxlen=MOST_RECORDS)
+        self._records = Newest[CallRecord](MOST_RECORDS)
         self.count = 0
 
     def __len__(self) -> int:

@@ -8,7 +8,6 @@ measured or cached the list that it is another one now, and why.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import is_
@@ -18,7 +17,7 @@ from codelet import prompt
 from codelet.call_record import CallLog, CallRecord
 from codelet.events import Interrupted
 from codelet.messages import Message, Picture, kind_of, reminder_type, tool_result, unpaired, with_kinds
-from codelet.record import Record
+from codelet.record import Newest, Record
 from codelet.zones import NESTED, Placement, ReminderChange, Zones, appended, renewed
 
 _MOST_CHECKPOINTS = 50
@@ -182,7 +181,7 @@ class Conversation(Parts):
         self._appended: list[Message] = []
         self._begun = False
         """Whether an answer has come to the list as it begins now: then its head stays as it was sent."""
-        self._checkpoints: deque[Checkpoint] = deque(maxlen=_MOST_CHECKPOINTS)
+        self._checkpoints = Newest[Checkpoint](_MOST_CHECKPOINTS)
 
     @property
     def appended(self) -> Sequence[Message]:

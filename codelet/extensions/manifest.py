@@ -6,7 +6,7 @@ Until then an extension costs no module, no token of a request but its tools, an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -359,19 +359,30 @@ class Listed(Extension, Guard, Source):
         return await _named(self.wake().commands, name).run(session, argument)
 
     def _part(self, key: str) -> ExportPart:
-        """A key of the row. While the extension is not there it has nothing to save, unless an export wakes it."""
+        own = _RowPart(self, key, "export" in self._row.wakes)
+        return ExportPart(key, own.save, own.restore, own.schema)
 
-        def own() -> ExportPart:
-            return next(part for part in self.wake().parts if part.key == key)
 
-        def save() -> Any:
-            return UNSAID if self.awake is None and "export" not in self._row.wakes else own().save()
+class _RowPart:
+    """A key of a row. While the extension is not there it has nothing to save, unless an export wakes it."""
 
-        def restore(value: Any) -> None:
-            if value or self.awake is not None:
-                own().restore(value)
+    __slots__ = ("_always", "_key", "_listed")  # a closure for each method takes twice the memory, in every session
 
-        return ExportPart(key, save, restore, lambda: own().schema())
+    def __init__(self, listed: Listed, key: str, always: bool) -> None:
+        self._listed, self._key, self._always = listed, key, always
+
+    def _own(self) -> ExportPart:
+        return next(part for part in self._listed.wake().parts if part.key == self._key)
+
+    def save(self) -> Any:
+        return UNSAID if self._listed.awake is None and not self._always else self._own().save()
+
+    def restore(self, value: Any) -> None:
+        if value or self._listed.awake is not None:
+            self._own().restore(value)
+
+    def schema(self) -> Mapping[str, Any]:
+        return self._own().schema()
 
 
 _NONE = Extension()
@@ -382,26 +393,41 @@ def _named(parts: Iterable[Named], name: str) -> Named:
     return next(part for part in parts if part.name == name)
 
 
-def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
-    """The tool of a row: as the request describes it, with the rest from the extension's own tool of that name."""
+@cache
+def _request_form(name: str) -> tuple[str, dict[str, Any]]:
+    """The description and the parameters of the tool of this name, the same objects for all sessions."""
+    tool = next(each for row in ROWS for each in row.tools if each.name == name)
+    description, meanings = described(tool.text, tuple(tool.arguments))
+    properties = {argument: {"type": kind} | meanings[argument] for argument, kind in tool.arguments.items()}
+    return description, {"type": "object", "properties": properties}
 
-    def own() -> Tool:
-        return _named(wake().tools, row.name)
 
-    async def run(context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
-        return await own().run(context, progress, **arguments)
+class _StandIn:
+    """What the tool of a row does: the same as the extension's own tool of that name."""
 
-    def title(arguments: Arguments) -> str:
-        return own().about(arguments)
+    __slots__ = ("_name", "_wake")
 
-    def preview(context: ToolContext, arguments: Arguments) -> Preview:
-        return own().previewed(context, arguments)
+    def __init__(self, name: str, wake: Callable[[], Extension]) -> None:
+        self._name, self._wake = name, wake
 
-    def check(arguments: Arguments) -> Arguments:
-        checked = own().check
+    def _own(self) -> Tool:
+        return _named(self._wake().tools, self._name)
+
+    async def run(self, context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
+        return await self._own().run(context, progress, **arguments)
+
+    def title(self, arguments: Arguments) -> str:
+        return self._own().about(arguments)
+
+    def preview(self, context: ToolContext, arguments: Arguments) -> Preview:
+        return self._own().previewed(context, arguments)
+
+    def check(self, arguments: Arguments) -> Arguments:
+        checked = self._own().check
         return arguments if checked is None else checked(arguments)
 
-    description, meanings = described(row.text, tuple(row.arguments))
-    properties = {name: {"type": kind} | meanings[name] for name, kind in row.arguments.items()}
-    parameters = {"type": "object", "properties": properties}
-    return Tool(row.name, description, parameters, run, in_memory, title, preview, check)
+
+def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
+    """The tool of a row: as the request describes it, with the rest from the extension's own tool of that name."""
+    own = _StandIn(row.name, wake)
+    return Tool(row.name, *_request_form(row.name), own.run, in_memory, own.title, own.preview, own.check)

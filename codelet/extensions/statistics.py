@@ -7,12 +7,12 @@ nothing, neither here nor when an export is resumed.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from codelet.context.reminders import Source
 from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall, Noted
+from codelet.record import Newest
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Statistics(Extension, Guard, Source):
         self._clock = clock
         self._session: SessionView
         self.by_tool: dict[str, dict[str, float]] = {}
-        self.approvals: deque[dict[str, Any]] = deque(maxlen=_MOST_APPROVALS)
+        self.approvals = Newest[dict[str, Any]](_MOST_APPROVALS)
         self.carried: dict[str, float] = {}
         self.carried_circuits: dict[str, dict[str, Any]] = {}
 

@@ -6,7 +6,6 @@ Kept in memory only, for `/permissions`. Guards are told too, the audit among th
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from codelet import prompt
 from codelet.errors import UsageError
 from codelet.extensions.base import GuardedCall, Guards, stricter
-from codelet.record import Record
+from codelet.record import Newest, Record
 from codelet.safety import Policy
 from codelet.safety.secrets import Masker, without_secrets
 from codelet.safety.verdict import Answer, Ask, Question, Verdict
@@ -70,7 +69,7 @@ class Approvals:
         self.guards = guards
         self.refused: list[str] = []
         self.denied: dict[str, str] = {}
-        self.history: deque[Decision] = deque(maxlen=_HISTORY)
+        self.history = Newest[Decision](_HISTORY)
         self._asking = asyncio.Lock()
         self._waiting = 0
 

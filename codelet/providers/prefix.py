@@ -10,6 +10,7 @@ it is bound to a prefix that held it, so it is left out as well; answers to late
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import is_
 from typing import Literal
 
@@ -38,6 +39,12 @@ def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:
     return found
 
 
+@lru_cache(maxsize=16)
+def _shared(head: bytes) -> bytes:
+    """Return the same object for the same bytes: sessions of one process often begin alike."""
+    return head
+
+
 class PrefixCache:
     """The encoded fragments of a message list, reused as far as the list is unchanged.
 
@@ -63,7 +70,7 @@ class PrefixCache:
         keep = same.index(False) if False in same else len(same)
         del self._messages[keep:], self._fragments[keep:], self._states[keep:]
         del self._digests[keep + 1 if head == self._head else 0 :]
-        self._head = head
+        self._head = _shared(head)
         for message in messages[keep:]:
             sent = message if self._goes_back(message) else without_reasoning(message)
             fragment, state = self._encode(sent, self.state)

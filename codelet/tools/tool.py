@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,7 +27,7 @@ from typing import (
 )
 
 from codelet.errors import ToolError
-from codelet.record import Record
+from codelet.record import Newest, Record
 from codelet.safety.verdict import Touch
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class ToolContext(Record):
     seen: dict[Path, tuple[int, int]]
     lines: dict[Path, ShownLines]
     contents: dict[Path, tuple[tuple[int, int], bytes]]
-    outputs: deque[tuple[int, str]]
+    outputs: list[tuple[int, str]]
     place: Path | None = None
     change: Change | None = None
     wrap_command: Callable[[str, Mapping[str, str]], Sequence[str]] | None = None
@@ -128,7 +127,7 @@ class ToolContext(Record):
     sees: Callable[[], bool] = _takes_pictures
 
     def __init__(self, workspace: Path, environment: dict[str, str] | None = None, **more: Any) -> None:
-        outputs: deque[tuple[int, str]] = deque(maxlen=_OUTPUTS_KEPT)
+        outputs = Newest[tuple[int, str]](_OUTPUTS_KEPT)
         fresh = {"seen": {}, "lines": {}, "contents": {}, "outputs": outputs}
         super().__init__(workspace, environment, **(fresh | more))
 
