@@ -7,18 +7,23 @@ without its secrets: at the first search, and again if it has changed since. Not
 from __future__ import annotations
 
 import sqlite3
+import textwrap
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.export.decode import from_json
 from codelet.export.document import Document
 from codelet.export.live import default_mask
 from codelet.export.store_target import is_url, open_place
-from codelet.extensions.services import facts_in
+from codelet.extensions.services import facts_in, text_search
 from codelet.messages import Message, kind_of
 from codelet.record import Record
+
+if TYPE_CHECKING:
+    from codelet.extensions.services import TextSearch
 
 BEGIN, END = "\x02", "\x03"
 """What stands around each word that was found, in `Passage.excerpt`."""
@@ -26,14 +31,20 @@ BEGIN, END = "\x02", "\x03"
 _EXCERPT_WORDS = 16
 _MOST_SESSIONS = 1_000
 _WORDS_AROUND = 48
+_PIECE, _MOST_PIECES, _MOST_IN_ALL = 400, 20, 20_000
+"""Characters of a piece whose meaning is compared, pieces of one text, and of all sessions, the newest first."""
 
 
 class Passage(Record, kw_only=True):
-    """One place where words occur: a session, what it is (`turn 2, message 3, user`, `fact`, …), the words around."""
+    """One place that was found: a session, what it is (`turn 2, message 3, user`, `fact`, …), the words around.
+
+    `by_meaning` says that it need not have one of the words.
+    """
 
     session: str
     place: str
     excerpt: str
+    by_meaning: bool = False
 
 
 class Index:
@@ -47,6 +58,7 @@ class Index:
                 "CREATE VIRTUAL TABLE line USING fts5"
                 "(text, session UNINDEXED, place UNINDEXED, tokenize = 'unicode61 remove_diacritics 2')"
             )
+            self._base.execute("CREATE TABLE piece (id INTEGER PRIMARY KEY, text, session, place)")
         except sqlite3.OperationalError:
             self._base.close()
             raise ExportError("search needs an SQLite with the FTS5 extension; this Python's has none") from None
@@ -60,9 +72,36 @@ class Index:
     def put(self, session: str, texts: Iterable[tuple[str, str]]) -> None:
         """The texts of a session, each behind what it is, in place of what was there of it."""
         rows = [(text, session, place) for place, text in texts if text]
+        said = [(text, session, place) for text, session, place in rows if not place.endswith((", tool", ", call"))]
+        pieces = [(piece, *where) for text, *where in said for piece in _pieces(text)]
         with self._lock:
-            self._base.execute("DELETE FROM line WHERE session = ?", (session,))
+            for table in ("line", "piece"):
+                self._base.execute(f"DELETE FROM {table} WHERE session = ?", (session,))
             self._base.executemany("INSERT INTO line VALUES (?, ?, ?)", rows)
+            self._base.executemany("INSERT INTO piece VALUES (NULL, ?, ?, ?)", pieces)
+
+    def version(self) -> int:
+        """Another value once a text has changed."""
+        return self._base.total_changes
+
+    def statements(self) -> list[tuple[int, str]]:
+        """What was said in pieces, by number, the newest first; without calls and their answers."""
+        with self._lock:
+            return self._base.execute(f"SELECT id, text FROM piece ORDER BY id DESC LIMIT {_MOST_IN_ALL}").fetchall()
+
+    def pieces_of(self, found: Iterable[Passage]) -> set[int]:
+        """The numbers of the pieces of these places."""
+        query, places = "SELECT id FROM piece WHERE session = ? AND place = ?", {(p.session, p.place) for p in found}
+        with self._lock:
+            return {number for place in places for (number,) in self._base.execute(query, place)}
+
+    def piece(self, number: int) -> Passage:
+        """The piece of this number."""
+        with self._lock:
+            text, session, place = self._base.execute(
+                "SELECT text, session, place FROM piece WHERE id = ?", (number,)
+            ).fetchone()
+        return Passage(session=session, place=place, excerpt=text, by_meaning=True)
 
     def search(self, words: str, *, most: int = 50, some: bool = False, around: int = _EXCERPT_WORDS) -> list[Passage]:
         """The best places that hold all words, as words or the beginnings of words; "…" is one phrase.
@@ -103,6 +142,11 @@ def _begins_as_a_database(path: Path) -> bool:
         return False
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """The beginning of a text in pieces of whole words."""
+    yield from textwrap.wrap(text[: _PIECE * _MOST_PIECES], _PIECE, break_on_hyphens=False)[:_MOST_PIECES]
+
+
 def _terms(words: str) -> Iterator[str]:
     """Each word or quoted phrase as a literal of the query language, the end of it open."""
     for number, piece in enumerate(words.split('"')):
@@ -125,45 +169,79 @@ def texts_of(snapshot: Document) -> Iterator[tuple[str, str]]:
     turn = max((segment["last"] for segment in snapshot.segments), default=0)
     for number, message in enumerate(snapshot.messages):
         turn += kind_of(message) == "prompt"
-        yield _of_message(f"turn {turn}, message {number}" if turn else f"message {number}", message)
+        if kind_of(message) == "reminder":
+            continue
+        yield from _of_message(f"turn {turn}, message {number}" if turn else f"message {number}", message)
     for entry in snapshot.archive or ():
-        yield _of_message(f"turn {entry['turn']}, archive {entry['id']}", entry["message"])
+        yield from _of_message(f"turn {entry['turn']}, archive {entry['id']}", entry["message"])
 
 
-def _of_message(name: str, message: Message) -> tuple[str, str]:
-    called = [call["function"]["arguments"] for call in message.get("tool_calls", ())]
-    return f"{name}, {message['role']}", "\n".join(filter(None, [message["content"], *called]))
+def _of_message(name: str, message: Message) -> Iterator[tuple[str, str]]:
+    yield f"{name}, {message['role']}", message["content"] or ""
+    for call in message.get("tool_calls", ()):
+        yield f"{name}, call", call["function"]["arguments"]
 
 
 class SessionSearch:
-    """The sessions of a folder or of a Redis database. Raises ExportError where there is no such place. It blocks."""
+    """The sessions of a folder or of a Redis database, at most so many, the newest. It blocks.
 
-    def __init__(self, place: str, *, raw: bool = False) -> None:
+    `model` is the user's own for the search by meaning. `passed_over` says what cannot be read. Raises ExportError
+    where there is no such place.
+    """
+
+    def __init__(
+        self, place: str, *, raw: bool = False, model: Path | None = None, most_sessions: int = _MOST_SESSIONS
+    ) -> None:
         self._store = open_place(place)
         self._folder = None if is_url(place) else place
         self._mask = default_mask(raw=raw)
+        self._model = model
+        self._most_sessions = most_sessions
         self._lock = threading.Lock()
         self._index: Index | None = None
+        self._nearest: TextSearch | None = None
         self._read: dict[str, tuple[float, int]] = {}
+        self.passed_over: list[str] = []
 
     def find(self, words: str, most: int) -> list[tuple[str, str]]:
-        """The best passages with all of the words, else with some: where each stands, and its text.
+        """The best passages with all of the words, else with some, and a few that are near by meaning: where each is,
+        and its text.
+
+        Raises CodeletError.
+        """
+        found = self.passages(words, most, some=True, around=_WORDS_AROUND)
+        return [
+            (
+                f"{each.session}, {each.place}{', by meaning' if each.by_meaning else ''}",
+                each.excerpt.replace(BEGIN, "").replace(END, ""),
+            )
+            for each in found
+        ]
+
+    def passages(self, words: str, most: int, *, some: bool = False, around: int = _EXCERPT_WORDS) -> list[Passage]:
+        """The best passages with all of the words, with `some` also those with one, and a few that are near by meaning.
 
         Raises CodeletError.
         """
         with self._lock:  # the calls of one step run at once
             if self._index is None:
                 self._index = Index()
-            self._bring_up_to_date(self._index)
-            found = self._index.search(words, most=most, around=_WORDS_AROUND)
-            if not found:
-                found = self._index.search(words, most=most, some=True, around=_WORDS_AROUND)
-        return [(f"{each.session}, {each.place}", each.excerpt.replace(BEGIN, "").replace(END, "")) for each in found]
+                self._nearest = text_search(self._index, self._model)
+            index = self._index
+            self._bring_up_to_date(index)
+            found = index.search(words, most=most, around=around)
+            if not found and some:
+                found = index.search(words, most=most, some=True, around=around)
+            if self._nearest is None or '"' in words:
+                return found
+            near = self._nearest.find(words, index.pieces_of(found))
+            return [*found[: max(1, most - len(near))], *map(index.piece, near)][:most]
 
     def _bring_up_to_date(self, index: Index) -> None:
-        """Read what is new or has changed, the newest sessions first, and drop what is gone."""
-        newest = sorted(self._store.entries(), key=lambda entry: -entry.saved)[:_MOST_SESSIONS]
-        present = {entry.name: (entry.saved, entry.size) for entry in newest}
+        """Read what is new or has changed, the newest sessions last, and drop what is gone."""
+        self.passed_over.clear()
+        newest = sorted(self._store.entries(), key=lambda entry: -entry.saved)[: self._most_sessions]
+        present = {entry.name: (entry.saved, entry.size) for entry in reversed(newest)}
         for name in self._read.keys() - present.keys():
             index.put(name, ())
             del self._read[name]
@@ -172,7 +250,9 @@ class SessionSearch:
                 index.put(name, self._texts(name))
                 self._read[name] = state
         for path, texts in files_of_facts(self._folder) if self._folder is not None else ():
-            if not isinstance(texts, CodeletError):
+            if isinstance(texts, CodeletError):
+                self.passed_over.append(str(texts))
+            else:
                 index.put(path.name, [(place, self._covered(text)) for place, text in texts])
 
     def _texts(self, name: str) -> list[tuple[str, str]]:
@@ -181,8 +261,10 @@ class SessionSearch:
             stored = self._store.load(name)
             if stored is None:
                 return []
-            return [(place, self._covered(text)) for place, text in texts_of(from_json(stored.data))]
-        except UsageError:
+            document = from_json(stored.data, self._store.shown(name))
+            return [(place, self._covered(text)) for place, text in texts_of(document)]
+        except UsageError as error:
+            self.passed_over.append(str(error))
             return []
 
     def _covered(self, text: str) -> str:

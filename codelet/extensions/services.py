@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
     from codelet.extensions.file_history.place_state import PlaceState
     from codelet.extensions.hooks.hook_file import Hook
-    from codelet.extensions.memory.fact_file import FactFile, StoredFact
+    from codelet.extensions.memory.fact_file import FactFile
+    from codelet.extensions.memory.fact_search import Texts, TextSearch
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
     from codelet.extensions.session_view import ExtensionSettings, SessionView
@@ -26,7 +27,8 @@ __all__ = [
     "PlaceState",
     "Profile",
     "RanCommand",
-    "StoredFact",
+    "TextSearch",
+    "Texts",
     "background_tasks",
     "export_keys",
     "facts_in",
@@ -38,6 +40,7 @@ __all__ = [
     "profile_places",
     "read_hooks",
     "search_by_meaning",
+    "text_search",
 ]
 
 
@@ -119,6 +122,13 @@ def search_by_meaning(model: Path | None) -> str | None:
     from codelet.extensions.memory.fact_search import search_module
 
     return search_module().checked(model)
+
+
+def text_search(texts: Texts, model: Path | None) -> TextSearch | None:
+    """Return what finds these texts by meaning, by the user's `model` or the one installed, or None."""
+    from codelet.extensions.memory.fact_search import search_module
+
+    return search_module().open_search(texts, model)
 
 
 def export_keys() -> dict[str, Mapping[str, Any]]:

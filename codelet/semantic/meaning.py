@@ -1,4 +1,4 @@
-"""Facts found by meaning: the mean of the vectors of a text's tokens, compared with those of the facts.
+"""Texts found by meaning: the mean of the vectors of a text's tokens, compared with those of facts, or of passages.
 
 The table of vectors and its tokenizer are read from the package wordllama, or from a file of the user's. They are data:
 none of that package's code is imported (it sets up logging and looks in caches), and nothing is fetched. What was
@@ -8,7 +8,7 @@ worked out stays in memory. It needs numpy, safetensors and tokenizers too: the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -19,18 +19,18 @@ from codelet.errors import CodeletError, UsageError
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.extensions.services import FactFile, StoredFact
+    from codelet.extensions.services import Texts
 
 MOST_BY_MEANING = 4
-"""Facts that are added to those found by words."""
+"""Texts that are added to those found by words."""
 LEAST_ALIKE = 0.22
-"""The cosine from which a fact has to do with a text: with wordllama's table two unrelated sentences stay below."""
+"""The cosine from which one text has to do with another: with wordllama's table two unrelated sentences stay below."""
 
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _LONGEST_ASKED = 2_000
-_LONGEST_FACT = 500
-"""Characters of a fact that are looked at: of a longer one in a file that others write, its beginning."""
+_LONGEST_TEXT = 500
+"""Characters of a text that are looked at: of a longer one in a file that others write, its beginning."""
 _LARGEST_FILE = 1 << 30
 
 
@@ -62,7 +62,7 @@ def model_files(own: Path | None) -> ModelFiles | None:
 
 
 def checked(own: Path | None) -> str | None:
-    """What finds facts by meaning here, once it has been tried; None where nothing is installed. Raises CodeletError
+    """What finds texts by meaning here, once it has been tried; None where nothing is installed. Raises CodeletError
     where it is broken.
     """
     files = model_files(own)
@@ -86,7 +86,7 @@ class Model:
             self._tokenizer.no_truncation()
         except Exception as error:  # these packages raise what they like, bare Exceptions too
             why = " ".join(str(error).split())[:200] or type(error).__name__
-            raise CodeletError(f"{files.weights}: facts cannot be found by meaning: {why}") from error
+            raise CodeletError(f"{files.weights}: nothing can be found by meaning: {why}") from error
 
     def vectors(self, texts: Sequence[str]) -> Any:
         """A row of length 1 for each text; zeros for one of which no token is known."""
@@ -113,61 +113,65 @@ class Model:
         return table
 
 
-def open_search(file: FactFile, model: Path | None) -> Nearest | None:
-    """Return what finds the facts of a file, with the user's model or the one installed; None without. Raises
+def open_search(texts: Texts, model: Path | None) -> Nearest | None:
+    """Return what finds the nearest texts, with the user's model or the one installed; None without. Raises
     UsageError.
     """
     files = model_files(model)
-    return None if files is None else Nearest(file, files)
+    return None if files is None else Nearest(texts, files)
 
 
 class Nearest:
-    """Finds the facts of a file that are nearest to a text, for any thread.
+    """Finds the texts that are nearest to another, for any thread.
 
     The model is read when something is looked for the first time; `broken` is why it cannot be, and then nothing is
-    found. A fact's vector is worked out once, and again only where its text has changed.
+    found. A text's vector is worked out once, and again only where the text has changed.
     """
 
-    def __init__(self, file: FactFile, files: ModelFiles) -> None:
-        self._file = file
+    def __init__(self, source: Texts, files: ModelFiles) -> None:
+        self._source = source
         self._files = files
         self._lock = threading.Lock()
         self._model: Model | None = None
-        self._version: tuple[int, int] | None = None
+        self._version: Hashable = None
         self._texts: dict[int, str] = {}
         self._numbers: list[int] = []
         self._vectors: Any = None
         self.broken = ""
 
-    def find(self, text: str, known: Sequence[StoredFact]) -> list[StoredFact]:
-        """At most MOST_BY_MEANING facts that are not among the known ones, the nearest first."""
+    def find(self, text: str, known: Collection[int], least: float | None = None) -> list[int]:
+        """At most MOST_BY_MEANING numbers of texts that are not among the known ones, the nearest first."""
         with self._lock:
-            if self.broken or len(self._file) <= len(known):
-                return []
             try:
-                self._model = self._model or Model(self._files)
+                if self.broken or not self._renew(len(known)):
+                    return []
             except CodeletError as error:
                 self.broken = str(error)
                 return []
-            self._renew(self._model)
-            without = {stored.number for stored in known}
+            assert self._model is not None
             asked = text[:_LONGEST_ASKED].encode("utf-8", "replace").decode()  # half a character is no text to them
             alike = self._vectors @ self._model.vectors([asked])[0]
-            ranked = (place for place in (-alike).argsort(kind="stable").tolist() if alike[place] >= LEAST_ALIKE)
-            numbers = [self._numbers[place] for place in ranked if self._numbers[place] not in without]
-        return self._file.used(numbers[:MOST_BY_MEANING])
+            bound = LEAST_ALIKE if least is None else least
+            ranked = (place for place in (-alike).argsort(kind="stable").tolist() if alike[place] >= bound)
+            return [n for place in ranked if (n := self._numbers[place]) not in known][:MOST_BY_MEANING]
 
-    def _renew(self, model: Model) -> None:
-        """Give vectors to the facts that are new, or say something else under their number, and drop those gone."""
-        changed = self._file.version()
-        if changed == self._version:
-            return
-        texts = {number: text[:_LONGEST_FACT] for number, text in self._file.statements()}
-        places = {number: place for place, number in enumerate(self._numbers)}
-        stay = [number for number, text in texts.items() if self._texts.get(number) == text]
-        fresh = [number for number, text in texts.items() if self._texts.get(number) != text]
-        added = model.vectors([texts[number] for number in fresh])
-        if stay:
-            kept = self._vectors[[places[number] for number in stay]]
-            added = import_module("numpy").concatenate([kept, added])
-        self._texts, self._numbers, self._vectors, self._version = texts, stay + fresh, added, changed
+    def _renew(self, known: int) -> bool:
+        """Give vectors to the texts that are new, or say something else under their number, and drop those gone.
+
+        Return whether there are more texts than are known.
+        """
+        changed = self._source.version()
+        if changed != self._version:
+            texts = {number: text[:_LONGEST_TEXT] for number, text in self._source.statements()}
+            if len(texts) <= known:
+                return False
+            self._model = self._model or Model(self._files)
+            places = {number: place for place, number in enumerate(self._numbers)}
+            stay = [number for number, text in texts.items() if self._texts.get(number) == text]
+            fresh = [number for number, text in texts.items() if self._texts.get(number) != text]
+            added = self._model.vectors([texts[number] for number in fresh])
+            if stay:
+                kept = self._vectors[[places[number] for number in stay]]
+                added = import_module("numpy").concatenate([kept, added])
+            self._texts, self._numbers, self._vectors, self._version = texts, stay + fresh, added, changed
+        return len(self._numbers) > known

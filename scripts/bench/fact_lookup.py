@@ -60,12 +60,12 @@ def by_meaning(file: FactFile, runs: int) -> None:
         print("by meaning   codelet-repl[semantic] is not installed")
         return
     nearest = Nearest(file, files)
-    first = timed(lambda: nearest.find("which port?", []))
+    first = timed(lambda: nearest.find("which port?", ()))
     if nearest.broken:
         print(f"by meaning   {nearest.broken}")
         return
     for name, prompt in prompts().items():
-        found = file.find(prompt, MOST)
+        found = {stored.number for stored in file.find(prompt, MOST)}
         later = statistics.median(timed(lambda p=prompt, f=found: nearest.find(p, f)) for _ in range(runs))
         print(f"{name:<12} by meaning {later:7.3f} ms more   (the first time {first:.0f} ms)")
 

@@ -1,39 +1,50 @@
-"""A search in a file of facts besides the one by words: a table names its module, which is imported once it is needed.
+"""A search besides the one by words, for facts and for passages of sessions: a table names its module.
 
-Whatever finds facts in another way has the two functions of `SearchModule`; it is an extra, and no part of the memory.
+The module is imported once it is needed. It has the two functions of `SearchModule`; it is an extra, and no part of
+the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
-
-if TYPE_CHECKING:
-    from codelet.extensions.memory.fact_file import FactFile, StoredFact
+from typing import Protocol, cast
 
 SEARCHES = {"facts_model": "codelet.semantic.meaning"}
 """By the setting that names its model, the module of a search."""
 
 
-class FactSearch(Protocol):
-    """Finds facts of one file, for any thread. `broken` is why it cannot, and then it finds nothing."""
+class Texts(Protocol):
+    """What can be searched: texts by number, which may change meanwhile."""
+
+    def version(self) -> Hashable:
+        """Return another value once a text has changed."""
+
+    def statements(self) -> Sequence[tuple[int, str]]:
+        """Return the texts by number."""
+
+
+class TextSearch(Protocol):
+    """Finds texts, for any thread. `broken` is why it cannot, and then it finds nothing."""
 
     broken: str
 
-    def find(self, text: str, known: Sequence[StoredFact]) -> list[StoredFact]:
-        """Return a few facts that fit a text and are not among the known ones, the best first."""
+    def find(self, text: str, known: Collection[int], least: float | None = None) -> list[int]:
+        """Return the numbers of a few texts that fit and are not among the known ones, the best first.
+
+        `least` is how much alike they must be, from 0 to 1.
+        """
 
 
 class SearchModule(Protocol):
     """What a module of a search has."""
 
-    def open_search(self, file: FactFile, model: Path | None) -> FactSearch | None:
+    def open_search(self, texts: Texts, model: Path | None) -> TextSearch | None:
         """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
 
     def checked(self, model: Path | None) -> str | None:
-        """Return what finds facts, once it has been tried; None if nothing is installed. Raises CodeletError."""
+        """Return what finds texts, once it has been tried; None if nothing is installed. Raises CodeletError."""
 
 
 def search_module(setting: str = "facts_model") -> SearchModule:

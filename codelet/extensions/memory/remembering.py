@@ -34,7 +34,7 @@ from codelet.tools.tool import Tool, ToolOutput, tool
 
 if TYPE_CHECKING:
     from codelet.extensions.memory.fact_file import FactFile, StoredFact
-    from codelet.extensions.memory.fact_search import FactSearch
+    from codelet.extensions.memory.fact_search import TextSearch
     from codelet.extensions.session_view import SessionView
 
 _FACTS_OF_USER = "The user noted:"
@@ -118,7 +118,7 @@ class Facts(Extension, Source):
         self._told: tuple[tuple[Fact, ...], str, tuple[Fact, ...]] | None = None
         self._found: list[StoredFact] = []
         self.file: FactFile | None = None
-        self.nearest: FactSearch | None = None
+        self.nearest: TextSearch | None = None
         if file is not None:
             from codelet.extensions.memory.fact_file import FactFile
             from codelet.extensions.memory.fact_search import search_module
@@ -157,7 +157,9 @@ class Facts(Extension, Source):
         if self.file is None:
             return [], []
         by_words = self.file.find(text, most)
-        return by_words, [] if self.nearest is None else self.nearest.find(text, by_words)
+        if self.nearest is None:
+            return by_words, []
+        return by_words, self.file.used(self.nearest.find(text, {stored.number for stored in by_words}))
 
     async def text(self) -> str | None:
         """The facts for the model: the session's, the file's that the prompt has to do with, each under who said it."""

@@ -36,14 +36,14 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
     prune.add_argument("--keep", type=positive, metavar="N", help="all but the N newest")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
-    search = _action(actions, "search", "find words in messages, facts, summaries and files of facts")
+    search = _action(actions, "search", "find words, and what is near in meaning, in sessions and files of facts")
     search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" as it stands')
     search.add_argument("--most", type=positive, default=50, metavar="N", help="at most N places (50)")
 
 
 def run_sessions(options: argparse.Namespace) -> int:
     """Run one of the commands; return the exit status. Raises ExportError."""
-    from codelet.export.store_target import is_url, open_place, open_target
+    from codelet.export.store_target import open_place, open_target
 
     if options.sessions_command == "show" and options.name is None:
         target = open_target(options.place)
@@ -59,8 +59,7 @@ def run_sessions(options: argparse.Namespace) -> int:
         case "prune":
             return _prune(store, options)
         case _:
-            folder = None if is_url(options.place) else options.place
-            return _search(store, " ".join(options.words), options.most, folder)
+            return _search(options.place, " ".join(options.words), options.most)
 
 
 def _action(
@@ -220,29 +219,23 @@ def _old(entries: list[StoredExport], options: argparse.Namespace) -> list[Store
     return old
 
 
-def _search(store: Store, words: str, most: int, folder: str | None) -> int:
-    from codelet.errors import CodeletError, UsageError
-    from codelet.export.search import BEGIN, END, Index, files_of_facts, texts_of
+def _search(place: str, words: str, most: int) -> int:
+    from codelet.export.search import BEGIN, END, SessionSearch
+    from codelet.settings import current_folder, load_settings
 
-    with Index() as index:
-        for entry in store.entries():
-            try:
-                index.put(entry.name, texts_of(_read(store, entry.name)))
-            except UsageError as error:
-                _note(f"passed over: {error}")
-        for path, texts in files_of_facts(folder) if folder is not None else ():
-            if isinstance(texts, CodeletError):
-                _note(f"passed over: {texts}")
-            else:
-                index.put(path.name, texts)
-        hits = index.search(words, most=most)
+    model = load_settings({}, workspace=current_folder()).file_of("facts_model")
+    search = SessionSearch(place, raw=True, model=model, most_sessions=sys.maxsize)
+    hits = search.passages(words, most)
+    for problem in search.passed_over:
+        _note(f"passed over: {problem}")
     bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
     for hit in hits:
         # The marks are control characters, which cleaning would take out with the rest.
         marked = hit.excerpt.replace(END, BEGIN).split(BEGIN)  # every second piece is a match
         pieces = [one_line(f"|{piece}|", _WIDTH)[1:-1] for piece in marked]
         excerpt = "".join(f"{bold}{piece}{plain}" if number % 2 else piece for number, piece in enumerate(pieces))
-        print(f"{one_line(hit.session, 80)}: {one_line(hit.place, 80)}: {excerpt}")
+        near = " (by meaning)" if hit.by_meaning else ""
+        print(f"{one_line(hit.session, 80)}: {one_line(hit.place, 80)}{near}: {excerpt}")
     if not hits:
         _note("nothing found")
     return 0

@@ -88,7 +88,8 @@ def test_those_found_by_words_stay_as_they_are_and_few_are_added(path: Path, tmp
     file = FactFile(path)
     file.add([Fact(text=f"ship number {number}", by="model") for number in range(20)])
     words = file.find("fridays?", 12)
-    added = nearest(file, own_model(tmp_path)).find("fridays?", words)
+    near = nearest(file, own_model(tmp_path))
+    added = file.used(near.find("fridays?", {stored.number for stored in words}))
     assert [stored.fact.text for stored in words] == [FACTS[0]]
     assert [stored.fact.text.split()[0] for stored in added] == ["ship"] * MOST_BY_MEANING
     file.close()
@@ -101,7 +102,7 @@ def test_the_users_own_model_and_what_others_change_meanwhile(path: Path, tmp_pa
     near = nearest(file, own)
 
     def found(text: str) -> list[str]:
-        return [stored.fact.text for stored in near.find(text, [])]
+        return [stored.fact.text for stored in file.used(near.find(text, ()))]
 
     assert found("ship") == [FACTS[0]], near.broken
     assert found("billing") == [FACTS[1]]
@@ -141,8 +142,8 @@ async def test_a_broken_model_is_told_and_the_search_goes_by_words(
     monkeypatch.setitem(sys.modules, "safetensors", None)
     file = FactFile(path)
     near = nearest(file, own)
-    assert near.find("ship", []) == []
-    assert near.broken.startswith(f"{own}: facts cannot be found by meaning: ")
+    assert near.find("ship", ()) == []
+    assert near.broken.startswith(f"{own}: ")
     assert "\n" not in near.broken
     file.close()
 
@@ -157,7 +158,7 @@ def test_a_file_that_is_no_model_is_one_line(how: str, path: Path, tmp_path: Pat
         (tmp_path / "tokenizer.json").write_text("{}")
     file = FactFile(path)
     near = nearest(file, own)
-    assert near.find("ship", []) == []
+    assert near.find("ship", ()) == []
     assert near.broken.startswith(f"{own}: ") and "\n" not in near.broken
     file.close()
 
