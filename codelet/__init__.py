@@ -32,12 +32,13 @@ __all__ = [
     "events",
     "open_session",
     "run",
+    "sessions",
     "tool",
 ]
 
 TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
-    from codelet import events
+    from codelet import events, sessions
     from codelet.api import Result, open_session, run
     from codelet.call_record import CallRecord, CommandEnd, FileFact
     from codelet.context.compaction import compact

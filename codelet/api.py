@@ -1,7 +1,8 @@
 """The Python API: a session, or one prompt, from a program. The names are `codelet`'s own: `from codelet import run`.
 
-Nothing is written but what a tool writes that was allowed to, no settings file is read, and of the variables only those
-that hold keys, addresses of vendors and the like, as for the command line.
+Nothing is written but what a tool writes that was allowed to, and what an argument names (`export`, `facts`, `log`, …).
+No settings file is read, and of the variables only those that hold keys, addresses of vendors and the like, as for the
+command line.
 """
 
 from __future__ import annotations
@@ -9,23 +10,32 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codelet.errors import CodeletError, UsageError
+from codelet.errors import CodeletError, ExportError, UsageError
+from codelet.events import Event
 from codelet.extensions.base import Extension
 from codelet.loop.session import Session
 from codelet.messages import Message
-from codelet.opening import session_from, turn_of
+from codelet.opening import reserved_for, session_from, turn_of
 from codelet.outcome import TurnProgress
 from codelet.record import Record
 from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask, Mode
 from codelet.setting_kinds import ChosenValues
-from codelet.settings import KEEPING, SETTINGS, Settings, spelled_out
+from codelet.settings import SETTINGS, Settings, spelled_out
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
+
+if TYPE_CHECKING:
+    from codelet.export.live import LiveExport, Reserved
+
+
+_PLACES = ("export", "resume", "snapshots", "facts", "memory", "log", "record")
+"""Settings that name a file or a folder; a relative path is one in the current folder of the process."""
 
 
 class Result(Record):
@@ -65,25 +75,61 @@ async def open_session(
 
     `model` is named as on the command line, `workspace` is the folder to work in. `ask` is awaited with each Question
     and gives an Answer; without it what would be asked is refused. `tools` names those of codelet's own that the model
-    is to have, all of them without it; `extra_tools` come on top. `resume` is an export to go on with. `ask_rules` are
-    those of `--ask`; the other `settings` are those of the command line by name, `max_turns=5` or
-    `deny=["bash(git push *)"]`. Raises UsageError for what is wrong in them.
+    is to have, all of them without it; `extra_tools` come on top. `ask_rules` are those of `--ask`; the other
+    `settings` are those of the command line by name, `max_turns=5` or `deny=["bash(git push *)"]`.
+
+    `resume` is an export to go on with; `export` saves the session after every step and at the end of the block, and
+    is locked from the beginning, for which `wait` gives seconds in line. Both may be one file, which need not be there
+    yet. `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
+    wrong in them, and ExportError at the end of the block if the newest state is not saved.
     """
-    for name in settings:
-        if name in SETTINGS and SETTINGS[name].group is KEEPING:
-            raise UsageError(f"{name}: a session in Python is not saved automatically")
+    if settings.get("history") is not None:
+        raise UsageError("history: only a session in a terminal has one")
     named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, **settings}
-    chosen = settings_from({**named, "resume": None if resume is None else str(resume)})
+    named["resume"] = resume
+    chosen = settings_from(named | {name: _place(named[name]) for name in _PLACES if named.get(name) is not None})
     for each in _listed("extensions", extensions):
         if not isinstance(each, Extension):
             raise UsageError(f"extensions: {_name_of(each)} is no Extension; give an object, not a class")
     brought = (_Extra(extra_tools), *extensions)
-    masker = Masker(os.environ, [("api_key", chosen.api_key or "")])
-    session, _ = await session_from(chosen, _folder(workspace), ask=ask, extensions=brought, masker=masker)
+    masker = _masker(chosen.api_key or "", tuple(os.environ.items()))
+    reserved = await reserved_for(chosen)
+    session: Session | None = None
     try:
-        yield session
+        async with reserved or nullcontext():
+            session = await session_from(
+                chosen, _folder(workspace), ask=ask, extensions=brought, masker=masker, reserved=reserved
+            )
+            export = None if reserved is None else await _saved_along(session, chosen, reserved)
+        try:
+            yield session
+        except BaseException as error:
+            if export is not None:
+                try:
+                    await export.close()
+                except CodeletError as unsaved:
+                    error.add_note(str(unsaved))
+            raise
+        if export is not None:
+            await export.close()
     finally:
-        await session.close()
+        if session is not None:
+            await session.close()
+
+
+async def _saved_along(session: Session, settings: Settings, reserved: Reserved) -> LiveExport:
+    """An export that sees what the session does; what is to be said of it becomes a Note."""
+    from codelet.export.live import LiveExport
+
+    export = await LiveExport.begin(session, settings, reserved, notices=session.notices)
+    others = session.watch
+
+    def see(event: Event) -> None:
+        others(event)
+        export.see(event)
+
+    session.watch = see
+    return export
 
 
 async def run(prompt: str, *, model: str, **options: Any) -> Result:
@@ -99,18 +145,21 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
     turn = TurnProgress(time.monotonic())
     session: Session | None = None
     error: CodeletError | None = None
+    unsaved: CodeletError | None = None
     try:
         async with open_session(model=model, **options) as session, aclosing(turn_of(session, prompt)) as stream:
             session.upkeep.unseen = True
             async for event in stream:
                 turn.see(event)
             turn.is_over = True
-    except UsageError:
-        raise
+    except UsageError as caught:
+        if not (turn.is_over and isinstance(caught, ExportError)):
+            raise
+        unsaved = caught
     except CodeletError as caught:
         error = caught
     allow_cut = SETTINGS["allow_cut"].parse(options.get("allow_cut", False))
-    came_to = turn.outcome(session, error, model=model, allow_cut=allow_cut)
+    came_to = turn.outcome(session, error, model=model, allow_cut=allow_cut, unsaved=unsaved)
     return Result(
         text=came_to.result,
         exit=came_to.exit_status,
@@ -145,6 +194,21 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
     if not folder.is_dir():
         raise UsageError(f"workspace: {folder} is no folder")
     return folder
+
+
+@lru_cache(maxsize=8)
+def _masker(api_key: str, environment: tuple[tuple[str, str], ...]) -> Masker:
+    """What keeps secrets from the model and from files; one for all sessions with the same secrets."""
+    return Masker(dict(environment), [("api_key", api_key)])
+
+
+def _place(value: str | os.PathLike[str]) -> str:
+    """A path in full; an address as it is."""
+    try:
+        text = os.fspath(value)
+    except TypeError as error:
+        raise UsageError(f"must be a path: {error}") from None
+    return text if "://" in text else os.path.abspath(os.path.expanduser(text))
 
 
 class _Extra(Extension):

@@ -32,11 +32,11 @@ class ExportError(UsageError):
 
 
 class SessionHeld(ExportError):
-    """Another process holds the session's lock; `holder` says which."""
+    """The session `shown` is locked; `holder` says by which process."""
 
     def __init__(self, shown: str, holder: str) -> None:
-        super().__init__(f"{shown} is in use by {holder}; end that session or choose another name")
-        self.holder = holder
+        super().__init__(f"{shown} is in use by {holder}; end that session, wait with --wait, or choose another name")
+        self.shown, self.holder = shown, holder
 
 
 class SaveConflict(ExportError):

@@ -5,14 +5,14 @@ What stands in an export is imported only where one is resumed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.context import Attached, CompactionOptions, Piped
-from codelet.errors import CodeletError, UsageError
+from codelet.errors import CodeletError, SessionHeld, UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension, OpenedWith, end_extension
 from codelet.extensions.manifest import OPTIONAL_TOOLS, turned_on
@@ -33,7 +33,7 @@ from codelet.tools.tool import ToolContext, in_memory
 
 if TYPE_CHECKING:
     from codelet.context.attachments import Person
-    from codelet.export.live import Resumed
+    from codelet.export.live import Reserved, Resumed
     from codelet.extensions.services import Profile
     from codelet.loop.required_answer import RequiredAnswer
     from codelet.providers.choice.known import KnownModel
@@ -77,6 +77,21 @@ def provider_named(model: str, settings: Settings) -> Provider:
     return RecordingProvider(provider, settings.record)
 
 
+async def reserved_for(
+    settings: Settings, waiting: Callable[[SessionHeld], object] = lambda held: None
+) -> Reserved | None:
+    """What the settings say that a session goes on with, and its place, locked; None if it is not kept.
+
+    With `--wait` it waits in line for the lock; `waiting` is called when it begins to. Open the session and begin its
+    export inside `async with`, which gives the lock up if that fails. Raises ExportError.
+    """
+    if not settings.keeps:
+        return None
+    from codelet.export.live import reserve
+
+    return await reserve(settings.export, settings.resume, wait=settings.wait or 0.0, waiting=waiting)
+
+
 async def session_from(
     settings: Settings,
     workspace: Path | None = None,
@@ -85,8 +100,9 @@ async def session_from(
     extensions: Sequence[Extension] = (),
     masker: Masker | None = None,
     needs_model: bool = True,
-) -> tuple[Session, Resumed | None]:
-    """The session that the settings ask for, and what it goes on with where they say so. The caller closes it.
+    reserved: Reserved | None = None,
+) -> Session:
+    """The session that the settings ask for, which goes on with what is `reserved`. The caller closes it.
 
     Without a `workspace` it works in the current folder, without `ask` nobody can be asked, without a `masker` the
     process's own secrets are masked. Unless it `needs_model`, it may get a `NoModel`.
@@ -100,7 +116,7 @@ async def session_from(
 
         required = required_answer(settings.json_schema)
     folder = workspace or current_folder()
-    resumed = None if settings.resume is None else await _read(settings.resume, settings.export)
+    resumed = None if reserved is None else reserved.resumed
     settings, profile = _with_profile(settings, folder, resumed)
     provider, refusal = await _provider(settings, resumed, profile, needs_model=needs_model)
     if settings.record is not None:
@@ -126,7 +142,7 @@ async def session_from(
         raise
     for each in filter(None, (refusal, _doubts(provider, settings))):
         session.notices.say(each)
-    return session, resumed
+    return session
 
 
 def _subagents(settings: Settings) -> list[Extension]:
@@ -277,25 +293,6 @@ def unfinished(session: Session) -> bool:
     return session.conversation.interruption is not None or session.conversation.is_open
 
 
-async def _read(resume: str, export: str | None) -> Resumed | None:
-    """What `--resume` names. Nothing where `--export` names the same and there is nothing yet: it begins there."""
-    import asyncio
-    import time
-
-    from codelet.export.document import pruned
-    from codelet.export.live import read_export, same_target
-    from codelet.export.store_target import open_target
-
-    if export is not None:
-        target = open_target(resume)
-        if same_target(target, open_target(export)):
-            found = await asyncio.to_thread(target.store.revision, target.name)
-            if found is None:
-                return None
-    resumed = await read_export(resume)
-    return resumed.replace(snapshot=pruned(resumed.snapshot, time.time()))
-
-
 def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> tuple[Settings, Profile | None]:
     """The settings with the effort to ask for, and the profile: the one that was named, else that of the session that
     is resumed; `none` is none. An effort that the command line names comes first, then the profile's where the profile
@@ -307,7 +304,8 @@ def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> 
     wanted = None if profile is None else profile.effort
     saved = None if resumed is None else resumed.snapshot.effort
     first, second = (wanted, saved) if settings.profile is not None else (saved, wanted)
-    return settings.replace(effort=first or second or settings.effort), profile
+    effort = first or second or settings.effort
+    return (settings if effort == settings.effort else settings.replace(effort=effort)), profile
 
 
 def _given(settings: Settings, profile: Profile | None, folder: Path) -> OpenedWith:
@@ -318,7 +316,8 @@ def _given(settings: Settings, profile: Profile | None, folder: Path) -> OpenedW
 
         from codelet.export.search import SessionSearch
 
-        search = SessionSearch(os.path.expanduser(settings.memory), raw=settings.raw).find
+        place, model = os.path.expanduser(settings.memory), settings.file_of("facts_model")
+        search = SessionSearch(place, raw=settings.raw, model=model).find
     return OpenedWith(settings=settings, profile=profile, search=search, workspace=folder)
 
 

@@ -235,6 +235,9 @@ class Settings(Record):
         None, text, KEEPING, "also keep a copy a minute there, the newest ten", "FOLDER", by=(FLAG,)
     )
     resume: str | None = row(None, text, KEEPING, "continue a saved session", "TARGET", by=(FLAG,))
+    wait: float | None = row(
+        None, amount, KEEPING, "wait so long for a session in use, in order of arrival", "SECONDS", needs=("export",)
+    )
     facts: str | None = row(
         None, text, KEEPING, "share facts with other sessions in this file", "FILE", by=(FLAG,), kept=True
     )

@@ -1,8 +1,9 @@
 """A session's export while the session runs: what a front end calls.
 
-resumed = await read_export("work.json")              # --resume; raises ExportError
-restore(session, resumed.snapshot)
-export = await open_export("work.json", session, resumed=resumed)
+reserved = await reserve("work.json", "work.json")    # --export, --resume: lock, then read; raises ExportError
+restore(session, reserved.resumed.snapshot)
+export = LiveExport(session, reserved.resumed)
+await export.open(reserved, None, raw=False, force=False)
 ...
 export.see(event)                                      # every event of every turn
 export.notices.take()                                  # lines for the user
@@ -13,24 +14,31 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from functools import cache
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import lru_cache
 from pathlib import Path
+from typing import Any, Protocol, Self, cast
 
 from codelet import events
-from codelet.errors import ExportError
+from codelet.errors import ExportError, SessionHeld, UsageError
 from codelet.export.decode import read_json
-from codelet.export.document import Document, EnvironmentState
+from codelet.export.document import Document, EnvironmentState, pruned
 from codelet.export.encode import Encoder
 from codelet.export.recorder import Recorder, parts_of
 from codelet.export.redaction import Mask
 from codelet.export.saver import Periodic, Saver, save_once
 from codelet.export.store_target import Target, is_url, open_target
+from codelet.export.stores.store import Lease, take_within
 from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.safety.secrets import own_masker
+from codelet.safety.secrets import Masker, own_masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
+from codelet.system.git import run_git
+from codelet.system.machine import machine_state
+
+_LOOK_SECONDS = 3.0
 
 
 class Resumed(Record):
@@ -50,29 +58,93 @@ class Resumed(Record):
         return f"{self.target.shown} was converted from {self.converted_from}" if self.converted_from else ""
 
 
+class Reserved(Record, kw_only=True):
+    """Where a session is to be saved, locked for it, and what it goes on with.
+
+    `async with` gives the lock up if its block fails; after that it is the export's, which the block began.
+    """
+
+    target: Target | None = None
+    lease: Lease | None = None
+    resumed: Resumed | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self.lease is not None:
+            with suppress(ExportError):
+                await asyncio.shield(asyncio.to_thread(self.lease.release))
+
+
+async def reserve(
+    export: str | None,
+    resume: str | None,
+    *,
+    wait: float = 0.0,
+    waiting: Callable[[SessionHeld], object] = lambda held: None,
+) -> Reserved:
+    """Lock what `--export` names, waiting in line for at most `wait` seconds, then read what `--resume` names.
+
+    If both name the same and nothing is there yet, the session begins there. `waiting` is called when a wait begins.
+    Raises ExportError.
+    """
+    if export is not None and export.endswith(".html"):
+        raise UsageError("--export saves JSON; for the page, /export PAGE.html in the terminal")
+    target, source = (None if name is None else open_target(name) for name in (export, resume))
+    begins = target is not None and source is not None and same_target(target, source)
+    lease = None
+    if target is not None:
+        # A link, or something that is not a file, is refused before anything is made beside it.
+        await asyncio.to_thread(target.store.revision, target.name)
+        lease = await take_within(target.store, target.name, wait, waiting)
+    async with Reserved(target=target, lease=lease) as reserved:
+        resumed = None if source is None else await asyncio.to_thread(_read, source, is_optional=begins)
+    if resumed is not None:
+        resumed = resumed.replace(snapshot=pruned(resumed.snapshot, time.time()))
+    return reserved.replace(resumed=resumed)
+
+
 async def read_export(target: str) -> Resumed:
     """What stands at a path or a Redis address, checked. Raises ExportError, in one line."""
+    resumed = await asyncio.to_thread(_read, open_target(target))
+    assert resumed is not None
+    return resumed
 
-    def read() -> Resumed:
-        opened = open_target(target)
-        stored = opened.store.load(opened.name)
-        if stored is None:
-            raise ExportError(f"{opened.shown}: there is no such export")
-        document, converted_from = read_json(stored.data, opened.shown)
-        return Resumed(document, opened, stored.revision, converted_from)
 
-    return await asyncio.to_thread(read)
+def _read(target: Target, *, is_optional: bool = False) -> Resumed | None:
+    stored = target.store.load(target.name)
+    if stored is not None:
+        document, converted_from = read_json(stored.data, target.shown)
+        return Resumed(document, target, stored.revision, converted_from)
+    if not is_optional:
+        raise ExportError(f"{target.shown}: there is no such export")
+    return None
 
 
 def default_mask(*, raw: bool) -> Mask | None:
     """What replaces secrets in an export; nothing does with `raw`."""
-    return None if raw else _own_mask()
+    return None if raw else _mask_of(own_masker())
 
 
-@cache
-def _own_mask() -> Mask:
-    masker = own_masker()
+@lru_cache(maxsize=16)
+def _mask_of(masker: Masker) -> Mask:
     return Mask(lambda text: masker.mask(text, patterns=True), SecretPrefilter(masker.pieces()))
+
+
+class KeepingSettings(Protocol):
+    """What the settings say of saving; `codelet.settings.Settings` has them."""
+
+    @property
+    def export_every(self) -> int: ...
+    @property
+    def export_archive(self) -> bool: ...
+    @property
+    def snapshots(self) -> str | None: ...
+    @property
+    def raw(self) -> bool: ...
+    @property
+    def force(self) -> bool: ...
 
 
 class LiveExport:
@@ -82,12 +154,18 @@ class LiveExport:
     """
 
     def __init__(
-        self, session: Session, resumed: Resumed | None = None, *, every: int = 1, archive: bool = False
+        self,
+        session: Session,
+        resumed: Resumed | None = None,
+        *,
+        every: int = 1,
+        archive: bool = False,
+        notices: events.Notices | None = None,
     ) -> None:
         self.session = session
         self.resumed = resumed
         self.carried = resumed.snapshot if resumed is not None else None
-        self.notices = events.Notices()
+        self.notices = notices or events.Notices()
         if resumed is not None and resumed.conversion:
             self.notices.say(resumed.conversion)
         self.saver: Saver | None = None
@@ -97,19 +175,33 @@ class LiveExport:
         self._every = every
         self._steps = 0
         self._closed = False
+        self._looking: asyncio.Task[None] | None = None
 
-    async def open(self, target: str | None, snapshots: Path | None, *, raw: bool, force: bool) -> None:
-        """Begin to save at `target` (`--export`) and, from time to time, in the folder `snapshots`.
+    @classmethod
+    async def begin(
+        cls, session: Session, settings: KeepingSettings, reserved: Reserved, notices: events.Notices | None = None
+    ) -> Self:
+        """Begin the export that was reserved, as the settings say. Raises ExportError."""
+        resumed = reserved.resumed
+        archive = settings.export_archive or (resumed is not None and resumed.snapshot.archive is not None)
+        live = cls(session, resumed, every=settings.export_every, archive=archive, notices=notices)
+        folder = Path(settings.snapshots) if settings.snapshots is not None else None
+        await live.open(reserved, folder, raw=settings.raw, force=settings.force)
+        return live
+
+    async def open(self, reserved: Reserved, snapshots: Path | None, *, raw: bool, force: bool) -> None:
+        """Begin to save at the reserved target (`--export`) and, from time to time, in the folder `snapshots`.
 
         An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
         """
         parts_of(self.session)  # a key that two want is told before anything is done
-        mask = default_mask(raw=raw)
+        mask = None if raw else _mask_of(self.session.safeguards.hides)
+        target, resumed = reserved.target, self.resumed
         if target is not None:
-            opened = open_target(target)
-            same = self.resumed is not None and same_target(opened, self.resumed.target)
-            revision = self.resumed.revision if self.resumed is not None and same else None
-            self.saver = await Saver.open(opened, mask=mask, resumed=revision, force=force, notices=self.notices)
+            revision = resumed.revision if resumed is not None and same_target(target, resumed.target) else None
+            self.saver = await Saver.open(
+                target, mask=mask, resumed=revision, force=force, notices=self.notices, lease=reserved.lease
+            )
         if snapshots is not None:
             self.periodic = Periodic(snapshots, mask, notices=self.notices)
 
@@ -133,7 +225,12 @@ class LiveExport:
         self._recorder.environment = environment
 
     def see(self, event: events.Event) -> None:
-        """Take an event in and save where a step is complete. Never waits, never raises."""
+        """Take an event in and save where a step is complete. Never waits, never raises.
+
+        The machine is looked at while a turn begins; the next save has it.
+        """
+        if isinstance(event, events.TurnStart) and self.saves and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
         if not self._recorder.see(event):
             return
         self._steps += 1
@@ -151,6 +248,8 @@ class LiveExport:
         """Save once more and give the lock up, once. Raises ExportError if the newest state is not saved."""
         if self._closed:
             return
+        if self._looking is not None:
+            await asyncio.wait({self._looking}, timeout=_LOOK_SECONDS)
         async with AsyncExitStack() as ending:
             for part in self._parts():
                 ending.push_async_callback(part.close)
@@ -158,6 +257,23 @@ class LiveExport:
                 self.save()
             finally:
                 self._closed = True
+
+    async def _look(self) -> None:
+        self.look(await environment_state(self.session.workspace))
+
+
+async def environment_state(workspace: Path) -> EnvironmentState:
+    """The machine and the workspace as they are now, for the export's last known environment."""
+    state = cast("EnvironmentState", await asyncio.to_thread(machine_state, workspace))
+    asked = {
+        "git_branch": ("symbolic-ref", "--short", "-q", "HEAD"),
+        "git_commit": ("rev-parse", "--verify", "-q", "HEAD"),
+    }
+    answers = await asyncio.gather(*(run_git(workspace, *words, timeout=_LOOK_SECONDS) for words in asked.values()))
+    for name, answer in zip(asked, answers, strict=True):
+        if answer is not None and answer.exit_code == 0:
+            cast("dict[str, Any]", state)[name] = answer.stdout.decode("utf-8", "replace").strip()
+    return state
 
 
 async def open_export(
@@ -172,7 +288,7 @@ async def open_export(
 ) -> LiveExport:
     """Begin to save a session at `target`; see LiveExport. Raises ExportError."""
     live = LiveExport(session, resumed, every=every, archive=archive)
-    await live.open(target, None, raw=raw, force=force)
+    await live.open(await reserve(target, None), None, raw=raw, force=force)
     return live
 
 

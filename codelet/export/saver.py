@@ -50,13 +50,15 @@ class Saver:
         resumed: str | None = None,
         force: bool = False,
         notices: Notices | None = None,
+        lease: Lease | None = None,
     ) -> Saver:
-        """Lock `target` and see that it may be written: new, or of the revision `resumed`, or `force`.
+        """Lock `target`, unless a `lease` of it is given, and see that it may be written: new, or of the revision
+        `resumed`, or `force`.
 
-        Raises ExportError.
+        Raises ExportError; the lease is released then.
         """
-        lease, revision = await asyncio.to_thread(_taken, target, resumed, force)
-        return cls(target, lease, mask, revision, notices or Notices())
+        taken, revision = await asyncio.to_thread(_taken, target, resumed, force, lease)
+        return cls(target, taken, mask, revision, notices or Notices())
 
     def save(self, snapshot: Document) -> None:
         """Save it soon; returns at once. A snapshot that was still waiting is passed over."""
@@ -131,11 +133,12 @@ class Saver:
                     self.notices.say(f"{self.target.shown}: somebody else took it over while we could not renew")
 
 
-def _taken(target: Target, resumed: str | None, force: bool) -> tuple[Lease, str | None]:
+def _taken(target: Target, resumed: str | None, force: bool, lease: Lease | None = None) -> tuple[Lease, str | None]:
     """The lock of a target that may be written, and its revision."""
     store, name = target.store, target.name
-    store.revision(name)  # a link, or something that is not a file, is refused before anything is made beside it
-    lease = store.lock(name)
+    if lease is None:
+        store.revision(name)  # a link, or something that is not a file, is refused before anything is made beside it
+        lease = store.lock(name)
     try:
         revision = store.revision(name)
         if resumed is not None and revision != resumed:

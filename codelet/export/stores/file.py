@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import stat
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from codelet.errors import ExportError, SaveConflict, StoreUnreachable
 from codelet.export.decode import MOST_BYTES
 from codelet.export.stores import lock
-from codelet.export.stores.store import Lease, Stored, StoredExport, write_problem
+from codelet.export.stores.store import Lease, Stored, StoredExport, take_now, write_problem
 
 _AT_ONCE = 512
 
@@ -66,15 +65,12 @@ class FileStore:
             raise ExportError(f"{path}: is not a file")
         return _revision(status)
 
+    def waiter(self, name: str) -> lock.FileWaiter:
+        return lock.FileWaiter(self._path(name))
+
     def lock(self, name: str) -> Lease:
-        """The right to write `name`; clears away what a killed process left of its last save."""
-        path = self._path(name)
-        lease = lock.take(path)
-        temporary = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{12}}\.tmp")
-        with suppress(OSError):
-            for left in filter(temporary.fullmatch, os.listdir(self.folder)):
-                (self.folder / left).unlink()
-        return lease
+        """The right to write `name`."""
+        return take_now(self.waiter(name))
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """Write a file beside it, bring it to the disk, and put it in the old one's place."""

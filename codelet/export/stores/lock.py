@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +18,6 @@ from codelet.errors import ExportError, SessionHeld
 from codelet.export.stores.store import this_process, write_problem
 
 _MOST = 4096
-_PATIENCE = 0.2
-"""Seconds to wait for a lock: someone may only be looking at it."""
 
 
 class FileLease:
@@ -50,33 +49,92 @@ def lock_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.lock")
 
 
-def take(target: Path) -> FileLease:
-    """The right to write `target`. Raises SessionHeld or ExportError."""
-    path = lock_path(target)
-    if not target.parent.is_dir():
-        raise ExportError(f"{target}: there is no folder {target.parent}")
-    until = time.monotonic() + _PATIENCE
-    while True:
+class FileWaiter:
+    """A place in the line for a file, kept by a ticket: a locked file named by the time, which a dead process loses."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._ticket: Path | None = None
+        self._descriptor = -1
+
+    def take(self) -> FileLease:
+        """Return the right to write the file. Raises SessionHeld, and ExportError if nothing can be written there."""
+        path = lock_path(self._target)
+        if not self._target.parent.is_dir():
+            raise ExportError(f"{self._target}: there is no folder {self._target.parent}")
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(path, descriptor):
-                    with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
-                        os.ftruncate(descriptor, 0)
-                        note = {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-                        os.write(descriptor, json.dumps(note).encode())
-                    return FileLease(descriptor, target)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)  # it was removed between opening and locking
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise SessionHeld(str(target), _holder(path)) from None
-            time.sleep(0.02)
+            descriptor = -1 if self._is_behind() else _locked(path)
+            if descriptor < 0:
+                self._line_up()
+                raise SessionHeld(str(self._target), _holder(path))
         except OSError as error:
             raise ExportError(f"{path}: cannot lock: {write_problem(error)}") from None
+        self.leave()
+        self._clear_away()
+        with suppress(OSError):  # who it is helps others to understand; the lock itself does not need it
+            os.ftruncate(descriptor, 0)
+            note = {"holder": this_process(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+            os.write(descriptor, json.dumps(note).encode())
+        return FileLease(descriptor, self._target)
+
+    def leave(self) -> None:
+        """Remove the ticket."""
+        if self._ticket is not None:
+            self._ticket.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._ticket, self._descriptor = None, -1
+
+    def _is_behind(self) -> bool:
+        """Return whether a living process lined up earlier; tickets of dead ones are removed."""
+        prefix = f"{lock_path(self._target).name}."
+        for name in sorted(each for each in self._beside() if each.startswith(prefix)):
+            ticket = self._target.with_name(name)
+            if self._ticket is not None and name >= self._ticket.name:
+                break
+            if (descriptor := _locked(ticket, flags=0)) < 0 and ticket.exists():
+                return True
+            if descriptor >= 0:
+                ticket.unlink(missing_ok=True)
+                os.close(descriptor)
+        return False
+
+    def _clear_away(self) -> None:
+        """Remove what a killed process left of its last save."""
+        temporary = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{12}}\.tmp")
+        with suppress(OSError):
+            for left in filter(temporary.fullmatch, self._beside()):
+                self._target.with_name(left).unlink()
+
+    def _beside(self) -> list[str]:
+        """Return the names in the file's folder; none if it cannot be listed, where waiters come in any order."""
+        with suppress(PermissionError):
+            return os.listdir(self._target.parent)
+        return []
+
+    def _line_up(self) -> None:
+        while self._ticket is None:
+            ticket = self._target.with_name(f"{lock_path(self._target).name}.{time.time_ns():020}-{os.getpid()}")
+            if (descriptor := _locked(ticket)) >= 0:
+                self._ticket, self._descriptor = ticket, descriptor
+
+
+def _locked(path: Path, flags: int = os.O_CREAT) -> int:
+    """Return the descriptor of a file that is locked now; -1 if another has the lock, or the file is gone."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(path, descriptor):
+            return descriptor
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return -1
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
@@ -87,15 +145,18 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def holder(target: Path) -> str | None:
-    """Who holds the lock of `target`, or None if nobody does. Looking does not disturb a holder."""
-    if not lock_path(target).exists():
+    """Who holds the lock of `target`, or None if nobody does."""
+    path = lock_path(target)
+    if not path.exists():
         return None
     try:
-        take(target).release()
-    except SessionHeld as held:
-        return held.holder
-    except ExportError:
-        pass
+        descriptor = _locked(path, flags=0)
+    except OSError:
+        return None
+    if descriptor < 0:
+        return _holder(path) if path.exists() else None
+    path.unlink(missing_ok=True)
+    os.close(descriptor)
     return None
 
 

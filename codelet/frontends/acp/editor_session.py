@@ -45,7 +45,7 @@ class EditorSession:
 
     async def open(self, folder: Path) -> None:
         """Open the session in a folder. Raises CodeletError."""
-        self.session, _ = await session_from(self._settings, folder, ask=self._ask)
+        self.session = await session_from(self._settings, folder, ask=self._ask)
         self.updates = Updates(folder, self._touched)
         now = self.session.provider.model
         try:

@@ -187,7 +187,7 @@ class _Review:
         The limits are those of all of them together, but the steps of a question.
         """
         own = self._settings
-        session, _ = await session_from(
+        session = await session_from(
             own.replace(
                 tools=(),
                 bare=True,

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from codelet import events
@@ -27,11 +27,12 @@ from codelet.errors import (
     EXIT_TERMINATE,
     CodeletError,
     LimitReached,
+    SessionHeld,
     UsageError,
 )
 from codelet.frontends.streams import KEPT, in_ci, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
-from codelet.opening import mentioned, session_from, turn_of
+from codelet.opening import mentioned, reserved_for, session_from, turn_of
 from codelet.outcome import Outcome, TurnProgress, unread
 from codelet.providers.facts import model_facts
 from codelet.settings import Settings
@@ -322,15 +323,18 @@ class _OneShot:
         """Open the session, run the turn, and show its events as they come."""
         if self._settings.resume is not None:
             self._output.busy("opening the saved session")
-        session, resumed = await session_from(self._settings, needs_model=not self._question.startswith("/"))
+        needs_model = not self._question.startswith("/")
+        reserved = await reserved_for(self._settings, self._waiting)
+        async with reserved or nullcontext():
+            session = await session_from(self._settings, needs_model=needs_model, reserved=reserved)
+            self._session = session
+            if reserved is not None:
+                from codelet.frontends.exporting import Exporting
+
+                self._export = await Exporting.begin(session, self._settings, reserved)
         self._output.busy("")
-        self._session = session
         session.meter.taken = self._taken
         session.upkeep.unseen = not self._output.is_live
-        if self._settings.keeps:
-            from codelet.frontends.exporting import Exporting
-
-            self._export = await Exporting.begin(session, self._settings, resumed)
         gc.freeze()  # else the first collection would walk through all of it
         gc.enable()  # everything is imported by now; see cli.main
         try:
@@ -349,6 +353,9 @@ class _OneShot:
         finally:
             if self._export is not None:
                 self._export.save()
+
+    def _waiting(self, held: SessionHeld) -> None:
+        self._output.busy(f"waiting for {held.shown}, in use by {held.holder}")
 
     async def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
         if self._question.startswith("/"):

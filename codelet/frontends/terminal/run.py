@@ -11,7 +11,7 @@ import signal
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from codelet.frontends.terminal.last_save import LastSave
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
+    from codelet.export.live import Reserved
     from codelet.frontends.exporting import Exporting
     from codelet.loop.session import Session
     from codelet.providers.protocol import Effort, Provider
@@ -60,8 +61,10 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
+            # A wait for the session ends with Ctrl-C as any program does: the terminal is not raw yet.
+            waited = await _waited_for(settings)
             with raw_terminal():
-                status = await _run(settings, opened, first, debug)
+                status = await _run(settings, waited, opened, first, debug)
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -83,8 +86,23 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     return last_save.exit_status(status)
 
 
+async def _waited_for(settings: Settings) -> Reserved | None:
+    """What the session goes on with, and its place, locked, where `--wait` says that this may take long."""
+    if settings.wait is None:
+        return None
+    from codelet.opening import reserved_for
+
+    return await reserved_for(
+        settings, lambda held: say(f"codelet: waiting for {held.shown}, in use by {one_line(held.holder, 100)}")
+    )
+
+
 async def _run(
-    settings: Settings, opened: list[tuple[Session, Exporting | None]], first: str | None, debug: bool
+    settings: Settings,
+    waited: Reserved | None,
+    opened: list[tuple[Session, Exporting | None]],
+    first: str | None,
+    debug: bool,
 ) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
     from codelet.frontends.terminal.export_log import ExportLog
@@ -92,18 +110,19 @@ async def _run(
     from codelet.frontends.terminal.prompt_keys import KEYS_HELP
     from codelet.frontends.terminal.repl import Repl
     from codelet.frontends.terminal.slash_commands.command_list import commands_for
-    from codelet.opening import models_to_choose, provider_named, session_from
+    from codelet.opening import models_to_choose, provider_named, reserved_for, session_from
 
-    session, resumed = await session_from(settings)
-    session.upkeep.patience = _PATIENCE
-    export = None
-    try:
-        if settings.keeps:
-            from codelet.frontends.exporting import Exporting
+    reserved = waited or await reserved_for(settings)
+    async with reserved or nullcontext():
+        session, export = await session_from(settings, reserved=reserved), None
+        session.upkeep.patience = _PATIENCE
+        try:
+            if reserved is not None:
+                from codelet.frontends.exporting import Exporting
 
-            export = await Exporting.begin(session, settings, resumed)
-    finally:
-        opened.append((session, export))
+                export = await Exporting.begin(session, settings, reserved)
+        finally:
+            opened.append((session, export))
     log = ExportLog(export, raw=settings.raw)
 
     def open_model(name: str, effort: Effort | None) -> Provider:

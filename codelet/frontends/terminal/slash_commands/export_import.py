@@ -96,8 +96,8 @@ async def leave_conversation(repl: ReplControls) -> int | None:
 
 async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Document:
     """The session as it is now, with what was logged of its events; with `archive`, what compaction took out, too."""
+    from codelet.export.live import environment_state
     from codelet.export.recorder import Recorder
-    from codelet.frontends.exporting import environment_state
 
     log = repl.log
     if not archive and log.export is not None and log.export.saves:
