@@ -83,11 +83,8 @@ async def open_session(
     yet. `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
     wrong in them, and ExportError at the end of the block if the newest state is not saved.
     """
-    if settings.get("history") is not None:
-        raise UsageError("history: only a session in a terminal has one")
-    named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, **settings}
-    named["resume"] = resume
-    chosen = settings_from(named | {name: _place(named[name]) for name in _PLACES if named.get(name) is not None})
+    named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, "resume": resume}
+    chosen = _settings_of(named | settings)
     for each in _listed("extensions", extensions):
         if not isinstance(each, Extension):
             raise UsageError(f"extensions: {_name_of(each)} is no Extension; give an object, not a class")
@@ -101,20 +98,27 @@ async def open_session(
                 chosen, _folder(workspace), ask=ask, extensions=brought, masker=masker, reserved=reserved
             )
             export = None if reserved is None else await _saved_along(session, chosen, reserved)
-        try:
+        async with _saved_at_the_end(export):
             yield session
-        except BaseException as error:
-            if export is not None:
-                try:
-                    await export.close()
-                except CodeletError as unsaved:
-                    error.add_note(str(unsaved))
-            raise
-        if export is not None:
-            await export.close()
     finally:
         if session is not None:
             await session.close()
+
+
+@asynccontextmanager
+async def _saved_at_the_end(export: LiveExport | None) -> AsyncGenerator[None, None]:
+    """Save for the last time. After an error in the block, what fails then is only noted on that error."""
+    try:
+        yield
+    except BaseException as error:
+        if export is not None:
+            try:
+                await export.close()
+            except CodeletError as unsaved:
+                error.add_note(str(unsaved))
+        raise
+    if export is not None:
+        await export.close()
 
 
 async def _saved_along(session: Session, settings: Settings, reserved: Reserved) -> LiveExport:
@@ -170,6 +174,13 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
         messages=tuple(session.messages) if session is not None else (),
         structured_output=came_to.structured[0] if came_to.structured else None,
     )
+
+
+def _settings_of(named: dict[str, Any]) -> Settings:
+    """The settings of `open_session`, with the files that they name in full."""
+    if named.get("history") is not None:
+        raise UsageError("history: only a session in a terminal has one")
+    return settings_from(named | {name: _place(named[name]) for name in _PLACES if named.get(name) is not None})
 
 
 def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:

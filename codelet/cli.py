@@ -182,7 +182,7 @@ def _without_settings(options: argparse.Namespace) -> int | None:
         _raise_at_interrupt()
         return run_check(options) if options.command == "policy" else run_verify(options)
     if options.command == "sessions":
-        from codelet.frontends.commands.sessions import run_sessions
+        from codelet.frontends.commands.session_commands import run_sessions
 
         _raise_at_interrupt()
         return run_sessions(options)

@@ -105,8 +105,7 @@ async def session_from(
     """The session that the settings ask for, which goes on with what is `reserved`. The caller closes it.
 
     Without a `workspace` it works in the current folder, without `ask` nobody can be asked, without a `masker` the
-    process's own secrets are masked. Unless it `needs_model`, it may get a `NoModel`.
-    Raises UsageError for what is wrong in the settings, and ProviderError where a server had to be asked and fails.
+    process's own secrets are masked. Unless it `needs_model`, it may get a `NoModel`. Raises CodeletError.
     """
     required = None
     if settings.json_schema is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codelet.extensions.file_history.place_state import PlaceState
     from codelet.extensions.hooks.hook_file import Hook
     from codelet.extensions.memory.fact_file import FactFile
-    from codelet.extensions.memory.fact_search import Texts, TextSearch
+    from codelet.extensions.memory.fact_search import TextSearch, TextSource
     from codelet.extensions.profiles.find import ProfilePlaces
     from codelet.extensions.profiles.profile import Profile
     from codelet.extensions.session_view import ExtensionSettings, SessionView
@@ -28,7 +28,7 @@ __all__ = [
     "Profile",
     "RanCommand",
     "TextSearch",
-    "Texts",
+    "TextSource",
     "background_tasks",
     "export_keys",
     "facts_in",
@@ -124,7 +124,7 @@ def search_by_meaning(model: Path | None) -> str | None:
     return search_module().checked(model)
 
 
-def text_search(texts: Texts, model: Path | None) -> TextSearch | None:
+def text_search(texts: TextSource, model: Path | None) -> TextSearch | None:
     """Return what finds these texts by meaning, by the user's `model` or the one installed, or None."""
     from codelet.extensions.memory.fact_search import search_module
 

@@ -162,7 +162,7 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
             add_audit_arguments(parser)
         case "sessions":
-            from codelet.frontends.commands.sessions import add_arguments
+            from codelet.frontends.commands.session_commands import add_arguments
 
             add_arguments(parser)
         case "models":

@@ -317,7 +317,9 @@ class Session:
             self.models.begin_turn()
             turn = TurnState(self.conversation, self.models, self.toolbox, self.upkeep, self.meter)
             shown = MaskedPieces(self.toolbox.masker)
-            yield events.TurnStart(self.turns, self.provider.model)
+            started = events.TurnStart(self.turns, self.provider.model)
+            self.watch(started)
+            yield started
             seconds = self.meter.time_left
             deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
             try:

@@ -19,7 +19,7 @@ from codelet.errors import CodeletError, UsageError
 from codelet.record import Record
 
 if TYPE_CHECKING:
-    from codelet.extensions.services import Texts
+    from codelet.extensions.services import TextSource
 
 MOST_BY_MEANING = 4
 """Texts that are added to those found by words."""
@@ -113,7 +113,7 @@ class Model:
         return table
 
 
-def open_search(texts: Texts, model: Path | None) -> Nearest | None:
+def open_search(texts: TextSource, model: Path | None) -> Nearest | None:
     """Return what finds the nearest texts, with the user's model or the one installed; None without. Raises
     UsageError.
     """
@@ -128,7 +128,7 @@ class Nearest:
     found. A text's vector is worked out once, and again only where the text has changed.
     """
 
-    def __init__(self, source: Texts, files: ModelFiles) -> None:
+    def __init__(self, source: TextSource, files: ModelFiles) -> None:
         self._source = source
         self._files = files
         self._lock = threading.Lock()

@@ -143,9 +143,9 @@ async def why_no_file(query: Query, workspace: Path, name: str) -> str:
     if query.root.is_file():
         return ""
     names = query.replace(pattern=None, left_out=None, most=_MOST_NAMED, seconds=5.0)
-    if query.pattern is not None and (not query.glob or (await search(names, workspace)).hits):
+    if query.pattern is not None and (not query.glob or (await search_files(names, workspace)).hits):
         return ""
-    ignored = await search(names.replace(ignored=True), workspace)
+    ignored = await search_files(names.replace(ignored=True), workspace)
     if ignored.hits:
         more = "at least " if ignored.stopped or len(ignored.hits) > _MOST_NAMED else ""
         count = min(len(ignored.hits), _MOST_NAMED)
@@ -162,7 +162,7 @@ async def why_no_file(query: Query, workspace: Path, name: str) -> str:
     return _NO_NAME if query.pattern is not None else ""
 
 
-async def search(query: Query, workspace: Path) -> SearchResult:
+async def search_files(query: Query, workspace: Path) -> SearchResult:
     """Search with what there is outside the workspace. Raises ToolError."""
     program = find_program("rg", workspace)
     return await (search_with_ripgrep(query, program) if program else search_builtin(query))

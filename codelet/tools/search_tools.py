@@ -39,7 +39,7 @@ async def grep(
     around: Lines to show before and after each match, at most 20.
     limit: Matches to show, at most 1000. Default: 100.
     """
-    from codelet.tools.file_search import Query, check_pattern, glob_below, root_of, search, why_no_file
+    from codelet.tools.file_search import Query, check_pattern, glob_below, root_of, search_files, why_no_file
     from codelet.tools.files import shown
     from codelet.tools.results import lines_found
 
@@ -49,7 +49,7 @@ async def grep(
     wanted = glob_below(context, path, root, glob) if glob else None
     query = Query(root, wanted, pattern, ignore_case, lines, most=most, shown=most, left_out=_left_out(root, context))
     began = time.time_ns()
-    found = await search(query, context.workspace)
+    found = await search_files(query, context.workspace)
     why = "" if found.hits else await why_no_file(query, context.workspace, shown(context, root))
     text = lines_found(context, found, most, lines, why)
     context.outputs.append((began, text))
@@ -95,14 +95,14 @@ async def find(context: ToolContext, progress: Progress, *, pattern: str, path: 
         src/**/test_*.py
     path: The folder to search. Default: the workspace.
     """
-    from codelet.tools.file_search import Query, glob_below, root_of, search, why_no_file
+    from codelet.tools.file_search import Query, glob_below, root_of, search_files, why_no_file
     from codelet.tools.files import shown
     from codelet.tools.results import MOST_FILES_SHOWN, files_found
 
     root = root_of(context, path)
     wanted = glob_below(context, path, root, pattern or "*")
     query = Query(root, wanted, most=_MOST_COUNTED, shown=MOST_FILES_SHOWN)
-    found = await search(query, context.workspace)
+    found = await search_files(query, context.workspace)
     why = "" if found.hits else await why_no_file(query, context.workspace, shown(context, root))
     listed = FileFact("listed", shown(context, root))
     return ToolOutput(files_found(context, found, why), counted="file", files=(listed,))

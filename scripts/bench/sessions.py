@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import os
 import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from codelet import Session, open_session, sessions
@@ -60,11 +59,10 @@ async def one(number: int, folder: Path, workspace: Path, base: str) -> str:
     return f"session {number} holds {mixed}" if mixed else ""
 
 
-def opened(target: Path, workspace: Path, base: str) -> AsyncExitStack:
+def opened(target: Path, workspace: Path, base: str) -> AbstractAsyncContextManager[Session]:
     """A session that is saved at the target, and goes on with what is there."""
-    return open_session(  # type-checked by its use
-        model="openai/scripted", api_base=base, api_key="key", workspace=workspace, export=target, resume=target, wait=30
-    )
+    saved = {"export": target, "resume": target, "wait": 30}
+    return open_session(model="openai/scripted", api_base=base, api_key="key", workspace=workspace, **saved)
 
 
 def kilobytes() -> int:
@@ -85,7 +83,8 @@ async def measure(count: int, at_once: int, idle: int, base: str, folder: Path) 
 
     async with AsyncExitStack() as all_open:
         for number in range(2):  # the first brings the modules
-            await say(await all_open.enter_async_context(opened(folder / f"first{number}.json", workspace, base)), "word")
+            session = await all_open.enter_async_context(opened(folder / f"first{number}.json", workspace, base))
+            await say(session, "word")
         gc.collect()
         before = kilobytes()
         for number in range(idle):

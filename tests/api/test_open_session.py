@@ -282,7 +282,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a function without @tool": ({"extra_tools": [len]}, "extra_tools: len "),
     "an extension's class": ({"extensions": [Extension]}, "extensions: Extension is no Extension"),
     "an export that is not there": ({"resume": "nowhere.json"}, "nowhere.json"),
-    "saving": ({"export": "work.json"}, "export: "),
+    "what only a terminal has": ({"history": "typed"}, "history"),
+    "a page": ({"export": "work.html"}, "--export"),
+    "a folder that is not there": ({"export": "nowhere/work.json"}, "nowhere"),
+    "a path that is none": ({"facts": 7}, "path"),
     "a model that is none": ({"model": "nobody/nothing", "api_base": None}, "unknown model 'nobody/nothing'"),
 }
 

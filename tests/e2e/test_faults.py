@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.tools.file_search import Query, search
+from codelet.tools.file_search import Query, search_files
 from tests.e2e.conftest import KEYS, Codelet
 from tests.support.amount import amount
 from tests.support.program import CODELET, descendants, processes_with, run, start
@@ -92,7 +92,7 @@ async def test_a_folder_of_very_many_files(codelet: Codelet, tmp_path: Path) -> 
     told = [str(each["content"]) for each in codelet.server.requests[-1].json["messages"] if each["role"] == "tool"]
     assert f"f{count - 1:07}" in told[0] and str(count) in told[3] and all(len(text) < 60_000 for text in told)
     assert done.peak_kib < 100_000
-    assert (await search(Query(folder, "f000000?"), folder)).hits
+    assert (await search_files(Query(folder, "f000000?"), folder)).hits
     shutil.rmtree(folder)
 
 

@@ -21,7 +21,7 @@ from codelet.export.live import read_export
 from codelet.export.saver import Saver
 from codelet.export.store_target import is_url, open_place, open_target
 from codelet.export.stores.store import Store
-from codelet.frontends.commands.sessions import add_arguments, run_sessions
+from codelet.frontends.commands.session_commands import add_arguments, run_sessions
 from codelet.redis_store.redis import RedisLease, parse_address
 from codelet.redis_store.scripts import fence_key, lock_key, session_key
 from tests.export import material
@@ -378,7 +378,7 @@ def test_no_module_imports_the_store_by_name_and_paths_do_not_load_it() -> None:
         "import sys\n"
         "from codelet.export.store_target import open_target\n"
         "import codelet.export.live, codelet.export.saver, codelet.frontends.exporting\n"
-        "import codelet.frontends.commands.sessions\n"
+        "import codelet.frontends.commands.session_commands\n"
         "open_target('work.json')\n"
         "before = [name for name in sys.modules if name.startswith(('codelet.redis_store', 'redis'))]\n"
         "store = open_target('redis://localhost/work').store\n"

@@ -17,7 +17,7 @@ from codelet.export.saver import save_once
 from codelet.export.search import Index, texts_of
 from codelet.export.store_target import Target, open_target
 from codelet.export.stores.store import Store
-from codelet.frontends.commands.sessions import add_arguments, run_sessions
+from codelet.frontends.commands.session_commands import add_arguments, run_sessions
 from codelet.messages import assistant, tool_call, tool_result, user
 from tests.export import material
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from codelet.errors import SessionHeld
+from codelet.errors import ExportError, SessionHeld
 from codelet.export.decode import from_json
 from codelet.export.live import reserve
 from codelet.export.store_target import open_target
@@ -63,9 +64,9 @@ def read_again_and_again(store: Store, wrong: list[str]) -> Iterator[None]:
                 stored = store.load(NAME)
                 if stored is not None:
                     from_json(stored.data)
-            except Exception as error:
+            except ExportError as error:
                 wrong.append(repr(error))
-            over.wait(0.002)
+            over.wait(0.002)  # clock: a pause, so that the reader leaves the processor to the others
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -105,7 +106,7 @@ def test_two_processes_that_wait_for_one_session_lose_no_turn_and_come_in_order(
         if earlier[0] < later[0] - 0.5
     ]
     assert jumped == []
-    switches = sum(one[2][0] != other[2][0] for one, other in zip(turns, turns[1:], strict=False))
+    switches = sum(one[2][0] != other[2][0] for one, other in itertools.pairwise(turns))
     assert switches > TURNS, "they really contended"
     stored = store.load(NAME)
     assert stored is not None
@@ -125,13 +126,13 @@ async def test_waiters_come_in_the_order_of_their_arrival(store: Store) -> None:
     async def one(number: int) -> None:
         lease = await take_within(store, NAME, 30.0)
         order.append(number)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # clock: holds it for a moment
         await asyncio.to_thread(lease.release)
 
     waiting = []
     for number in range(12):
         waiting.append(asyncio.create_task(one(number)))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # clock: each arrives after the one before has tried
     with pytest.raises(SessionHeld):
         await asyncio.to_thread(store.lock, NAME)
     held.release()
@@ -148,7 +149,7 @@ async def test_who_gives_up_or_waits_no_longer_leaves_the_line(place: str, store
         await reserve(f"{place}/{NAME}", None, wait=0.4, waiting=lambda other: told.append(other.holder))
     assert told == [caught.value.holder] and str(os.getpid()) in told[0]
     given_up = asyncio.create_task(take_within(store, NAME, 60.0))
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # clock: it waits by then
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up

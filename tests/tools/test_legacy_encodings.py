@@ -114,5 +114,5 @@ async def test_grep_finds_what_read_shows(
 async def test_one_file_that_is_searched(context: ToolContext, workspace: Path) -> None:
     path = workspace / "a.txt"
     path.write_bytes("Grüße\n".encode("latin-1") * 3)
-    found = await file_search.search(file_search.Query(path, None, "Grü.e"), workspace)
+    found = await file_search.search_files(file_search.Query(path, None, "Grü.e"), workspace)
     assert [hit.line for hit in found.hits] == [1, 2, 3]

@@ -66,7 +66,7 @@ def exact_size(messages: Sequence[AnyMessage], beside: Sequence[str], model: str
     return total + sum(count_tokens(part, encoding) for part in beside)
 
 
-def load(name: str = "cl100k_base") -> Any:
+def load_encoding(name: str = "cl100k_base") -> Any:
     """The encoding, loaded once. Safe to call from any thread; raises ExactUnavailable."""
     found = _loaded.get(name)
     if found is not None:
@@ -82,7 +82,7 @@ def count_tokens(text: str, name: str = "cl100k_base") -> int:
 
     A text over 200,000 characters is counted in pieces, which may add a token for each. Raises ExactUnavailable.
     """
-    encoding = load(name)
+    encoding = load_encoding(name)
     total = 0
     for start in range(0, len(text), PIECE):
         piece = text[start : start + PIECE]

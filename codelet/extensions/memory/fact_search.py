@@ -15,7 +15,7 @@ SEARCHES = {"facts_model": "codelet.semantic.meaning"}
 """By the setting that names its model, the module of a search."""
 
 
-class Texts(Protocol):
+class TextSource(Protocol):
     """What can be searched: texts by number, which may change meanwhile."""
 
     def version(self) -> Hashable:
@@ -40,7 +40,7 @@ class TextSearch(Protocol):
 class SearchModule(Protocol):
     """What a module of a search has."""
 
-    def open_search(self, texts: Texts, model: Path | None) -> TextSearch | None:
+    def open_search(self, texts: TextSource, model: Path | None) -> TextSearch | None:
         """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""
 
     def checked(self, model: Path | None) -> str | None:
