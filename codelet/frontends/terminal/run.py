@@ -33,8 +33,7 @@ _PATIENCE = 2.0
 
 
 async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
-    """Run the REPL on a terminal until the user leaves; the exit status. `first` is a prompt to begin with,
-    `debug` tells of codelet's own workings.
+    """Run the REPL on a terminal until the user leaves; the exit status. `first` is the prompt to begin with.
 
     SIGTERM and SIGHUP end it with 143 and 129, after the running turn was stopped and the terminal
     restored. Raises UsageError if there is no terminal or no model can be opened.
@@ -61,7 +60,6 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            # A wait for the session ends with Ctrl-C as any program does: the terminal is not raw yet.
             waited = await _waited_for(settings)
             with raw_terminal():
                 status = await _run(settings, waited, opened, first, debug)
@@ -87,7 +85,10 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
 
 
 async def _waited_for(settings: Settings) -> Reserved | None:
-    """What the session goes on with, and its place, locked, where `--wait` says that this may take long."""
+    """What the session goes on with, and its place, locked, where `--wait` says that this may take long.
+
+    The terminal is not raw meanwhile: Ctrl-C ends the wait.
+    """
     if settings.wait is None:
         return None
     from codelet.opening import reserved_for
