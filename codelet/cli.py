@@ -124,18 +124,8 @@ def _run(arguments: list[str], run: _Run) -> int:
         return done
     settings = _settings(options)
     run.model = settings.model
-    if options.command == "profiles":
-        from codelet.frontends.commands.profile_list import run_profiles
-
-        return run_profiles(settings)
-    if options.command == "models":
-        return _models(settings, options)
-    if options.command == "doctor":
-        return _doctor(settings, as_json=options.json)
-    if options.command == "review":
-        from codelet.frontends.commands.review_command import run_review
-
-        return run_review(settings, options)
+    if options.command is not None:
+        return _with_settings(settings, options)
     if _interactive(options):
         if settings.json_schema is not None:
             raise UsageError("--json-schema is for one answer: give a prompt with -p")
@@ -148,6 +138,28 @@ def _run(arguments: list[str], run: _Run) -> int:
         output_format=options.output_format or "text",
         quiet=options.quiet,
     )
+
+
+def _with_settings(settings: Settings, options: argparse.Namespace) -> int:
+    """Run a command that reads the settings; its exit status."""
+    if options.command == "profiles":
+        from codelet.frontends.commands.profile_list import run_profiles
+
+        return run_profiles(settings)
+    if options.command == "models":
+        return _models(settings, options)
+    if options.command == "mcp":
+        import asyncio
+
+        from codelet.frontends.commands.mcp_check import run_mcp_check
+
+        _raise_at_interrupt()
+        return asyncio.run(run_mcp_check(settings, as_json=options.json))
+    if options.command == "doctor":
+        return _doctor(settings, as_json=options.json)
+    from codelet.frontends.commands.review_command import run_review
+
+    return run_review(settings, options)
 
 
 def _begin_git(arguments: list[str], run: _Run) -> None:

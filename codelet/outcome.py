@@ -29,7 +29,7 @@ class Outcome(Record):
     `turns` counts steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what
     confined commands, "none", "off", or None where no command was run. `metrics` gives the figures of the session as an
     export has them, None where none was opened. `structured` is None unless the answer had to meet a schema: then it
-    holds the value that does, if one does.
+    holds the value that does, if one does. `more` are keys of the JSON result that extensions add.
     """
 
     result: str
@@ -48,12 +48,21 @@ class Outcome(Record):
     sandbox: str | None = None
     metrics: Callable[[], Mapping[str, Any] | None] = lambda: None
     structured: tuple[Any, ...] | None = None
+    more: Mapping[str, Any] = MappingProxyType({})
 
 
 def _metrics(session: Session) -> Mapping[str, Any] | None:
     """The session's figures, masked: a tool that a model calls and nobody has may be named like a secret."""
     parts = [part for each in session.extensions for part in each.parts if part.key == "metrics"]
     found: Mapping[str, Any] | None = _cleaned(parts[0].save(), session.mask) if parts else None
+    return found
+
+
+def _reported(session: Session) -> Mapping[str, Any]:
+    """What extensions add to the result, masked."""
+    found: dict[str, Any] = {}
+    for each in session.extensions:
+        found |= {name: _cleaned(value, session.mask) for name, value in each.reported().items()}
     return found
 
 
@@ -128,8 +137,8 @@ class TurnProgress:
     ) -> Outcome:
         """What it came to: `error` ended it, or the signal whose exit status and words are `stopped`.
 
-        `session` is None where none could be opened, with `model` as the user named it. With `allow_cut` input that was
-        not read is no failure. `unsaved` is why the session could not be saved, where it should have been.
+        `session` is None if none could be opened, with `model` as the user named it. With `allow_cut` input that was
+        not read is no failure. `unsaved` is why the session could not be saved.
         """
         without_secrets = session.mask if session else mask
         refused = tuple(session.toolbox.approvals.refused) if session else ()
@@ -139,8 +148,7 @@ class TurnProgress:
             status, message = error.exit_status, without_secrets(str(error))
         else:
             status, message = (EXIT_REFUSED if refused else EXIT_DONE), None
-        cut = session.entry.cut if session else ()
-        partial = not self.is_over  # a signal during the last save takes nothing from the answer
+        cut, partial = session.entry.cut if session else (), not self.is_over  # a signal while saving takes nothing
         if status in (EXIT_DONE, EXIT_REFUSED) and not allow_cut and (missed := unread(cut)):
             partial, status, message = True, EXIT_INCOMPLETE, f"{missed}; --allow-cut counts that as success"
         if unsaved is not None:
@@ -165,6 +173,7 @@ class TurnProgress:
             sandbox=None if session is None or session.safeguards.sandbox is None else session.safeguards.sandbox.state,
             metrics=lambda: None if session is None else _metrics(session),
             structured=structured,
+            more={} if session is None else _reported(session),
         )
 
     def _result(self, error: CodeletError | None, *, partial: bool) -> str:

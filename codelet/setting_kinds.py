@@ -161,6 +161,18 @@ def own_hooks(value: Any) -> tuple[Hook, ...]:
     return tuple(hook for each in (value if isinstance(value, list) else [value]) for hook in read_hooks(each))
 
 
+def files(value: Any) -> tuple[str, ...]:
+    """The name of a file, or a list of such names."""
+    return tuple(map(text, [value] if isinstance(value, str) else value))
+
+
+def own_servers(value: Any) -> dict[str, Any] | None:
+    """A table of MCP servers by name. What stands in it is read where they are started."""
+    if value is not None and not isinstance(value, dict):
+        raise ValueError("must be a table with a server for each name, such as [mcp_servers.NAME]")
+    return value
+
+
 KEY_ACTIONS = ("send", "newline", "later", "stop", "mode", "search", "editor")
 """What a key can be given to in the table `keys`."""
 
@@ -244,7 +256,7 @@ class Setting(Record, kw_only=True):
     @property
     def may_repeat(self) -> bool:
         """Whether the flag may be given several times, each time for more values."""
-        return self.kind in (rules, models, own_hooks)
+        return self.kind in (rules, models, files, own_hooks)
 
 
 def row(

@@ -26,6 +26,7 @@ from codelet.setting_kinds import (
     any_text,
     count,
     count_or_zero,
+    files,
     four_shares,
     is_file,
     models,
@@ -33,6 +34,7 @@ from codelet.setting_kinds import (
     own_aliases,
     own_hooks,
     own_keys,
+    own_servers,
     own_vendors,
     percent,
     places,
@@ -156,6 +158,12 @@ class Settings(Record):
     skills: str = row(
         "on", ("on", "off"), PROMPT, "your skills and Markdown commands, and with --trust the project's (on)"
     )
+    mcp: tuple[str, ...] = row(
+        (), files, PROMPT, "start the MCP servers that a JSON file lists under mcpServers", "FILE", by=(FLAG,)
+    )
+    # A project starts none: only the user's own file and --mcp name programs to run.
+    mcp_servers: dict[str, Any] | None = row(None, own_servers, by=(USER_FILE,))
+    mcp_direct: int = row(2_000, count_or_zero)
     profile: str | None = row(
         None, text, PROMPT, "a profile, which takes rights away; codelet profiles lists them", "NAME"
     )

@@ -323,8 +323,9 @@ def test_a_prompt_flag_without_a_prompt_means_the_pipe(codelet: Codelet, flags: 
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("login", "API_KEY"), ("logout", "API_KEY"), ("login status", "API_KEY"), ("mcp", "MCP"),
-        ("mcp add server", "MCP"), ("resume", "--session"), ("resume 0199-abcd", "--session"),
+        ("login", "API_KEY"), ("logout", "API_KEY"), ("login status", "API_KEY"), ("mcp", "check"),
+        ("mcp add server", "check"), ("--mcp-config x.json", "--mcp FILE"), ("resume", "--session"),
+        ("resume 0199-abcd", "--session"),
         ("exec", "-p"), ("exec 'fix the tests'", "-p"), ("exec --full-auto hi", "-p"), ("chat", "session"),
         ("init", "/init"), ("config set model x", "config.toml"), ("-c", "--session"), ("-c hi", "--session"),
         ("--continue", "FILE"), ("--continue -p hi", "FILE"), ("--resume", "--session"), ("--yolo", "--mode auto"),
@@ -343,7 +344,7 @@ def test_words_of_other_programs_are_answered_without_a_request(codelet: Codelet
     "line",
     [
         "'exec the tests and fix'", "exec the tests and fix", "resume where we stopped", "'login fails'",
-        "login is slow", "mcp servers time out", "'init'' the project'", "run tests", "-- login", "-p login",
+        "login is slow", "'init'' the project'", "run tests", "-- login", "-p login",
         "-p resume", "-- exec hi", "config of ruff",
     ],
 )  # fmt: skip

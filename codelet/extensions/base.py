@@ -331,6 +331,10 @@ class Extension:
         """
         return ()
 
+    def reported(self) -> Mapping[str, Any]:
+        """What the result of `--output-format json` says of it: keys of its own, with plain JSON."""
+        return {}
+
     def status(self) -> str:
         """A few words for the row below the prompt, asked for again and again; nothing where there is nothing."""
         return ""

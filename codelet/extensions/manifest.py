@@ -177,6 +177,13 @@ ROWS = (
         starts=lambda given: True,
         guard=True,
     ),
+    ManifestRow(
+        made="mcp.client:Mcp",
+        commands={"mcp": ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")},
+        guard=True,
+        beside=False,
+        starts=lambda given: bool(given.settings.mcp_servers or given.settings.mcp),
+    ),
     ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
 )
 """In the order of their guards, tools, reminders and commands."""
@@ -300,6 +307,9 @@ class Listed(Extension, Guard, Source):
 
     async def prepare(self, seconds: float) -> Sequence[str]:
         return await self._there.prepare(seconds)
+
+    def reported(self) -> Mapping[str, Any]:
+        return self._there.reported()
 
     def status(self) -> str:
         return self._there.status()

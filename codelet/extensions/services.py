@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
     from codelet.extensions.file_history.place_state import PlaceState
     from codelet.extensions.hooks.hook_file import Hook
+    from codelet.extensions.mcp.client import Mcp
     from codelet.extensions.memory.fact_file import FactFile
     from codelet.extensions.memory.fact_search import TextSearch, TextSource
     from codelet.extensions.profiles.find import ProfilePlaces
@@ -35,6 +36,7 @@ __all__ = [
     "file_history",
     "history_guard",
     "is_planning",
+    "mcp_servers",
     "plan_first",
     "profile_in_force",
     "profile_places",
@@ -101,6 +103,13 @@ def profile_places(settings: ExtensionSettings, workspace: Path) -> ProfilePlace
     from codelet.extensions.profiles.find import ProfilePlaces
 
     return ProfilePlaces.of(settings, workspace)
+
+
+def mcp_servers(settings: ExtensionSettings, workspace: Path) -> Mcp:
+    """Return the MCP servers that the settings name, not started. Raises UsageError."""
+    from codelet.extensions.mcp.client import Mcp
+
+    return Mcp.of(settings, workspace)
 
 
 def facts_in(path: Path) -> list[str]:

@@ -6,7 +6,7 @@ other protocols are the session's parts that live above the extensions.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -228,6 +228,12 @@ class ExtensionSettings(Protocol):
     def log(self) -> str | None: ...
     @property
     def log_level(self) -> LogLevel: ...
+    @property
+    def mcp(self) -> tuple[str, ...]: ...
+    @property
+    def mcp_direct(self) -> int: ...
+    @property
+    def mcp_servers(self) -> Mapping[str, Any] | None: ...
     @property
     def narrative(self) -> str: ...
     @property

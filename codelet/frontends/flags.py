@@ -58,6 +58,7 @@ COMMANDS = {
     "sessions": "look at the exports in a folder or a Redis database",
     "models": "list the models, with key, window and price",
     "profiles": "list the profiles, and what each takes away",
+    "mcp": "start the MCP servers that are set up, and show what they offer",
     "review": "review a change: findings on its lines, for a pipeline or before a push",
     "acp": "serve an editor that speaks the Agent Client Protocol",
     "completion": "print a completion script for a shell, or the man page",

@@ -15,7 +15,7 @@ _NO_KEYS = "codelet stores no keys; export ANTHROPIC_API_KEY=… (or another ven
 _NO_SESSIONS = (
     "codelet keeps nothing unless asked; --session FILE saves a session there, and continues it the next time"
 )
-_NO_MCP = "codelet has no MCP servers yet; it uses the command-line tools of this machine"
+_MCP = "--mcp FILE starts the MCP servers in a JSON file; [mcp_servers.NAME] in your settings file starts one always"
 _ONE_SHOT = "codelet -p PROMPT answers one prompt and exits"
 _REPL = "codelet alone starts a session"
 _AUTO = "--mode auto runs edits and sandboxed commands without asking; --yes answers every question with yes"
@@ -29,8 +29,7 @@ PEER_COMMANDS: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "logout": (_NO_KEYS, ()),
     "auth": (_NO_KEYS, ("login", "logout", "list", "status")),
     "setup-token": (_NO_KEYS, ()),
-    "mcp": (_NO_MCP, ("add", "add-json", "get", "list", "login", "logout", "remove", "serve")),
-    "mcp-server": (_NO_MCP, ()),
+    "mcp-server": ("codelet is a client of MCP servers, not one itself", ()),
     "resume": (_NO_SESSIONS, None),
     "continue": (_NO_SESSIONS, ()),
     "exec": (_ONE_SHOT, None),
@@ -70,7 +69,7 @@ PEER_OPTIONS = {
     "--allowed-tools": _RULES,
     "--disallowedTools": _RULES,
     "--disallowed-tools": _RULES,
-    "--mcp-config": _NO_MCP,
+    "--mcp-config": _MCP,
     "--append-system-prompt": "instructions are in AGENTS.md or CLAUDE.md, or in a profile (--profile NAME)",
     "--settings": _SETTINGS,
     "--config": _SETTINGS,
@@ -85,7 +84,6 @@ PEER_OPTIONS = {
 PEER_SLASH = {
     "login": _NO_KEYS,
     "logout": _NO_KEYS,
-    "mcp": _NO_MCP,
     "skills": "codelet found no skills; each is a file such as ~/.agents/skills/NAME/SKILL.md",
     "hooks": "hooks are in the settings file, as [[hooks.PreToolUse]], or in the file of --hooks FILE",
     "plugin": "codelet has no plugins; open_session(extensions=…) takes extensions in Python",

@@ -153,6 +153,11 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         case "profiles":  # a --trust before the command counts too
             about = "those of this project too"
             parser.add_argument("--trust", action="store_true", default=argparse.SUPPRESS, help=about)
+        case "mcp":
+            inner = parser.add_subparsers(dest="mcp_command", metavar="check", required=True, prog="codelet mcp")
+            check = inner.add_parser("check", help="start each server, list its tools, and end it")
+            _add_flag(check, SETTINGS["mcp"], default=argparse.SUPPRESS)
+            check.add_argument("--json", action="store_true", help="print one JSON object")
         case "policy":
             from codelet.frontends.commands.check_arguments import add_policy_arguments
 

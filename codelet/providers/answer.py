@@ -83,7 +83,7 @@ class ServerSentEvents(Events):
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         super().__init__()
         self._pieces = pieces
-        self._fields = _DataFields()
+        self._fields = DataFields()
 
     async def _read_on(self) -> None:
         try:
@@ -91,7 +91,7 @@ class ServerSentEvents(Events):
             self._ended = piece is None
             for data in self._fields.flush() if piece is None else self._fields.feed(piece):
                 self._read.append(_event(data))
-        except _NoEventStream as other:
+        except NoEventStream as other:
             self._ended = True
             self._read.extend(await _whole(other.first, other.rest, self._pieces))
         except ProviderError as error:
@@ -141,7 +141,7 @@ class JoinedText:
             yield from self._text.feed(text)
 
 
-class _NoEventStream(Exception):
+class NoEventStream(Exception):
     """The answer is something else: its first line that is not empty, and what came behind it so far."""
 
     def __init__(self, first: bytes, rest: bytes) -> None:
@@ -149,7 +149,7 @@ class _NoEventStream(Exception):
         self.rest = rest
 
 
-class _DataFields:
+class DataFields:
     """Takes a stream of events apart: the data of each, its `data:` lines joined; all else is passed over.
 
     No coroutine: an answer has thousands of pieces, and many come at once.
@@ -164,7 +164,7 @@ class _DataFields:
         self._returned = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The data of the events that end with this piece. Raises _NoEventStream, and ProviderError."""
+        """The data of the events that end with this piece. Raises NoEventStream, and ProviderError."""
         if self._returned or b"\r" in piece:  # a line may end in CR, LF, or both
             piece, self._returned = piece.removeprefix(b"\n" if self._returned else b""), piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -193,7 +193,7 @@ class _DataFields:
             line = line.removeprefix(_BOM)
             self._begun = bool(line)
             if line and not line.startswith(_FIELDS):
-                raise _NoEventStream(line, b"\n".join([*rest, *self._line]))
+                raise NoEventStream(line, b"\n".join([*rest, *self._line]))
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
             self._data_size += len(line)

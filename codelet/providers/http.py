@@ -39,13 +39,21 @@ _FRESH = 2.0
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
 
-    `check` names what a user should look at when it cannot be reached. With `shows` every request is printed.
+    `check` names what a user should look at when it cannot be reached, `option` where its address is set. With `shows`
+    every request is printed.
     """
 
     def __init__(
-        self, base: str, deadlines: Deadlines, check: str = "the network and --api-base", *, shows: bool = False
+        self,
+        base: str,
+        deadlines: Deadlines,
+        check: str = "the network and --api-base",
+        *,
+        option: str = "--api-base",
+        shows: bool = False,
     ) -> None:
         self._check = check
+        self._option = option
         self._shows = shows
         self._url = checked_url(base)
         self._local = on_this_machine(base)
@@ -127,7 +135,7 @@ class HttpClient:
 
                     message = f"{self.place} closed the connection without an answer"
                     if not self._local or self._url.scheme == "https":
-                        message += _SILENT[self._url.scheme]
+                        message += _SILENT[self._url.scheme].format(option=self._option)
                     raise unreachable(message, local=self._local) from None
             except BaseException:
                 connection.close()
@@ -201,7 +209,7 @@ class HttpClient:
             late = f"{self._way(proxy)} did not accept a connection in time"
             return unreachable(late, local=self._local)
         if isinstance(error, ssl.SSLCertVerificationError):
-            check = _CERTIFICATE_CHECKS.get(error.verify_code, "is SSL_CERT_FILE needed?")
+            check = _CERTIFICATE_CHECKS.get(error.verify_code, "is SSL_CERT_FILE needed?").format(option=self._option)
             return ProviderError(f"TLS with {self.place} failed: {error.verify_message}; {check}")
         if isinstance(error, ssl.SSLError):
             reason = f"{error.reason or error}; does it speak https?"
@@ -220,14 +228,14 @@ class HttpClient:
 _CERTIFICATE_CHECKS = {
     9: "check the clock of this machine",
     10: "its operator has to renew it, unless the clock of this machine is wrong",
-    62: "check --api-base",
-    64: "check --api-base",
+    62: "check {option}",
+    64: "check {option}",
 }
 """What to do about a certificate, by OpenSSL's number for what is wrong with it; a missing authority for all others."""
 
 
 _SILENT = {
-    "http": "; if it speaks https, begin --api-base with https://",
+    "http": "; if it speaks https, begin {option} with https://",
     "https": "; a server that wants a client certificate does so, and codelet has none",
 }
 """What a server may want that closes a new connection, by the scheme it was asked in."""

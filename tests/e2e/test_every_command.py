@@ -30,7 +30,7 @@ ASKED = {
 ROWS = [
     ("/help", "/help all"), ("/help usage", "tokens and cost"), ("/help nothing", "there is no command /nothing"),
     ("/keys", "Ctrl-D"), ("/keys x", "takes nothing"), ("?", "Ctrl-D"), ("help", "/help all"),
-    ("/mcp", "there is no command /mcp:"),
+    ("/mcp", "No MCP servers"),
     ("first words", "Answer 1"),
     ("second words", "Answer 2"),
     ("/status", "2 turns"), ("/usage", "2 turns"), ("/usage now", "takes nothing after it"),

@@ -205,6 +205,8 @@ class _Review:
                 plan=False,
                 facts=None,
                 memory=None,
+                mcp=(),
+                mcp_servers=None,
             ),
             extensions=[Borrowed(self._tools)],
         )

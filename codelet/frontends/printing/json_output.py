@@ -64,7 +64,7 @@ def write_failure(form: str, outcome: Outcome) -> None:
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
-    """The outcome as an object, with `structured_output` where the answer had to meet a schema."""
+    """The outcome as an object, with `structured_output` if the answer had to meet a schema, and extensions' keys."""
     value = outcome.structured
     structured = {} if value is None else {"structured_output": value[0] if value else None}
     return {
@@ -86,6 +86,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "duration": round(outcome.duration, 3),
         "sandbox": outcome.sandbox,
         "metrics": outcome.metrics(),
+        **outcome.more,
         **structured,
     }
 

@@ -1,0 +1,203 @@
+"""The MCP servers of a session: what of their tools the model gets, and how, and what the user is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from codelet.context.tokens import estimate_text
+from codelet.errors import ToolError, UsageError
+from codelet.extensions.base import Command, Extension, Guard, GuardedCall, Noted, OpenedWith
+from codelet.extensions.mcp.gateway import gateway_tools
+from codelet.extensions.mcp.json_rpc import McpError
+from codelet.extensions.mcp.server import START_SECONDS, Server
+from codelet.extensions.mcp.servers import ServerSettings, servers_of
+from codelet.extensions.mcp.tool_list import RemoteTool
+from codelet.safety.verdict import Verdict
+from codelet.system.text import first_sentence, one_line
+from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
+
+if TYPE_CHECKING:
+    from codelet.extensions.session_view import ExtensionSettings, SessionView
+
+NONE = "No MCP servers are set up. Name a file with --mcp FILE, or add [mcp_servers.NAME] to your settings file."
+CHANGED = "the server describes this tool otherwise than before"
+NOT_READY = "the MCP server {name} is not ready yet; its tools can be used once it is"
+FAILED = "the MCP server {name} cannot be used: {error}"
+HELP = ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")
+
+
+class Mcp(Extension, Guard):
+    """All servers of a session. They start with it. Whether their tools are declared one by one or behind two others
+    is decided at the first request, and stays: another list would cost the provider's cache.
+
+    `direct` is how many tokens the descriptions of all tools may have to be declared.
+    """
+
+    beside = False
+
+    def __init__(self, servers: Sequence[ServerSettings], direct: int) -> None:
+        self.servers = {each.name: Server(each) for each in servers}
+        self.guards = (self,)
+        self.commands = (Command("mcp", HELP[0], self._command, HELP[1]),)
+        self._direct = direct
+        self._offered: tuple[Tool, ...] | None = None
+        self._gateway = gateway_tools(self.servers, self.known_tools, self._notes)
+        self._made: dict[str, tuple[RemoteTool, Tool]] = {}
+        self._accepted: dict[str, str] = {}
+        self._starting: dict[str, asyncio.Task[None]] = {}
+
+    @classmethod
+    def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
+        """Make it with the servers that the settings name. Raises UsageError."""
+        return cls.of(given.settings, session.workspace)
+
+    @classmethod
+    def of(cls, settings: ExtensionSettings, workspace: Path) -> Self:
+        """Make it with the servers that the settings name. Raises UsageError."""
+        return cls(servers_of(settings.mcp_servers, settings.mcp, workspace, os.environ), settings.mcp_direct)
+
+    def attach(self, session: SessionView) -> None:
+        self.start(session.workspace, lambda name, text: session.notices.say(text, once=f"mcp {name}"))
+
+    def start(self, workspace: Path, told: Callable[[str, str], object]) -> None:
+        """Start the servers; `told` gets the name of one that cannot be used, and why."""
+
+        async def begun(server: Server) -> None:
+            server.workspace = workspace
+            try:
+                await server.start()
+            except McpError as error:
+                told(server.name, FAILED.format(name=server.name, error=error))
+
+        self._starting = {name: asyncio.create_task(begun(each)) for name, each in self.servers.items()}
+
+    def awaited(self) -> str:
+        late = [name for name, task in self._starting.items() if not task.done()]
+        return f"the MCP server{'s' if len(late) > 1 else ''} {', '.join(late)}" if late else ""
+
+    async def prepare(self, seconds: float) -> Sequence[str]:
+        """Wait for the servers; say which are not ready."""
+        await asyncio.wait(self._starting.values(), timeout=seconds)
+        return [NOT_READY.format(name=name) for name, task in self._starting.items() if not task.done()]
+
+    def offered(self) -> Sequence[Tool]:
+        """The tools of all servers, if all are ready before the first request and they are few, else the gateway."""
+        if not self._starting:
+            return ()
+        if self._offered is None:
+            tools = tuple(self.known_tools().values())
+            ready = all(each.state == "ready" for each in self.servers.values())
+            few = estimate_text(str([each.schema() for each in tools])) <= self._direct
+            self._offered = tools if ready and few else self._gateway
+        return self._offered
+
+    def known_tools(self) -> Mapping[str, Tool]:
+        """Return the tools of all servers as they are now; one that is unchanged is the same object."""
+        found: dict[str, Tool] = {}
+        for server in self.servers.values():
+            for name, remote in server.tools.items():
+                self._accepted.setdefault(name, remote.fingerprint)
+                if name not in self._made or self._made[name][0] != remote:
+                    self._made[name] = (remote, self._tool(server, remote))
+                found[name] = self._made[name][1]
+        return found
+
+    def _tool(self, server: Server, remote: RemoteTool) -> Tool:
+        async def run(context: ToolContext, progress: Progress, **arguments: Any) -> ToolOutput:
+            from codelet.extensions.mcp.call_results import output_from  # only for who calls one
+
+            try:
+                result = await server.call(remote, arguments, progress)
+            except McpError as error:
+                raise ToolError(f"the MCP server {server.name}: {error}") from None
+            return output_from(result, remote.name, sees=context.sees())
+
+        claim = ", which says that it only reads" if remote.only_reads else ""
+        source = f"the MCP server {server.name}{claim}"
+        return Tool(remote.name, remote.description, remote.parameters, run, source=source)
+
+    def _notes(self) -> list[str]:
+        """Return what the model should know of servers that are not ready."""
+        states = {each.name: each for each in self.servers.values() if each.state != "ready"}
+        return [f"The server {name}: {each.problem or 'it is still starting'}." for name, each in states.items()]
+
+    async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
+        """Ask about a tool that its server has come to describe otherwise, whatever a rule allows."""
+        made = self._made.get(call.name)
+        if made is None or call.verdict is None or self._accepted[call.name] == made[0].fingerprint:
+            return None
+        return Verdict("ask", "execute", CHANGED)
+
+    def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
+        if kind == "approval" and facts.get("outcome") in ("yes", "always") and call.name in self._made:
+            self._accepted[call.name] = self._made[call.name][0].fingerprint
+
+    async def between_turns(self) -> None:
+        """Take in lists of tools that have changed."""
+        for server in self.servers.values():
+            if server.outdated and server.state == "ready":
+                try:
+                    async with asyncio.timeout(server.settings.timeout):
+                        await server.read_tools()
+                except (McpError, TimeoutError):
+                    server.outdated = True
+        if self._offered is not None and self._offered is not self._gateway:
+            self._offered = tuple(self.known_tools().values())
+
+    def reported(self) -> Mapping[str, Any]:
+        """The servers, for the JSON result."""
+        found = [
+            {"name": each.name, "state": each.state, "tools": len(each.tools), "error": each.problem or None}
+            for each in self.servers.values()
+        ]
+        return {"mcp": found} if found else {}
+
+    async def _command(self, session: SessionView, argument: str) -> str:
+        words = argument.split()
+        if self.servers and words and (words[-1] not in self.servers or words[:-1] not in ([], ["restart"])):
+            raise UsageError(f"/mcp takes the name of a server ({', '.join(self.servers)}), or restart and a name")
+        if self.servers and len(words) == 2:
+            with suppress(McpError):  # the text says it
+                await self.servers[words[1]].start(anew=True)
+        return await self.text(*words[-1:])
+
+    async def text(self, *names: str) -> str:
+        """Return what there is to say of the servers, once they are ready: all of these, or a line of each."""
+        if not self.servers:
+            return NONE
+        await self.prepare(START_SECONDS)
+        lines = [line for name in names for line in _whole(self.servers[name])]
+        return "\n".join(lines or map(self._row, self.servers.values()))
+
+    def _row(self, server: Server) -> str:
+        """One line on a server: its state, its tools, and what these cost in each request."""
+        direct = self._offered is not None and self._offered is not self._gateway
+        sent = sum(
+            estimate_text(str(tool.schema())) for name, tool in self.known_tools().items() if name in server.tools
+        )
+        left = f", {len(server.left_out)} left out" if server.left_out else ""
+        tools = f"{len(server.tools)} tool{'' if len(server.tools) == 1 else 's'}"
+        return f"{server.told}, {tools}{left}{f', {sent:,} tokens in each request' if direct else ''}"
+
+    async def close(self) -> None:
+        for task in self._starting.values():
+            task.cancel()
+        await asyncio.gather(*self._starting.values(), return_exceptions=True)
+        await asyncio.gather(*(each.close() for each in self.servers.values()), return_exceptions=True)
+
+
+def _whole(server: Server) -> list[str]:
+    """Return all that there is to say of a server, a line each."""
+    lines = [server.told]
+    lines += [f"  {each.name}: {one_line(first_sentence(each.description), 80)}" for each in server.tools.values()]
+    lines += [f"  left out: {name}: {why}" for name, why in server.left_out.items()]
+    if server.link is not None and server.link.junk:
+        lines.append(f"  on standard output, and no message: {server.link.junk}")
+    if server.link is not None and (errors := server.link.errors.strip()):
+        lines += ["  on standard error:", errors[-2_000:]]
+    return lines

@@ -1,0 +1,160 @@
+"""One MCP server as the session uses it: started, asked for its tools, called, and started again after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from codelet.extensions.mcp.json_rpc import McpError, ServerError, ServerLink, SessionOver, Told
+from codelet.extensions.mcp.over_pipes import PipeLink
+from codelet.extensions.mcp.servers import ServerSettings
+from codelet.extensions.mcp.tool_list import RemoteTool, UnusableTool, remote_tool
+from codelet.system.text import one_line
+
+START_SECONDS = 30.0
+_LONGEST_CALL = 600.0
+_MOST_STARTS, _STARTS_SECONDS = 4, 600.0
+"""A server is started so many times within so many seconds: once, and three times again."""
+_MOST_TOOLS = 512
+_UNCERTAIN = "; whether the call had an effect is not known"
+
+State = Literal["starting", "ready", "ended", "failed"]
+
+
+class Server:
+    """One server. `error` says why it could not start, `left_out` which of its tools are not offered and why.
+
+    `outdated` says that the server has reported another list of tools since they were read. It runs in `workspace`
+    unless its settings name a folder.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.error = ""
+        self.tools: dict[str, RemoteTool] = {}
+        self.left_out: dict[str, str] = {}
+        self.outdated = False
+        self.link: ServerLink | None = None
+        self.workspace = Path()
+        self._starting = asyncio.Lock()
+        self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
+
+    @property
+    def state(self) -> State:
+        """Whether calls can be made: one that has ended starts again with the next call."""
+        if self.link is None or self._starting.locked():
+            return "starting"
+        return "failed" if self.error else "ended" if self.link.ended else "ready"
+
+    @property
+    def problem(self) -> str:
+        """Why the server is not ready, or ""."""
+        return self.error or ("" if self.link is None else self.link.ended)
+
+    @property
+    def told(self) -> str:
+        """The server's name, its state and why it is in it, in one line."""
+        version = f", MCP {self.link.version}" if self.state == "ready" and self.link is not None else ""
+        return f"{self.name}: {self.state}{version}{f': {self.problem}' if self.problem else ''}"
+
+    async def start(self, *, anew: bool = False) -> None:
+        """Start the server unless it runs; `anew` ends it first, and forgets how often it failed. Raises McpError."""
+        async with self._starting:
+            if anew:
+                self._starts.clear()
+            elif self.link is not None and not self.problem:
+                return
+            now = asyncio.get_running_loop().time()
+            if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
+                raise McpError(f"it ended too often: {self.problem}; /mcp restart {self.name} starts it again")
+            self._starts.append(now)
+            await self.close()
+            self.error = ""
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    self.link = self._made()
+                    await self.link.connect()
+                    await self.read_tools()
+                    self.link.listen()
+            except (McpError, TimeoutError) as error:
+                self.error = str(error) or f"it was not ready within {START_SECONDS:g} s"
+                await self.close()
+                raise McpError(self.error) from None
+
+    def _made(self) -> ServerLink:
+        if not self.settings.url:
+            return PipeLink(self.settings, self.workspace, self._changed)
+        from codelet.extensions.mcp.over_http import HttpLink  # most servers are programs
+
+        return HttpLink(self.settings, self._changed)
+
+    def _changed(self) -> None:
+        self.outdated = True
+
+    async def read_tools(self) -> None:
+        """Read the list of tools. Raises McpError."""
+        assert self.link is not None
+        self.outdated = False
+        listed: list[object] = []
+        cursor, seen = None, set[str]()
+        while cursor not in seen and len(listed) < _MOST_TOOLS:
+            if cursor is not None:
+                seen.add(cursor)
+            result = await self.link.request("tools/list", {} if cursor is None else {"cursor": cursor})
+            found, cursor = result.get("tools"), result.get("nextCursor")
+            listed += found if isinstance(found, list) else []
+            if not isinstance(cursor, str):
+                break
+        self.tools, self.left_out = {}, {}
+        for each in listed[:_MOST_TOOLS]:
+            name = one_line(str(each.get("name") if isinstance(each, dict) else each), 80)
+            try:
+                if self.settings.url and self.link.stateless and '"x-mcp-header"' in json.dumps(each):
+                    raise UnusableTool("it wants arguments as headers, which codelet does not send")
+                tool = remote_tool(self.name, each)
+                self.tools[tool.name] = tool
+            except UnusableTool as error:
+                self.left_out[name] = str(error)
+        if len(listed) > _MOST_TOOLS:
+            self.left_out["others"] = f"at most {_MOST_TOOLS} tools are taken"
+
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], told: Told) -> Mapping[str, Any]:
+        """Return the result of a call. Raises McpError."""
+        await self.start()
+        try:
+            return await self._called(tool, arguments, told)
+        except SessionOver:
+            await self.start()
+            return await self._called(tool, arguments, told)
+
+    async def _called(self, tool: RemoteTool, arguments: Mapping[str, Any], told: Told) -> Mapping[str, Any]:
+        assert self.link is not None
+        seconds, loop = self.settings.timeout, asyncio.get_running_loop()
+        latest = loop.time() + _LONGEST_CALL
+        try:
+            async with asyncio.timeout(seconds) as limit:
+
+                def heard(text: str) -> None:
+                    if not limit.expired():
+                        limit.reschedule(min(loop.time() + seconds, latest))
+                    told(f"{text}\n")
+
+                asked = {"name": tool.remote, "arguments": arguments}
+                result: Mapping[str, Any] = await self.link.request("tools/call", asked, heard)
+                return result
+        except TimeoutError:
+            raise McpError(f"there was no answer within {seconds:g} s, so the call was cancelled{_UNCERTAIN}") from None
+        except (ServerError, SessionOver):
+            raise
+        except McpError as error:
+            raise McpError(f"{error}{_UNCERTAIN}") from None
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self.link is not None:
+            await self.link.close()
