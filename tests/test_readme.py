@@ -1,6 +1,7 @@
 """README.md and the help pages are promises: examples run, flags exist, figures come from scripts that exist."""
 
 import os
+import json
 import re
 import subprocess
 import sys
@@ -47,6 +48,8 @@ def test_there_are_examples():
 def test_an_example_runs(line: str, tmp_path: Path):
     folder = repo.plain(tmp_path / "project", {"README.md": "a tpyo\n", "app.py": "print('hello')\n"})
     (folder / "app.py").write_text("print('hello!')\n")
+    program = {"command": sys.executable, "args": [str(ROOT / "tests" / "support" / "mcp_server.py")]}
+    (folder / "servers.json").write_text(json.dumps({"mcpServers": {"issues": program}}))
     home = tmp_path / "home"
     home.mkdir()
     with ModelServer(answer) as server:
