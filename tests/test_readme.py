@@ -1,7 +1,7 @@
 """README.md and the help pages are promises: examples run, flags exist, figures come from scripts that exist."""
 
-import os
 import json
+import os
 import re
 import subprocess
 import sys
