@@ -16,10 +16,12 @@ __all__ = [
     "FileFact",
     "Guard",
     "GuardedCall",
+    "PromptRefused",
     "Question",
     "Result",
     "Session",
     "SessionView",
+    "SharedLimits",
     "Source",
     "Tool",
     "ToolError",
@@ -43,9 +45,10 @@ if TYPE_CHECKING:
     from codelet.call_record import CallRecord, CommandEnd, FileFact
     from codelet.context.compaction import compact
     from codelet.context.reminders import Source
-    from codelet.errors import CodeletError, ToolError, UsageError
+    from codelet.errors import CodeletError, PromptRefused, ToolError, UsageError
     from codelet.extensions.base import Command, ExportPart, Extension, Guard, GuardedCall
     from codelet.extensions.session_view import SessionView
+    from codelet.loop.meter import SharedLimits
     from codelet.loop.session import Session
     from codelet.safety.verdict import Answer, Question, Touch, Verdict
     from codelet.tools.tool import Tool, ToolOutput, tool
@@ -54,11 +57,12 @@ _MODULES = {
     "api": "Result open_session run",
     "call_record": "CallRecord CommandEnd FileFact",
     "context.compaction": "compact",
-    "errors": "CodeletError ToolError UsageError",
+    "errors": "CodeletError PromptRefused ToolError UsageError",
     "context.reminders": "Source",
     "extensions.base": "Command ExportPart Extension Guard GuardedCall",
     "extensions.session_view": "SessionView",
     "safety.verdict": "Answer Question Touch Verdict",
+    "loop.meter": "SharedLimits",
     "loop.session": "Session",
     "tools.tool": "Tool ToolOutput tool",
 }

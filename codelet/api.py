@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.errors import CodeletError, ExportError, UsageError
 from codelet.events import Event
 from codelet.extensions.base import Extension
+from codelet.loop.meter import SharedLimits
 from codelet.loop.session import Session
 from codelet.messages import Message
 from codelet.opening import reserved_for, session_from, turn_of
@@ -27,6 +28,7 @@ from codelet.safety.secrets import Masker
 from codelet.safety.verdict import Ask, Mode
 from codelet.setting_kinds import ChosenValues
 from codelet.settings import SETTINGS, Settings, spelled_out
+from codelet.system.text import one_line
 from codelet.tools.tool import Tool
 from codelet.usage import Usage
 
@@ -55,6 +57,11 @@ class Result(Record):
     messages: tuple[Message, ...]
     structured_output: Any = None
 
+    def __repr__(self) -> str:
+        ended = f"error={self.error!r}" if self.error is not None else f"text={one_line(self.text, 60)!r}"
+        messages = f"{len(self.messages)} message{'' if len(self.messages) == 1 else 's'}"
+        return f"Result(exit={self.exit}, {ended}, cost={self.cost}, {messages})"
+
 
 @asynccontextmanager
 async def open_session(
@@ -69,22 +76,25 @@ async def open_session(
     extensions: Sequence[Extension] = (),
     resume: str | os.PathLike[str] | None = None,
     ask_rules: Sequence[str] = (),
+    shared: SharedLimits | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Session, None]:
     """Open a session for an `async with` block, at whose end it is closed.
 
     `model` is named as on the command line, `workspace` is the folder to work in. `ask` is awaited with each Question
     and gives an Answer; without it what would be asked is refused. `tools` names those of codelet's own that the model
-    is to have, all of them without it; `extra_tools` come on top. `ask_rules` are those of `--ask`; the other
-    `settings` are those of the command line by name, `max_turns=5` or `deny=["bash(git push *)"]`.
+    is to have, all of them without it; `extra_tools` come on top. `ask_rules` are those of `--ask`. `shared` limits
+    this session and others together. The other `settings` are those of the command line by name, `max_turns=5` or
+    `deny=["bash(git push *)"]`.
 
     `resume` is an export to go on with; `export` saves the session after every step and at the end of the block, and
     is locked from the beginning, for which `wait` gives seconds in line. Both may be one file, which need not be there
     yet. `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
     wrong in them, and ExportError at the end of the block if the newest state is not saved.
     """
-    named = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, "resume": resume}
-    chosen = _settings_of(named | settings)
+    named: dict[str, Any] = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules}
+    named |= {"resume": resume, **({} if shared is None else shared.alone), **settings}
+    chosen = _settings_of(named)
     for each in _listed("extensions", extensions):
         if not isinstance(each, Extension):
             raise UsageError(f"extensions: {_name_of(each)} is no Extension; give an object, not a class")
@@ -97,6 +107,7 @@ async def open_session(
             session = await session_from(
                 chosen, _folder(workspace), ask=ask, extensions=brought, masker=masker, reserved=reserved
             )
+            session.meter.shared = shared
             export = None if reserved is None else await _saved_along(session, chosen, reserved)
         async with _saved_at_the_end(export):
             yield session
@@ -229,6 +240,18 @@ class _Extra(Extension):
         if wrong := next((each for each in _listed("extra_tools", tools) if not isinstance(each, Tool)), None):
             raise UsageError(f"extra_tools: {_name_of(wrong)} is not a Tool; put @tool before it")
         self.tools = tools
+
+    @property
+    def label(self) -> str:
+        """The tools, as messages name them."""
+        return "extra_tools"
+
+    async def close(self) -> None:
+        """Close each tool, whatever happens to the others."""
+        async with AsyncExitStack() as ending:
+            for each in self.tools:
+                if each.close is not None:
+                    ending.push_async_callback(each.close)
 
 
 def _listed(name: str, values: Sequence[Any]) -> Sequence[Any]:

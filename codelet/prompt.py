@@ -134,7 +134,7 @@ UNKNOWN_TOOL = "there is no tool {name!r}; the tools are {names}"
 INSTEAD = ". Instead, {instead}."
 GUARD_BROKE = "the call was not made: a guard that checks it first failed ({problem})"
 ANSWER_GUARD_BROKE = "the call was made, but a guard that checks its answer failed ({problem})"
-TOOL_BROKE = "{name} failed inside codelet: {problem}"
+TOOL_BROKE = "{name} failed: {problem}"
 
 PICTURE = "{name} is {kind}, {width} × {height} pixels: it is shown to you"
 PICTURE_SENT = "[image {number}: {name}, {width} × {height} pixels]"

@@ -5,7 +5,10 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -14,7 +17,8 @@ from codelet.frontends.parsers import build_parser
 from tests.support import repo
 from tests.support.program import environment
 from tests.support.script import Call, Reply
-from tests.support.server import ModelServer, Recorded
+from tests.support.server import ModelServer, Recorded, closed_port
+from tests.support.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [ROOT / "README.md", *sorted((ROOT / "codelet" / "help").glob("*.md"))]
@@ -78,6 +82,14 @@ CALLS = {
 }
 
 
+NOTEBOOK = """
+import ast, asyncio, sys
+code = compile(sys.stdin.read(), "notebook", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+asyncio.run(eval(code))
+"""
+"""Runs a cell as IPython does."""
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: re.findall(r"import ([\w, ]+)", program)[-1])
 def test_a_program_runs(program: str, tmp_path: Path):
     """As it stands there; the vendor's address is the server's, and the model calls what the program offers."""
@@ -91,11 +103,16 @@ def test_a_program_runs(program: str, tmp_path: Path):
     home = tmp_path / "home"
     home.mkdir()
     with ModelServer(script) as server:
+        variables = environment(home, {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": server.anthropic})
+        if "serve_forever" in program:
+            served(program, folder, variables)
+            return
+        in_notebook = re.search(r"^\w+ = await", program, flags=re.MULTILINE) is not None
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program],
+            [sys.executable, "-W", "error", "-c", NOTEBOOK if in_notebook else program],
             cwd=folder,
-            env=environment(home, {"ANTHROPIC_API_KEY": "test-key", "ANTHROPIC_BASE_URL": server.anthropic}),
-            stdin=subprocess.DEVNULL,
+            env=variables,
+            input=program if in_notebook else "",
             capture_output=True,
             text=True,
             timeout=60,
@@ -109,6 +126,40 @@ def test_a_program_runs(program: str, tmp_path: Path):
         assert "[open_tickets" in done.stdout and "Login fails" in sent[1] and len(sent) == 3
     if "HandsOff" in program:
         assert "fixes only" in sent[0] and "migrations are written by hand here" in sent[1]
+
+
+def served(program: str, folder: Path, variables: dict[str, str]) -> None:
+    """A server answers two requests at once, each with events as JSON lines."""
+    port = closed_port()
+    command = [sys.executable, "-W", "error", "-c", program.replace("8080", str(port))]
+    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE) as running:
+        try:
+            with ThreadPoolExecutor() as pool:
+                answers = list(pool.map(lambda _: until(lambda: answer_of(port), "an answer"), range(2)))
+        finally:
+            running.terminate()
+        assert running.stderr is not None and running.stderr.read() == b""
+    for answer in answers:
+        lines = [json.loads(line) for line in answer.splitlines()]
+        assert [lines[0]["type"], lines[-1]["type"], lines[-1]["reason"]] == ["turn_start", "turn_end", "done"]
+        assert "".join(line.get("delta", "") for line in lines if line["type"] == "text") == "Here you are."
+
+
+def answer_of(port: int) -> bytes:
+    """What the server answers to a prompt; nothing while it does not listen."""
+    try:
+        with urlopen(Request(f"http://127.0.0.1:{port}/", b"hello"), timeout=60) as answered:
+            return bytes(answered.read())
+    except URLError:
+        return b""
+
+
+def test_the_fields_of_events_are_all_named():
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.*) \|$", ALL, flags=re.MULTILINE)
+    listed = {(name, kind, *re.findall(r"`(\w+)`", fields)) for name, kind, fields in rows}
+    kinds = [each for each in vars(events).values() if isinstance(each, type) and issubclass(each, events.Event)]
+    known = {(each.__name__, each.type, *(f for f in each.fields if f not in each.internal)) for each in kinds}
+    assert known - listed == {("Event", "")}
 
 
 def _help(*command: str) -> str:

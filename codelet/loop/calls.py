@@ -313,6 +313,7 @@ class CallRunner:
         except ToolError:
             raise
         except Exception as error:
+            log_failure(f"the tool {tool.name} failed", error, self._toolbox.masker.mask)
             problem = f"{type(error).__name__}: {error}"
             raise ToolError(prompt.TOOL_BROKE.format(name=tool.name, problem=problem)) from error
         item.ended, item.files = output.ended, output.files
@@ -380,6 +381,17 @@ class CallRunner:
         if self._log is not None:
             self._log(item.record)
         return item.record
+
+
+def log_failure(what: str, error: Exception, mask: Callable[[str], str]) -> None:
+    """Give an unexpected error to the program's logging, as `codelet`, with its traceback, masked."""
+    import logging
+    import traceback
+
+    logger = logging.getLogger("codelet")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())  # nothing is printed unless the program asks for it
+    logger.error("%s\n%s", what, mask("".join(traceback.format_exception(error))))
 
 
 def _settled_on(call: GuardedCall, arguments: Arguments) -> GuardedCall:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
 
 from codelet import events
 from codelet.context import CacheWatch, ContextWindow
@@ -26,6 +27,7 @@ class Limits(Record):
     max_tokens: int | None = None
     max_cost: float | None = None
     timeout: float | None = None
+    whose: ClassVar[str] = ""
 
     def passed(self, usage: Usage, cost: float | None) -> str | None:
         """The limit on a whole session that its usage or cost has passed, in words, or None.
@@ -33,9 +35,9 @@ class Limits(Record):
         `cost` is what was paid as far as that is known.
         """
         if self.max_tokens is not None and usage.output >= self.max_tokens:
-            return f"the limit of {self.max_tokens} output tokens is reached (--max-tokens)"
+            return f"the{self.whose} limit of {self.max_tokens} output tokens is reached (--max-tokens)"
         if self.max_cost is not None and cost is not None and cost >= self.max_cost:
-            return f"the limit of {self.max_cost:g} dollars is reached (--max-cost)"
+            return f"the{self.whose} limit of {self.max_cost:g} dollars is reached (--max-cost)"
         return None
 
     def output_left(self, most: int | None, usage: Usage) -> int | None:
@@ -44,6 +46,60 @@ class Limits(Record):
             return most
         left = max(1, self.max_tokens - usage.output)
         return left if most is None else min(left, most)
+
+
+class _Together(Limits):
+    """Limits on several sessions together."""
+
+    whose = " shared"
+
+
+class SharedLimits:
+    """Limits on what several sessions use together, `max_tokens` of output and `max_cost` in US dollars.
+
+    What the requests in hand may still use counts too, so that those sent at once do not pass a limit together: one
+    that finds too little left waits for them. All sessions run in one event loop. `used` and `cost` are what was used,
+    with an estimate where no one reported it.
+    """
+
+    def __init__(self, *, max_tokens: int | None = None, max_cost: float | None = None) -> None:
+        self.limits: Limits = _Together(max_tokens=max_tokens, max_cost=max_cost)
+        self.used, self.cost = Usage(), 0.0
+        self._in_hand: dict[Meter, tuple[int, float]] = {}
+        self._ended = asyncio.Event()
+
+    @property
+    def alone(self) -> dict[str, float | None]:
+        """The limits by name: what all may use is the most that one may."""
+        return {"max_tokens": self.limits.max_tokens, "max_cost": self.limits.max_cost}
+
+    def add(self, used: Usage, cost: float) -> None:
+        """Count what was used."""
+        self.used += used
+        self.cost += cost
+
+    def begin(self, meter: Meter, output: int, cost: float) -> None:
+        """A request is about to leave, which may use as much."""
+        self._in_hand[meter] = output, cost
+
+    def end(self, meter: Meter) -> None:
+        """The session's request is over."""
+        if self._in_hand.pop(meter, None) is not None:
+            self._ended.set()
+
+    async def others_end(self, meter: Meter) -> bool:
+        """Wait until a request of another session is over; False if none is in hand."""
+        if not self._in_hand.keys() - {meter}:
+            return False
+        self._ended.clear()
+        await self._ended.wait()
+        return True
+
+    def without(self, meter: Meter) -> tuple[Usage, float]:
+        """What was used, and may still be used by requests of the others."""
+        others = [each for other, each in self._in_hand.items() if other is not meter]
+        output, cost = sum(each[0] for each in others), sum(each[1] for each in others)
+        return self.used.replace(output=self.used.output + output), self.cost + cost
 
 
 class Allowance(Record):
@@ -100,8 +156,11 @@ class Meter:
     and `charged`: the same tokens and dollars, with an estimate wherever a provider did not report what was used.
     `allowed` is what the last request that was admitted may ask for. `requests` were answered, in `waited` seconds
     altogether; `retries` were sent again. Servers left `dropped` blocks of earlier reasoning out of requests. `taken`
-    are seconds of the time limit that were used before a turn could begin.
+    are seconds of the time limit that were used before a turn could begin. `shared` are limits that other sessions
+    have part in.
     """
+
+    shared: SharedLimits | None = None
 
     def __init__(
         self, conversation: Conversation, window: ContextWindow, cache: CacheWatch, facts: ModelFacts, limits: Limits
@@ -151,14 +210,30 @@ class Meter:
         """The same without what it had cost before it was taken up here."""
         return self._here.total
 
+    async def admitted(self) -> int | None:
+        """`admit`, once no other session's request may use what this one wants of the shared limits."""
+        while self.shared is not None:
+            try:
+                if self._allowed(self._next, None) == self._alone(self._next, None):
+                    break
+            except SpendingLimit:
+                pass
+            if not await self.shared.others_end(self):
+                break
+        return self.admit()
+
     def admit(self) -> int | None:
         """The output limit for the next request, where one must or should be named: the model's, less what is used up.
 
         Raises LimitReached where the request, by an estimate, would pass a limit with the shortest answer: it is not to
         be sent.
         """
-        self._asked = self._next
-        self.allowed = self._allowed(self._asked, None)
+        self._asked = asked = self._next
+        self.allowed = self._allowed(asked, None)
+        if self.shared is not None:
+            prices, output = self.facts.priced_at(asked.total_input or 0), self.allowed.output or 0
+            cost = 0.0 if prices is None else prices.cost(asked.replace(output=output))
+            self.shared.begin(self, output, cost)
         return self.allowed.output
 
     def beside(self, most: int | None = None) -> Allowance:
@@ -185,30 +260,45 @@ class Meter:
 
     def _allowed(self, asked: Usage, most: int | None) -> Allowance:
         """What a request may ask for. Raises SpendingLimit."""
+        alone = self._alone(asked, most)
+        if self.shared is None:
+            return alone
+        return self._within(self.shared.limits, *self.shared.without(self), asked, alone)
+
+    def _alone(self, asked: Usage, most: int | None) -> Allowance:
+        """The same, as far as the session's own limits go."""
         named = self.facts.known or self.facts.told or self.facts.free  # a small one may go on without end
         reserve = self._window.budget.reserve if named else None
         own = reserve if most is None else most if reserve is None else min(most, reserve)
-        limits, size = self.limits, asked.total_input or 0
-        room = limits.output_left(own, self.held)
-        if room is not None and room < SHORTEST_ANSWER and self.held.output and limits.max_tokens is not None:
-            raise SpendingLimit(f"of the limit of {limits.max_tokens} output tokens {room} are left (--max-tokens)")
-        held_by = "--max-tokens" if room != own else ""
+        return self._within(self.limits, self.held, self.charged, asked, Allowance(own))
+
+    def _within(self, limits: Limits, held: Usage, charged: float, asked: Usage, allowed: Allowance) -> Allowance:
+        """What limits leave of it, where so much is held and charged already. Raises SpendingLimit."""
+        size, own = asked.total_input or 0, allowed.output
+        room = limits.output_left(own, held)
+        if room is not None and room < SHORTEST_ANSWER and held.output and limits.max_tokens is not None:
+            whole = f"the{limits.whose} limit of {limits.max_tokens} output tokens"
+            raise SpendingLimit(f"of {whole} {room} are left (--max-tokens)")
+        held_by = "--max-tokens" if room != own else allowed.held_by
         prices = self.facts.priced_at(size)
         if limits.max_cost is None or prices is None:
             return Allowance(room, held_by)
-        left = limits.max_cost - self.charged - prices.cost(asked)
+        left = limits.max_cost - charged - prices.cost(asked)
         affordable = int(left / prices.output)
         if affordable < SHORTEST_ANSWER:
             told = f"with the next request, of about {size:,} tokens, the cost would be about"
-            would = f"${limits.max_cost - left:.4f}: over the limit of {limits.max_cost:g} dollars (--max-cost)"
-            raise SpendingLimit(f"{told} {would}")
+            most = f"the{limits.whose} limit of {limits.max_cost:g} dollars"
+            raise SpendingLimit(f"{told} ${limits.max_cost - left:.4f}: over {most} (--max-cost)")
         return Allowance(affordable, "--max-cost") if room is None or affordable < room else Allowance(room, held_by)
 
     def check(self, steps: int = 0) -> None:
         """Raises LimitReached where a limit of the session is passed, or the turn has made as many steps as it may."""
         if (most := self.limits.max_turns) is not None and steps >= most:
             raise LimitReached(f"the limit of {most} {'turn' if most == 1 else 'turns'} is reached (--max-turns)")
-        if (passed := self.limits.passed(self.held, self.charged)) is not None:
+        passed = self.limits.passed(self.held, self.charged)
+        if passed is None and self.shared is not None:
+            passed = self.shared.limits.passed(self.shared.used, self.shared.cost)
+        if passed is not None:
             raise LimitReached(passed)
 
     def spend(self, usage: Usage, answered: int, written: int = 0) -> list[events.Event]:
@@ -238,6 +328,13 @@ class Meter:
         for bill in (self._all, self._here):
             bill.join(other._here)
         self.charged += other.charged
+        if self.shared is not None and other.shared is not self.shared:
+            self.shared.add(other.held, other.charged)
+
+    def leave_shared(self) -> None:
+        """None of the session's requests is in hand any more."""
+        if self.shared is not None:
+            self.shared.end(self)
 
     def answered(self, seconds: float) -> None:
         """A request was answered, so many seconds after it was sent."""
@@ -294,5 +391,9 @@ class Meter:
                 total_input=asked.total_input, cache_read=asked.cache_read, cache_write=asked.cache_write
             )
         told = told.replace(output=told.output or written)
+        cost = self.facts.cost(told) or 0.0
         self.held += told
-        self.charged += self.facts.cost(told) or 0.0
+        self.charged += cost
+        if self.shared is not None:
+            self.shared.end(self)
+            self.shared.add(told, cost)

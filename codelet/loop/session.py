@@ -400,6 +400,7 @@ class Session:
         async with AsyncExitStack() as ending:  # each is ended, whatever happens to the others
             if not self.is_beside:
                 ending.callback(end_supervisor)
+            ending.callback(self.meter.leave_shared)
             ending.push_async_callback(self.models.close)
             ending.push_async_callback(self.upkeep.close)
             for each in self.extensions:

@@ -96,6 +96,7 @@ class TurnState:
 
     def spend_reported(self) -> None:
         """Count what an answer that broke off has used until then: it was spent."""
+        self.meter.leave_shared()
         if self.reply is not None:
             self.usage += self.meter.broke_off(self.reply) or Usage()
 
@@ -207,7 +208,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
         async with aclosing(_before_step(turn, shorter=came_to == "shorter")) as preparation:
             async for event in preparation:
                 yield event
-        request = upkeep.request(max_output=turn.meter.admit())
+        request = upkeep.request(max_output=await turn.meter.admitted())
         turn.steps += 1
         yield events.StepStart(turn.steps)
         told: Sequence[events.Event] = ()

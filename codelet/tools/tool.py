@@ -189,6 +189,7 @@ class Tool(Record):
     `source` says whose tool it is, if it is not codelet's own: "the MCP server github".
     `stands_for` makes of a call the one that it asks for, by another tool: that one is judged, shown, recorded and run.
     It raises ToolError if there is none.
+    `close` is awaited at the end of a session that was given the tool in `extra_tools`.
     Each of these is given a copy of the arguments: to change that in place changes nothing of what runs.
     """
 
@@ -203,6 +204,7 @@ class Tool(Record):
     alone: Callable[[Arguments], bool] | None = None
     source: str = ""
     stands_for: Callable[[Arguments], tuple[Tool, Arguments]] | None = None
+    close: Callable[[], Awaitable[None]] | None = None
 
     def checked(self, arguments: object) -> Arguments:
         """The arguments as `run` can take them; raises ToolError that tells the model what is wrong."""
@@ -268,6 +270,7 @@ def tool(
     touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
     title: Callable[[Arguments], str] = all_arguments,
     preview: Callable[[ToolContext, Arguments], Preview] | None = None,
+    close: Callable[[], Awaitable[None]] | None = None,
 ) -> Tool: ...
 
 
@@ -277,6 +280,7 @@ def tool(
     touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
     title: Callable[[Arguments], str] = all_arguments,
     preview: Callable[[ToolContext, Arguments], Preview] | None = None,
+    close: Callable[[], Awaitable[None]] | None = None,
 ) -> Callable[[_Function], Tool]: ...
 
 
@@ -286,16 +290,18 @@ def tool(
     touches: Callable[[Arguments], Sequence[Touch]] | None = in_memory,
     title: Callable[[Arguments], str] = all_arguments,
     preview: Callable[[ToolContext, Arguments], Preview] | None = None,
+    close: Callable[[], Awaitable[None]] | None = None,
 ) -> Tool | Callable[[_Function], Tool]:
     """Make a Tool of an async function that gives a text or a ToolOutput; a decorator, with arguments or without.
 
     The function's parameters are the model's; one that begins with `context, progress` is given these as `Tool.run`
     is. The description is the docstring's text, the arguments' are at its end, as `described` reads them. Without
     `touches` the tool is taken to work in memory only and runs unasked; `touches=None` says that nobody knows, and
-    every call is asked about. Raises TypeError for a function that no tool can be made of.
+    every call is asked about. `close` is awaited when the session ends. Raises TypeError for a function that no tool
+    can be made of.
     """
     if function is None:
-        return partial(tool, touches=touches, title=title, preview=preview)
+        return partial(tool, touches=touches, title=title, preview=preview, close=close)
     taken, run = _taken(function)
     name, hints = function.__name__, _hints(function, taken)
     properties: dict[str, Any] = {}
@@ -307,7 +313,10 @@ def tool(
     parameters: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [argument for argument, has_default in taken.items() if not has_default]:
         parameters["required"] = required
-    return Tool(name, text, parameters, run, touches, title, preview, partial(_check_own, name, parameters))
+    check = partial(_check_own, name, parameters) if _is_plain(parameters) else None
+    if check is None:  # its JSON Schema says all that may come
+        parameters["additionalProperties"] = False
+    return Tool(name, text, parameters, run, touches, title, preview, check, close=close)
 
 
 def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitable[ToolOutput]]]:
@@ -373,16 +382,34 @@ def _schema_of(hint: object) -> dict[str, Any]:
     if hint in _SCALARS:
         return {"type": _SCALARS[hint]}
     if origin in (Union, types.UnionType):
-        return _schema_of(next(part for part in arguments if part is not type(None)))
+        parts = [_schema_of(part) for part in arguments if part is not type(None)]
+        return parts[0] if len(parts) == 1 else {"anyOf": parts}
     if origin is Literal:
-        return {"type": "string", "enum": list(arguments)}
-    if origin is list:
-        return {"type": "array", "items": _schema_of(arguments[0])}
+        kinds = {_SCALARS.get(type(each), "") for each in arguments}
+        return ({"type": kind} if len(kinds) == 1 and (kind := kinds.pop()) else {}) | {"enum": list(arguments)}
+    if list in (hint, origin):
+        return {"type": "array"} | ({"items": _schema_of(arguments[0])} if arguments else {})
+    if dict in (hint, origin):
+        return {"type": "object"} | ({"additionalProperties": _schema_of(arguments[1])} if arguments else {})
+    if hint is Any:
+        return {}
     if is_typeddict(hint):
         _, meanings = described(inspect.getdoc(hint) or "", list(get_type_hints(hint)))
         fields = {name: _schema_of(part) | meanings.get(name, {}) for name, part in get_type_hints(hint).items()}
         # __required_keys__ does not see NotRequired where annotations are strings.
-        parts = get_type_hints(hint, include_extras=True).items()
-        required = [name for name, part in parts if get_origin(part) is not NotRequired]
+        marked = get_type_hints(hint, include_extras=True).items()
+        required = [name for name, part in marked if get_origin(part) is not NotRequired]
         return {"type": "object", "properties": fields, "required": required}
-    raise TypeError(f"no schema for the argument type {hint!r}")
+    told = "str, int, float, bool, list, dict, Any, Literal, unions and TypedDicts have one"
+    raise TypeError(f"no schema for the argument type {hint!r}: {told}; Tool(…, parameters=…) takes any JSON Schema")
+
+
+def _is_plain(schema: dict[str, Any]) -> bool:
+    """Return whether a schema is of the form of codelet's own tools, which is checked without a library."""
+    match schema.get("type"):
+        case "array":
+            return "items" in schema and _is_plain(schema["items"])
+        case "object":
+            return all(map(_is_plain, schema["properties"].values())) if "properties" in schema else False
+        case kind:
+            return kind == "string" if "enum" in schema else kind is not None

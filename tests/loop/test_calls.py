@@ -200,8 +200,8 @@ async def test_a_result_is_told_while_a_later_call_still_runs(
         (Call("x", "look", {"name": 7}), "name must be of type string, not int"),
         (Call("x", "look", {"name": "a", "other": 1}), "unknown argument 'other'"),
         (Call("x", "stumble", {"how": "expected"}), "it is not there"),
-        (Call("x", "stumble", {"how": "unexpected"}), "failed inside codelet: RuntimeError: nobody thought of this"),
-        (Call("x", "stumble", {"how": "cancelled"}), "failed inside codelet: CancelledError"),
+        (Call("x", "stumble", {"how": "unexpected"}), "stumble failed: RuntimeError: nobody thought of this"),
+        (Call("x", "stumble", {"how": "cancelled"}), "stumble failed: CancelledError"),
         (Call("x", "stumble", {"how": "with output"}), "half of it"),
     ],
 )
