@@ -199,23 +199,6 @@ async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: 
     return seen
 
 
-async def cancelled_compaction(session: Session) -> None:
-    """Compact, and cancel that a moment after it began."""
-
-    async def run() -> None:
-        async with aclosing(session.compact()) as stream:
-            async for event in stream:
-                assert event.phase == "starting"
-                asyncio.get_running_loop().call_later(0.005, task.cancel)
-
-    task = asyncio.create_task(run())
-    try:
-        await task
-    except asyncio.CancelledError:
-        return
-    raise AssertionError("the compaction ended before it was cancelled")
-
-
 async def compact_five_times(session: Session) -> None:
     """Turns of words, and after every four a compaction that was asked for."""
     for number in range(5):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import aclosing
 from itertools import pairwise
 
@@ -17,7 +16,6 @@ from tests.context.conftest import Open
 from tests.context.scripted import (
     Answer,
     ScriptedProvider,
-    cancelled_compaction,
     compactions,
     fill,
     text,
@@ -313,17 +311,6 @@ async def test_an_instruction_steers_and_never_enters_the_list(open_session: Ope
     assert len(with_wish.report.turns) == len(plain.report.turns)
 
 
-async def test_nothing_to_take_out_is_said_and_changes_nothing(open_session: Open):
-    session, _ = open_session(window=64_000)
-    await turn(session, "hello")
-    before, size = list(session.messages), session.size
-    [_, stopped] = compactions(await compacted(session))
-    assert stopped.phase == "stopped"
-    assert "newest turn" in stopped.note
-    assert session.messages == before and session.size == size
-    assert session.compactor.count == 0
-
-
 async def test_two_compactions_without_effect_stop_and_say_what_stays(open_session: Open):
     session, provider = open_session(window=16_000, compaction=CompactionOptions(at=20))
     for number in range(3):
@@ -367,17 +354,6 @@ async def test_what_pins_take_beyond_a_share_is_said(open_session: Open):
     session.compactor.options = CompactionOptions(shares=(5, 5, 15, 75))
     [*_, done] = compactions(await compacted(session, "mind the ports"))
     assert done.phase == "done" and "The share of context is passed by" in done.note
-
-
-async def test_a_cancelled_compaction_leaves_the_list_and_no_task(open_session: Open):
-    session, provider = open_session(window=100_000)
-    await fill(session, provider, 4, lines=1_000)
-    before = list(session.messages)
-
-    await cancelled_compaction(session)
-    assert session.messages == before
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert compactions(await compacted(session), "done")
 
 
 async def test_the_prefix_changes_only_where_that_is_reported(open_session: Open):

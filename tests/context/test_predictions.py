@@ -171,24 +171,6 @@ async def test_p5_a_good_narrator_is_heard_and_paid(open_session: Open):
     assert session.usage.output > used
 
 
-async def test_p5_a_narrator_is_cancelled_with_its_compaction(open_session: Open):
-    session, provider = open_session(window=24_000, extensions=[Narrator()])
-    await fill(session, provider, 8)
-    before = list(session.messages)
-    provider.answers.append(Answer(hangs=True))
-
-    async def run() -> None:
-        async with aclosing(session.compact()) as stream:
-            async for _ in stream:
-                asyncio.get_running_loop().call_later(0.02, task.cancel)
-
-    task = asyncio.create_task(run())
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert session.messages == before
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
 async def test_p7_compactions_at_once_commit_once(open_session: Open):
     session, provider = open_session(window=24_000)
     await fill(session, provider, 8)
