@@ -13,7 +13,7 @@ from codelet.errors import UsageError
 from codelet.frontends.arguments import parse_command_line
 from codelet.frontends.commands.model_list import run_models
 from codelet.providers.catalog import vendors
-from codelet.providers.facts import model_facts
+from codelet.providers.facts import map_source, model_facts
 from codelet.settings import Settings
 from tests.support.server import ModelServer
 
@@ -97,3 +97,8 @@ async def test_local_servers_and_the_users_vendors_are_there(
 def test_the_program_has_the_command(tmp_path: Path):
     options = parse_command_line(["models", "--json", "claude"])
     assert (options.command, options.json, options.words) == ("models", True, ["claude"])
+
+
+async def test_the_source_of_windows_and_prices_is_named(capsys: pytest.CaptureFixture[str]):
+    assert map_source() in " ".join((await listed(capsys)).split())
+    assert json.loads(await listed(capsys, "--json"))["source"] == map_source()
