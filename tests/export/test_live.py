@@ -488,3 +488,31 @@ async def test_segments_and_summary_follow_the_list(provider: Provider, repo: Pa
     assert again.snapshot(resumed).segments == snapshot.segments
     resumed.clear()
     assert (again.snapshot(resumed).segments, again.snapshot(resumed).summary) == ((), None)
+
+
+async def test_summary_and_history_of_what_was_compacted_go_with_an_undo_and_with_the_list(
+    provider: Provider, repo: Path
+) -> None:
+    first, second = user("one"), user("two")
+    session = Session(provider, workspace=repo, bare=True)
+    session.conversation.append(first, second)
+    recorder = Recorder()
+    recorder.snapshot(session)
+    session.compactor.archive.put(1, first)
+    session.conversation.rewrite([segment('<compacted turns="1-1">\n[t1 user] one'), second], "compacted")
+    snapshot = recorder.snapshot(session)
+    assert snapshot.long_term_summary == "[t1 user] one"
+    assert [entry["content"] for entry in snapshot.recent_history] == ["one", "two"]
+    resumed = Session(provider, workspace=repo, bare=True)
+    restore(resumed, snapshot)
+    again = Recorder(snapshot).snapshot(resumed)
+    assert (again.long_term_summary, again.recent_history) == (snapshot.long_term_summary, snapshot.recent_history)
+    session.conversation.rewrite([first, second], "taken back")
+    undone = recorder.snapshot(session)
+    assert undone.long_term_summary == ""
+    assert [entry["content"] for entry in undone.recent_history] == ["one", "two"]
+    session.clear()
+    assert (recorder.snapshot(session).long_term_summary, recorder.snapshot(session).recent_history) == ("", ())
+    resumed.clear()
+    cleared = Recorder(snapshot).snapshot(resumed)
+    assert (cleared.long_term_summary, cleared.recent_history) == ("", ())
