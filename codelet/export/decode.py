@@ -14,7 +14,6 @@ from codelet.export.document import FILE_NAMES, VERSION, Document, check_free, p
 from codelet.export.migrate import migrated
 from codelet.messages import SEGMENT_OPENING, Message, normalise, unpaired, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
-from codelet.system.text import valid_unicode
 
 MOST_BYTES = 256 * 1024 * 1024
 """The largest document that is read or written."""
@@ -164,6 +163,9 @@ def _strictly_parsed(data: bytes) -> object:
     """
     try:
         value = json.loads(data.decode(), object_pairs_hook=_without_repeats)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ExportError("holds half of a surrogate pair") from None
     except UnicodeDecodeError as error:
         raise ExportError(f"is not UTF-8 (byte {error.start})") from None
     except RecursionError:
@@ -172,24 +174,7 @@ def _strictly_parsed(data: bytes) -> object:
         raise ExportError(f"is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
     except ValueError:
         raise ExportError("holds a number that is too long") from None
-    if (place := _half_of_a_pair(value)) is not None:
-        raise ExportError(f"{place.removeprefix('.') or 'it'}: holds half of a surrogate pair")
     return value
-
-
-def _half_of_a_pair(value: object) -> str | None:
-    """The place of a text that is no Unicode."""
-    if isinstance(value, str):
-        return None if valid_unicode(value) == value else ""
-    if isinstance(value, dict):
-        inner = [(f".{valid_unicode(name)[:64]}", [name, item]) for name, item in value.items()]
-    else:
-        inner = [(f"[{number}]", [item]) for number, item in enumerate(value if isinstance(value, list) else ())]
-    for step, parts in inner:
-        for part in parts:
-            if (place := _half_of_a_pair(part)) is not None:
-                return step + place
-    return None
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
