@@ -45,7 +45,10 @@ def git_targets(root: str) -> Mapping[str, str]:
     watched = [*own, *(before[1] if before else ())]
     if before is not None and before[0] == tuple(map(_facts, watched)):
         return before[1]
-    found = dict(_named(root, repository.folder))
+    listed = ask_git(repository.folder, "config", "--list", "-z", "--show-origin", "--includes")
+    if listed is None:  # no git here, or it did not answer in time: asked again at the next look
+        return {}
+    found = dict(_named(listed, root, repository.folder))
     while len(_kept) >= _MOST_KEPT:
         del _kept[next(iter(_kept))]
     _kept[root] = (tuple(map(_facts, [*own, *found])), found)
@@ -77,11 +80,10 @@ def why_obeyed(place: str, root: str) -> str | None:
     return next((why for target, why in git_targets(root).items() if is_below(place, (target,))), None)
 
 
-def _named(root: str, folder: str) -> Iterator[tuple[str, str]]:
+def _named(listed: str, root: str, folder: str) -> Iterator[tuple[str, str]]:
     from codelet.system.git import hardened_argv
 
     settings = set(hardened_argv("config")[1:])
-    listed = ask_git(folder, "config", "--list", "-z", "--show-origin", "--includes") or ""
     fields = listed.partition("\n")[2].split("\0")
     for origin, entry in zip(fields[::2], fields[1::2], strict=False):
         name, _, value = entry.partition("\n")

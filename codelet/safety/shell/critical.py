@@ -16,9 +16,10 @@ from codelet.safety import sensitive_names
 from codelet.safety.paths import contained, relative_name, workspace_root
 from codelet.safety.shell.nested import FIND_RUNS, SHELLS, base_name, nested_scripts, unwrapped
 from codelet.safety.shell.script_parser import Redirect, Script, ScriptPart, SimpleCommand, UnclearPart, read_script
-from codelet.safety.tables import read_table
+from codelet.safety.tables import read_table, rows_by_word
 
 _TABLE = read_table("shell")["critical"]
+_WRITES = rows_by_word("shell", "writes")
 _COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
 REWRITES_HISTORY = "git push --force rewrites shared history"
 """Critical too, but it destroys nothing on this machine: a person who is asked about this very command may say yes."""
@@ -143,22 +144,14 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
 
 def _written(name: str, words: list[str], operands: list[str]) -> list[str]:
     """The places that a program writes, or takes away, by its words."""
-    match name:
-        case "rm" | "chmod" | "chown" | "chgrp":
-            return operands
-        case "tee" | "touch" | "truncate" | "shred" | "unlink" | "rmdir" | "mkdir" | "sponge":
-            return operands
-        case "mv":
-            return [*_named_targets(words), *operands]
-        case "cp" | "ln" | "install" | "link":
-            return [*_named_targets(words), *operands[-1:]]
-        case "rsync":
-            return operands[-1:]
-        case "dd":
-            return [word.partition("=")[2] for word in words if word.startswith("of=")]
-        case "sed" | "perl" if any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:]):
-            return operands[1:]
-    return []
+    if name == "dd":
+        return [word.partition("=")[2] for word in words if word.startswith("of=")]
+    if name in ("sed", "perl"):
+        in_place = any(re.match(r"-\w*i", word) or _means(word, "--in-place") for word in words[1:])
+        return operands[1:] if in_place else []
+    which = _WRITES.get(name, "")
+    written = operands if which.startswith("all") else operands[-1:] if which else []
+    return [*(_named_targets(words) if which.endswith("target") else ()), *written]
 
 
 def _find(words: list[str], context: _Context) -> str | None:

@@ -222,19 +222,14 @@ def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFind
 def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
     """The first rule that covers any command of the script, behind wrappers and in nested scripts too."""
     rules = [rule for rule in rules if rule.tool == "bash"]
-    if not rules:
-        return None
-    for rule in rules:
-        if rule.body is None:
-            return rule
-    for command in script.commands:
+    if bare := next((rule for rule in rules if rule.body is None), None):
+        return bare
+    for command in script.commands if rules else ():
         words = [word.text for word in command.words]
         for inner in unwrapped(words):
-            for rule in rules:
-                if rule.matches_words(inner) or (
-                    "/" in inner[0] and rule.matches_words([inner[0].rpartition("/")[2], *inner[1:]])
-                ):
-                    return rule
+            named = [inner[0].rpartition("/")[2], *inner[1:]]  # by a path, too
+            if rule := next((one for one in rules if one.matches_words(inner) or one.matches_words(named)), None):
+                return rule
         for text in nested_scripts(words):
             if depth < 3 and (found := _rule_for_any(read_script(text), rules, depth + 1)):
                 return found

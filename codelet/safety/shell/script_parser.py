@@ -261,13 +261,11 @@ class _Reader:
             self.read(child)
             after = self.after if in_list and child is body else after
             self.after = after
-        if self._late and (found := next(reversed(list(self.script.commands)), None)):
-            at = max(at for at, part in enumerate(self.script.parts) if part is found)
-            self.script.parts[at] = found.replace(words=(*found.words, *self._take_late()))
-
-    def _take_late(self) -> list[Word]:
-        late, self._late = self._late, []
-        return late
+        for at in range(len(self.script.parts) - 1, -1, -1) if self._late else ():
+            if isinstance(found := self.script.parts[at], SimpleCommand):
+                self.script.parts[at] = found.replace(words=(*found.words, *self._late))
+                self._late = []
+                break
 
     def _unclear(self, reason: str, *, confinable: bool = False) -> None:
         part = UnclearPart(reason, confinable)
@@ -292,7 +290,7 @@ class _Reader:
                 if child.child_count:
                     self.read(child)
         self.after = after
-        words += self._take_late()
+        words, self._late = words + self._late, []
         self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), self._folders(), self.lost))
         if words and words[0].text == "cd" and words[0].plain:
             self._follow(words[1:])
