@@ -36,6 +36,7 @@ from typing import Literal
 
 from codelet.frontends.commands.policy_cases import Case, cases_of, judge_cases, workspace_of_cases
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
+from codelet.safety.sandbox.landlock_helper import PREFIX
 from codelet.system.git import hardened_environment
 from codelet.system.process import StartError, child_environment, find_program, run_child
 
@@ -240,6 +241,9 @@ def _facts(folder: Path) -> _Facts:
         for name in (*folders, *files):
             path = Path(top, name)
             if path == _INSIDE / "tmp":  # private folders of commands come and go there
+                continue
+            if path.parent == _INSIDE / "tmp" and name.startswith(PREFIX):  # one whose helper was killed
+                folders.remove(name)
                 continue
             facts = path.lstat()
             content = path.read_bytes() if stat.S_ISREG(facts.st_mode) else b""

@@ -34,7 +34,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _NETWORK_VERSION, _SCOPE_VERSION = 4, 6
 _TCP = _OTHER_PROCESSES = 0b11  # to bind and connect; to reach abstract sockets and to send signals
-_PREFIX = "codelet-command-"
+PREFIX = "codelet-command-"
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 
 
@@ -123,9 +123,9 @@ def _private_folder(temporary: str) -> str | None:
     with suppress(OSError):
         for name in os.listdir(temporary):
             place = f"{temporary}/{name}"
-            if name.startswith(_PREFIX) and os.lstat(place).st_uid == os.geteuid() and _locked(place):
+            if name.startswith(PREFIX) and os.lstat(place).st_uid == os.geteuid() and _locked(place):
                 shutil.rmtree(place, ignore_errors=True)
-        made = f"{temporary}/{_PREFIX}{os.urandom(8).hex()}"
+        made = f"{temporary}/{PREFIX}{os.urandom(8).hex()}"
         os.mkdir(made, 0o700)
         if _locked(made):
             return made

@@ -158,8 +158,7 @@ def rule_for(words: Sequence[str], *, moved: bool) -> str | None:
     name = words[0]
     if name in READ_ONLY_PROGRAMS or (name == "git" and words[1:2] and words[1] in READ_ONLY_GIT):
         # Known to read in other uses: only this very use becomes a rule, not every file or every option.
-        # What xargs does depends on what it reads, which no rule names.
-        one_use = not moved and name not in ("cd", "xargs") and all(map(_WORD.fullmatch, words))
+        one_use = not moved and all(map(_WORD.fullmatch, words))
         return f"bash({' '.join(words)})" if one_use else None
     prefix = _prefix(list(words))
     return f"bash({' '.join(prefix)} *)" if prefix else None

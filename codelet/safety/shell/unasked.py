@@ -209,7 +209,7 @@ def _behind(name: str, rest: list[str], place: _Place) -> None:
         letter = next((letter for letter in word[1:] if letter not in flags), "")
         if letter and letter not in valued and not _WRAPPER_OPTION.fullmatch(word):
             raise RefusedError(f"{name} {word} is not known to be read-only")
-        del rest[: word.endswith(letter or " ") and letter in valued and not word.startswith("--")]
+        del rest[: word.endswith(letter or " ") and letter in valued]
     del rest[: name == "timeout"]
     if rest:
         _check(rest, place)

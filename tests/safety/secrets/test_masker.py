@@ -227,6 +227,7 @@ def test_a_shape_is_known_to_the_environment_the_masker_and_the_prefilter(servic
     assert "HARMLESS" not in child_environment({"HARMLESS": token})
     assert Masker({}).mask(f"it is {token}.", patterns=True) == "it is [masked token]."
     assert SecretPrefilter()(json.dumps({"content": f"it is {token}."}).encode())
+    assert SecretPrefilter()(token.encode()), "at the very start, too"
     assert f"it is {token}." not in Masker({"HARMLESS": token}).mask(f"it is {token}.")
 
 
