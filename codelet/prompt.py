@@ -39,12 +39,17 @@ tasks. Update it when a step begins, ends or fails.
 
 plan: The whole plan each time: a line with the goal, then one line per step, marked `[ ]` open, `[>]` in progress,
     `[x]` done or `[!]` failed, with its result after a colon. Example: "Add retries\\n[x] Read client.py: none
-    yet\\n[>] Write the loop\\n[ ] Run the tests". Empty shows the plan."""
+    yet\\n[ ] Write the loop". Empty shows the plan."""
+ASK_TOOL = """\
+Ask the user a question.
+
+question: One sentence.
+options: Short answers; the user may write another."""
 RECALL_TOOL = """\
 Read what was cut out of a long result, or left out when the conversation was compacted. Such places name an id: \
-`recall entry=r17`. Give an entry, a pattern or a turn. For a file as it is now, use read.
+`recall entry=r17`.
 
-entry: The id. Example: r17
+entry: The id.
 lines: These lines only. Examples: 201-600, 201-
 byte_range: These bytes only. Example: 8000-12000
 pattern: A regular expression: shows the lines that match, in the entry or in all.

@@ -30,6 +30,7 @@ __all__ = [
     "RanCommand",
     "TextSearch",
     "TextSource",
+    "asking",
     "background_tasks",
     "export_keys",
     "facts_in",
@@ -44,6 +45,13 @@ __all__ = [
     "search_by_meaning",
     "text_search",
 ]
+
+
+def asking() -> Extension:
+    """Return the tool with which the model asks the user."""
+    from codelet.extensions.user_questions import Asking
+
+    return Asking()
 
 
 def background_tasks(session: SessionView) -> BackgroundTasks:

@@ -19,7 +19,7 @@ from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.sandbox import Sandbox
 from codelet.safety.secrets import Masker
-from codelet.safety.verdict import Ask
+from codelet.safety.verdict import Answer, Ask
 from codelet.usage import Usage
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -99,6 +99,9 @@ class ApprovalsView(Protocol):
 
     def take_back(self, reason: str) -> None:
         """No longer count what was refused for this reason, which holds no more."""
+
+    async def inquire(self, name: str, asks: str, options: tuple[str, ...]) -> Answer | None:
+        """Ask the user a question with options; None without an answer. `reason` is what they chose or wrote."""
 
 
 class ToolboxView(Protocol):

@@ -217,15 +217,25 @@ class Approvals:
 
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
         """Ask the person something that is no call of the model's; True for a yes. `asks` says what in a few words."""
+        answer = await self._put(Question("", name, {}, Verdict("ask", "read", reason), shown, self.timeout, asks=asks))
+        return answer is not None and answer.allow
+
+    async def inquire(self, name: str, asks: str, options: tuple[str, ...]) -> Answer | None:
+        """Ask the person a question with answers to choose from; the answer's `reason` is what they chose or wrote."""
+        verdict = Verdict("ask", "read", "")
+        return await self._put(Question("", name, {}, verdict, "", self.timeout, asks=asks, options=options))
+
+    async def _put(self, question: Question) -> Answer | None:
+        """Ask what is no call. None where there is nobody, or no answer in time."""
         if self.ask is None:
-            return False
-        mask, verdict = self.masker.mask, Verdict("ask", "read", reason)
-        question = Question("", name, {}, verdict, mask(shown), self.timeout, asks=mask(asks))
+            return None
+        question = without_secrets(question, self.masker)
         async with self._in_turn():
             answer = await self._answered(self.ask(question))
         outcome: DecisionOutcome = "no answer" if answer is None else "yes" if answer.allow else "no"
-        self.history.append(Decision(f"{name}: {mask(asks)}", outcome, "" if answer is None else mask(answer.reason)))
-        return outcome == "yes"
+        reason = "" if answer is None else self.masker.mask(answer.reason)
+        self.history.append(Decision(f"{question.tool}: {question.asks}", outcome, reason))
+        return answer
 
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
         """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing.

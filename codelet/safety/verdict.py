@@ -75,6 +75,7 @@ class Question(Record):
     `timeout` is after how many seconds the question answers itself with no; None for never. `where` is the folder that
     a command would run in, `following` how many questions wait behind this one. `covered` are commands that the rule
     of "always" would allow besides. `change` is what the call would make of a file, where its texts are at hand.
+    `options` are the answers to a question that is not about permission.
     """
 
     call_id: str
@@ -89,11 +90,13 @@ class Question(Record):
     following: int = 0
     covered: tuple[str, ...] = ()
     change: FileChange | None = None
+    options: tuple[str, ...] | None = None
 
 
 class Answer(Record):
-    """A person's answer. `reason` goes to the model; `always` adds the suggested rule for this session, or `rule`,
-    where the person has changed it. `mode` switches to the mode in which it would not have been asked.
+    """A person's answer. `reason` goes to the model: it is the answer itself if the question has options. `always` adds
+    the suggested rule for this session, or `rule`, where the person has changed it. `mode` switches to the mode in
+    which it would not have been asked.
     """
 
     allow: bool

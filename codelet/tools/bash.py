@@ -98,7 +98,7 @@ async def bash(
     options such as --yes or -m, and start no editor, pager or watch mode. What still runs when the command ends is
     ended; start servers with `background`.
 
-    command: The command line. Example: pytest -q tests/test_cart.py
+    command: The command line.
     timeout: The time limit in seconds, at most 600. Default: 120.
     background: true lets the command run on; the answer gives its number, such as %1. Then the command `jobs %1`
         shows its output, `wait %1` waits for its end, `wait %1 for REGEX` or `wait %1 for port 8000` until it is

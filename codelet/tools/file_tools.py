@@ -47,9 +47,9 @@ async def read(
     Each line of a text file comes after its number and a tab, which are not part of the file. If the file goes on, the
     last line gives the offset to go on with. A folder comes as one name per line, with a slash after names of folders.
 
-    path: The file or folder, absolute or relative to the workspace. Example: src/app.py
-    offset: The first line to show, counted from 1.
-    limit: The number of lines to show, at most 2000. Default: 2000.
+    path: The file or folder, absolute or relative to the workspace.
+    offset: The first line, counted from 1.
+    limit: The lines to show, at most and by default 2000.
     """
     from codelet.tools.pages import read_path
 

@@ -27,14 +27,14 @@ async def grep(
     around: int = 0,
     limit: int = 100,
 ) -> ToolOutput:
-    r"""Search in files for a regular expression. Use it instead of grep or rg in bash.
+    r"""Search in files for a regular expression.
 
     Each match is a line `path:number:text`; the path is given only at a file's first match. Files that git ignores or
     whose names mean secrets, such as .env, are skipped. To search ignored files, give their folder as path.
 
-    pattern: The regular expression, matched within one line. Example: def \w+_total\(
-    path: The file or folder to search. Default: the workspace.
-    glob: Only files whose name or path below `path` matches. Examples: *.py, src/**/*.{ts,tsx}, !*.min.js
+    pattern: The regular expression, matched within one line.
+    path: The file or folder. Default: the workspace.
+    glob: Only files whose name or path below `path` matches. Examples: *.py, src/**/*.{ts,tsx}
     ignore_case: true ignores upper and lower case.
     around: Lines to show before and after each match, at most 20.
     limit: Matches to show, at most 1000. Default: 100.
@@ -87,13 +87,13 @@ def preview(context: ToolContext, arguments: Arguments) -> Preview:
 
 
 async def find(context: ToolContext, progress: Progress, *, pattern: str, path: str = ".") -> ToolOutput:
-    """Find files by name. Use it instead of find or ls in bash.
+    """Find files by name.
 
     The answer has at most 200 paths, one per line. To find files that git ignores, give their folder as path.
 
     pattern: A glob for the file's name in any folder, such as *.sql, or for its path below `path`, such as
         src/**/test_*.py
-    path: The folder to search. Default: the workspace.
+    path: The folder. Default: the workspace.
     """
     from codelet.tools.file_search import Query, glob_below, root_of, search_files, why_no_file
     from codelet.tools.files import shown

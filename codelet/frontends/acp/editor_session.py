@@ -12,6 +12,7 @@ from typing import Any
 from codelet import events
 from codelet.context import Attached
 from codelet.errors import CodeletError
+from codelet.extensions.services import asking
 from codelet.frontends.acp.peer import BAD_PARAMETERS, INVALID_REQUEST, Peer, RpcError
 from codelet.frontends.acp.prompt_blocks import taken
 from codelet.frontends.acp.updates import Update, Updates, select, stop_reason
@@ -45,7 +46,7 @@ class EditorSession:
 
     async def open(self, folder: Path) -> None:
         """Open the session in a folder. Raises CodeletError."""
-        self.session = await session_from(self._settings, folder, ask=self._ask)
+        self.session = await session_from(self._settings, folder, ask=self._ask, extensions=[asking()])
         self.updates = Updates(folder, self._touched)
         now = self.session.provider.model
         try:
@@ -141,19 +142,21 @@ class EditorSession:
         """Have the user asked by the editor. Without a usable answer nothing is allowed."""
         from codelet.frontends.terminal.question import choices_for
 
-        choices = {each.means: each.words for each in choices_for(question) if each.means in _KINDS}
+        choices = {each.option or each.means: each for each in choices_for(question) if each.means in _KINDS}
         asked = {
             "sessionId": self.name,
             "toolCall": self.updates.asked(question, question.call_id or f"question-{next(self._questions)}"),
-            "options": [{"optionId": each, "name": words, "kind": _KINDS[each]} for each, words in choices.items()],
+            "options": [
+                {"optionId": name, "name": each.words, "kind": _KINDS[each.means]} for name, each in choices.items()
+            ],
         }
         try:
             answer = await self._peer.request("session/request_permission", asked)
             chosen = answer["outcome"].get("optionId", "no")
         except (RpcError, LookupError, TypeError, AttributeError) as error:
             return Answer(False, reason=f"the editor could not ask: {error}")
-        allows = chosen in choices and chosen != "no"
-        return Answer(allows, always=chosen == "always", mode=chosen == "mode")
+        means, said = (choices[chosen].means, choices[chosen].option) if chosen in choices else ("no", "")
+        return Answer(means != "no", said, always=means == "always", mode=means == "mode")
 
     def options(self) -> list[Update]:
         """Return what the user can switch: mode, model, effort."""

@@ -175,7 +175,9 @@ class ApprovalDialog:
         line_first = bool(self._line.text) and not open_.on_menu and open_.pressed is None
         for place, choice in enumerate(open_.choices):
             marked = place == open_.mark and not line_first
-            words = Text.assemble((visible(choice.words), "bold" if marked else ""), (f" ({choice.key})", QUIET))
+            words = Text.assemble(
+                (visible(choice.words), "bold" if marked else ""), (f" ({choice.key})" if choice.key else "", QUIET)
+            )
             first, *more = wrap(words, width - 5)
             lead = Text.assemble((f"{sign if marked else ' '} ", ACCENT), (f"{place + 1}", f"bold {ACCENT}"))
             rows.append(Text.assemble(lead, "  ", first))
@@ -275,12 +277,14 @@ class ApprovalDialog:
             case "stop":
                 self._stop()
             case _:
-                self._settle(open_, Answer(True, always=choice.means == "always", mode=choice.means == "mode"))
+                means = choice.means
+                self._settle(open_, Answer(True, choice.option, always=means == "always", mode=means == "mode"))
 
     def _write(self, open_: _Open, what: Literal["", "reason", "rule"], text: str = "") -> None:
         """Have something written in the line, or go back to the choices."""
         open_.writes, open_.problem = what, ""
-        self._line.edit_answer(_WRITTEN.get(what), text)
+        label = "Answer: " if what and open_.question.options is not None else _WRITTEN.get(what)
+        self._line.edit_answer(label, text)
         self._show()
 
     def _take_written(self, open_: _Open) -> None:

@@ -44,11 +44,12 @@ Means = Literal["yes", "always", "mode", "no", "stop"]
 
 @dataclass(frozen=True)
 class AnswerChoice:
-    """One answer that is offered: the key, what it says, what it does."""
+    """One answer that is offered: the key, what it says, what it does. `option` is what it tells the model."""
 
     key: str
     words: str
     means: Means
+    option: str = ""
 
 
 def head_rows(question: Question, renderer: Renderer, told: str = "", number: int = 1) -> list[Text]:
@@ -221,6 +222,8 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
 
 def _title(question: Question) -> str:
     """What is asked, as a question. It names a tool that is not codelet's own."""
+    if question.options is not None:
+        return _on_line(question.asks)
     told = []
     for kind, verb in _VERBS:
         if places := [_on_line(touch.what) for touch in question.touches if touch.kind == kind]:
@@ -255,6 +258,8 @@ def _has_crlf_only(diff: str) -> bool:
 
 def _told_by_head(question: Question) -> bool:
     """Whether the head says everything: only a path, or some lines of a file, would be read."""
+    if question.options is not None:
+        return True
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
         return False
     place, ((sign, subject), *more) = question.touches[0].what, _subject(question)
@@ -284,6 +289,10 @@ def offered_rule(question: Question) -> str | None:
 def choices_for(question: Question) -> list[AnswerChoice]:
     """The possible answers; Enter takes the first until the mark is moved."""
     verdict = question.verdict
+    if question.options is not None:
+        choices = [AnswerChoice("", each, "yes", option=each) for each in question.options]
+        own = AnswerChoice("w", "Write another answer" if choices else "Write the answer", "no")
+        return [*choices, own, AnswerChoice("esc", "Stop the turn", "stop")]
     choices = [AnswerChoice("y", "Yes", "yes")]
     again = "Yes, and don't ask again this session for"
     if (rule := offered_rule(question)) is not None:

@@ -106,6 +106,7 @@ async def _run(
     debug: bool,
 ) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
+    from codelet.extensions.services import asking
     from codelet.frontends.terminal.export_log import ExportLog
     from codelet.frontends.terminal.preferences import preferences_of
     from codelet.frontends.terminal.prompt_keys import KEYS_HELP
@@ -115,7 +116,7 @@ async def _run(
 
     reserved = waited or await reserved_for(settings)
     async with reserved or nullcontext():
-        session, export = await session_from(settings, reserved=reserved), None
+        session, export = await session_from(settings, reserved=reserved, extensions=[asking()]), None
         session.upkeep.patience = _PATIENCE
         try:
             if reserved is not None:

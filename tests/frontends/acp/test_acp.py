@@ -144,6 +144,18 @@ async def _prompt(editor: Editor, session: str, blocks: Sequence[dict[str, Any]]
     return await editor.ask("session/prompt", sessionId=session, prompt=list(blocks))
 
 
+async def test_the_model_s_question_has_its_options(editor: Editor, model_server: ModelServer, repo: Path) -> None:
+    question = {"question": "Which database?", "options": ["SQLite", "PostgreSQL"]}
+    play(model_server, *[Reply("a", calls=[Call(f"c{n}", "ask_user", question)]) for n in range(2)], Reply("b"))
+    answers = iter([choose("PostgreSQL"), choose("no")])
+    editor.permit = lambda asked: next(answers)(asked)
+    session = await editor.open(repo)
+    assert await editor.prompt(session, "go") == "end_turn"
+    assert [each["optionId"] for each in editor.asked[0]["options"]] == ["SQLite", "PostgreSQL", "no"]
+    assert [statuses(editor, f"c{n}")[-1] for n in range(2)] == ["completed", "failed"]
+    assert "PostgreSQL" in json.dumps(model_server.requests[1].messages)
+
+
 async def test_files_texts_and_links_go_with_a_prompt(editor: Editor, model_server: ModelServer, repo: Path) -> None:
     play(model_server, Reply("ok"), Reply("ok"))
     (repo / "my notes.txt").write_text("the notes\n")
