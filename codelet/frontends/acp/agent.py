@@ -20,11 +20,19 @@ _ABOUT = {
     "agentCapabilities": {
         "loadSession": False,
         "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-        "mcpCapabilities": {"http": False, "sse": False},
+        "mcpCapabilities": {"http": True, "sse": False},
         "sessionCapabilities": {"close": {}},
     },
     "authMethods": [],
 }
+
+
+def _mcp_server(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return an MCP server of the editor's, which its user has named, as the settings have it."""
+    table: dict[str, Any] = {key: given[key] for key in ("type", "command", "args", "url") if key in given}
+    for key in ("env", "headers"):
+        table |= {key: {each["name"]: each["value"] for each in given[key]}} if key in given else {}
+    return given["name"], table
 
 
 class Agent:
@@ -59,11 +67,11 @@ class Agent:
         async with self._opening:
             if len(self._sessions) >= _MOST_SESSIONS:
                 raise RpcError(INVALID_REQUEST, f"{_MOST_SESSIONS} sessions are open: close one")
-            opened = EditorSession(name, self._peer, self._settings_for(folder))
+            settings = self._settings_for(folder)
+            servers = (settings.mcp_servers or {}) | dict(map(_mcp_server, params.get("mcpServers") or ()))
+            opened = EditorSession(name, self._peer, settings.replace(mcp_servers=servers or None))
             await opened.open(folder)
             self._sessions[name] = opened
-        if servers := [str(each.get("name")) for each in params.get("mcpServers") or ()]:
-            opened.session.notices.say(f"MCP servers are not supported yet; not started: {', '.join(servers)}")
         return RpcResult({"sessionId": name, "configOptions": opened.options()}, opened.announce)
 
     async def _prompt(self, params: dict[str, Any]) -> RpcResult:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.frontends.acp.editor import Editor, choose
-from tests.support.program import descendants, run
+from tests.support.program import descendants, lives, run
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import ModelServer
 
@@ -154,6 +155,23 @@ async def test_the_model_s_question_has_its_options(editor: Editor, model_server
     assert [each["optionId"] for each in editor.asked[0]["options"]] == ["SQLite", "PostgreSQL", "no"]
     assert [statuses(editor, f"c{n}")[-1] for n in range(2)] == ["completed", "failed"]
     assert "PostgreSQL" in json.dumps(model_server.requests[1].messages)
+
+
+async def test_the_editor_s_mcp_servers_are_started_and_ended(
+    editor: Editor, model_server: ModelServer, repo: Path
+) -> None:
+    play(model_server, Reply("a", calls=[Call("c1", "mcp__own__echo", {"text": "hi"})]), Reply("b"))
+    server = Path(__file__).parents[2] / "support" / "mcp_server.py"
+    given = {"name": "own", "command": sys.executable, "args": [str(server)], "env": [{"name": "A", "value": "b"}]}
+    session = await editor.open(repo, mcpServers=[given])
+    assert await editor.prompt(session, "go") == "end_turn"
+    assert "mcp__own__echo" in {each["function"]["name"] for each in model_server.requests[0].json["tools"]}
+    assert statuses(editor, "c1")[-1] == "completed" and len(editor.asked) == 1
+    children = descendants(editor.process.pid)
+    assert children and (await editor.ask("session/close", sessionId=session))["result"] == {}
+    assert not [each for each in children if lives(each)]
+    sse = {"type": "sse", "name": "old", "url": "https://127.0.0.1/", "headers": []}
+    assert (await editor.ask("session/new", cwd=str(repo), mcpServers=[sse]))["error"]["code"] == -32602
 
 
 async def test_files_texts_and_links_go_with_a_prompt(editor: Editor, model_server: ModelServer, repo: Path) -> None:
