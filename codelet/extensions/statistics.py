@@ -217,7 +217,7 @@ class Statistics(Extension, Guard, Source):
         mean = f", {total['request_seconds'] / requests:.1f} s each" if requests else ""
         denials = int(sum(figures["denials"] for figures in self.by_tool.values()))
         rows = [
-            f"{_plural(requests, 'request')}{mean}; {int(total['retries'])} sent again",
+            f"{_plural(requests, 'answered request')}{mean}; {int(total['retries'])} sent again",
             f"{_plural(int(total['compactions']), 'compaction')}, {_plural(denials, 'call')} refused",
             *self._circuit_rows(),
         ]

@@ -208,7 +208,7 @@ def test_the_repl_is_such_an_agent_too(codelet: Codelet):
         terminal.wait_for("1  [style] tabs, please  (you)")
         terminal.settle(0.15)
         terminal.line("/stats")
-        terminal.wait_for("1 request,")
+        terminal.wait_for("1 answered request,")
         terminal.settle(0.15)
         terminal.line(" # a heading for the model")
         terminal.wait_for("Answer 1.")

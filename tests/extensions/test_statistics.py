@@ -72,7 +72,7 @@ async def test_metrics_and_approval_history_are_shown_and_exported(counted: Any,
     provider.answers.extend([Answer("", [call]) for call in calls] + [Answer()])
     await turn(session, "do it")
     shown = await session.run_command("stats")
-    assert shown.splitlines()[0].startswith("6 requests, ")
+    assert shown.splitlines()[0].startswith("6 answered requests, ")
     assert "0 compactions, 2 calls refused" in shown
     rows = {line.split()[0]: line.split()[1:4] for line in shown.splitlines()[4:]}
     assert rows == {"bash": ["0", "0", "1"], "read": ["2", "1", "0"], "write": ["1", "0", "1"]}
@@ -105,7 +105,7 @@ async def test_compactions_and_what_was_sent_again_are_counted(counted: Any):
     async for _ in session.compact():
         pass
     shown = await session.run_command("stats")
-    assert "10 requests" in shown, "an empty answer was asked for once more"
+    assert "10 answered requests" in shown, "an empty answer was asked for once more"
     assert "1 sent again" in shown
     assert "1 compaction," in shown
 
