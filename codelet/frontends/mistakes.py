@@ -91,6 +91,7 @@ PEER_SLASH = {
     "settings": _SETTINGS,
     "config": _SETTINGS,
     "tree": "/rewind goes back to an earlier prompt, /fork keeps the conversation aside",
+    "reasoning": "Ctrl-O shows the last reasoning in full",
     "hotkeys": "? shows the keys",
     "shortcuts": "? shows the keys",
     "keybindings": "? shows the keys; --keys changes them",

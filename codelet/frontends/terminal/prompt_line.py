@@ -445,9 +445,9 @@ class PromptLine:
     def _row(self) -> tuple[str, str]:
         """The style and the text of the status row."""
         if time.monotonic() < self._leave_at:
-            return "class:status.warn", "Ctrl-C again leaves codelet; Ctrl-D too"
+            return "class:status.warn", "  Ctrl-C again leaves codelet; Ctrl-D too"
         if self._warning:
-            return "class:status.warn", self._warning
+            return "class:status.warn", f"  {self._warning}"
         return "", self._status()
 
     def _completing(self) -> bool:

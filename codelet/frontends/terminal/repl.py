@@ -118,11 +118,6 @@ class Repl:
         self.session.upkeep.steering = self._steering
         return view
 
-    @property
-    def reasoning(self) -> str:
-        """The reasoning of the last step that had some."""
-        return self.screen.renderer.reasoning
-
     async def loop(self) -> None:
         """Read and evaluate until `exit_status` is set."""
         self._greet()

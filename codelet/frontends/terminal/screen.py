@@ -110,7 +110,7 @@ class TerminalScreen(Screen):
         self.renderer.say(rows)
 
     def forget(self) -> None:
-        """Keep nothing for Ctrl-O and /reasoning."""
+        """Keep nothing for Ctrl-O."""
         if "renderer" in vars(self):
             self.renderer.forget()
 

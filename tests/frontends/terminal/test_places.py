@@ -104,6 +104,27 @@ def test_the_line_and_the_status_stay_where_they_are(start: Start) -> None:
     assert {row for row in wrong if rows.count(row) != 1} == set()
 
 
+def test_the_line_stays_at_the_bottom_when_a_tall_question_is_answered(start: Start) -> None:
+    made = bash("touch made; " + "; ".join(f"touch made{number}" for number in range(9)))
+    terminal = start(
+        step("\n".join(f"- row {number}." for number in range(30)), made), step("Then.", bash("true")), step("Done.")
+    )
+    terminal.wait_for(STATUS)
+    terminal.line("go")
+    terminal.wait_for("No, and stop")
+    terminal.settle(0.8)
+    terminal.type("y")
+    rows = set[int]()
+
+    def look() -> bool:
+        if terminal.raw.endswith(b"\x1b[?2026l"):
+            rows.add(terminal.text.count("\n"))
+        return "Done." in terminal.text
+
+    terminal.until(look, "the answer")
+    assert rows == {23}
+
+
 def test_the_line_is_edited_while_a_turn_runs_as_at_the_prompt(start: Start) -> None:
     """Cursor keys, completion, the history; with vi's keys ESC leaves insert mode first."""
     words = step("Words that come " * 200, pace=40)

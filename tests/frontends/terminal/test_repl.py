@@ -16,7 +16,8 @@ from typing import Any
 import pyte
 import pytest
 
-from codelet.errors import EXIT_USAGE
+from codelet.errors import EXIT_DONE, EXIT_USAGE
+from codelet.frontends.terminal.repl import PARTING
 from tests.support.program import CODELET, descendants, lives, processes_with
 from tests.support.recorded import STATUS, Start, ask, bash, step
 from tests.support.terminal import Terminal
@@ -192,7 +193,6 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/tasks", "no command was started in the background")
     ask(terminal, "/context", "system prompt", "first prompt", "One.", "used, 2%")
     ask(terminal, "/tools", "grep", "execute", "regular expression")
-    ask(terminal, "/reasoning", "hard about it.")
     ask(terminal, "/permissions", "mode   ask")
     ask(terminal, "/mode auto-edit", "mode auto-edit")
     ask(terminal, "/mode nonsense", "there is no mode nonsense")
@@ -298,6 +298,33 @@ def test_a_newcomers_words_are_answered_without_the_model(start: Start) -> None:
         ask(terminal, f"/{name}", f"there is no command /{name}:", meant)
     assert "To the model." not in terminal.scrollback
     ask(terminal, "help me", "To the model.")
+
+
+def test_ctrl_d_says_first_how_to_keep_a_conversation_that_is_worth_it(start: Start, tmp_path: Path) -> None:
+    terminal = start(*(step(f"Answer {turn}.") for turn in range(6)))
+    terminal.wait_for(STATUS)
+    for turn in range(4):
+        ask(terminal, f"prompt {turn}", f"Answer {turn}.", STATUS)
+    terminal.key("ctrl-d")
+    terminal.wait_for(PARTING)
+    terminal.type("prompt")
+    terminal.wait_for(PARTING, gone=True)
+    terminal.type(" 4\r")
+    terminal.wait_for("Answer 4.")
+    terminal.wait_for(STATUS)
+    ask(terminal, f"/export {tmp_path}/kept.json", "saved in", STATUS)
+    terminal.key("ctrl-d")
+    assert terminal.wait_exit() == EXIT_DONE
+    assert PARTING not in terminal.text
+
+
+def test_the_start_names_the_instructions_in_force(start: Start, repo: Path, home: Path) -> None:
+    (repo / "AGENTS.md").write_text("Be brief.\n")
+    (home / ".claude").mkdir()
+    (home / ".claude" / "CLAUDE.md").write_text("Be kind.\n")
+    terminal = start(step("Hi."))
+    terminal.wait_for(STATUS)
+    assert "~/.claude/CLAUDE.md · AGENTS.md\n" in terminal.text
 
 
 def test_typed_ahead_text_waits_in_the_editor(start: Start) -> None:

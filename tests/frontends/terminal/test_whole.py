@@ -120,6 +120,3 @@ def test_clear_forgets_what_was_shown(start: Start) -> None:
     terminal.wait_for(STATUS)
     terminal.type(CTRL_O)
     terminal.wait_for("nothing was shown yet, or since /clear")
-    terminal.wait_for(STATUS)
-    terminal.line("/reasoning")
-    terminal.wait_for("has shown no reasoning yet")

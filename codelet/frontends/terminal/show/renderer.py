@@ -66,8 +66,6 @@ class Renderer:
         self.quiet: Collection[str] = ()
         self.approved: set[str] = set()
         """The calls that the user has said yes to."""
-        self.reasoning = ""
-        """The reasoning of the last step that had some."""
         self.shown_parts = ShownParts()
         """What was shown, whole."""
         self._still = False
@@ -166,7 +164,6 @@ class Renderer:
 
     def forget(self) -> None:
         """Keep nothing of what was shown so far; it stays where it was printed."""
-        self.reasoning = ""
         self.shown_parts.forget()
 
     def send(self, sequence: str) -> None:
@@ -326,15 +323,15 @@ class Renderer:
 
     def _fold_reasoning(self) -> None:
         """Leave one row of the reasoning that was streamed; the rest is in `shown_parts`."""
-        self.reasoning, self._thoughts = "".join(self._thoughts), []
+        reasoning, self._thoughts = "".join(self._thoughts), []
         seconds = self._clock() - self._thinking_since
-        lines = [line for line in self.reasoning.split("\n") if line.strip()]
+        lines = [line for line in reasoning.split("\n") if line.strip()]
         gist = one_line(lines[0].strip("*# "), self.width) if lines else ""
         folded, title = (
             len(lines) > 1,
             f"{self.signs.note} thought{f' for {duration(seconds)}' if seconds >= 0.95 else ''}",
         )
-        self.shown_parts.add(ShownPart("reasoning", title, self.reasoning, folded))
+        self.shown_parts.add(ShownPart("reasoning", title, reasoning, folded))
         hint = f" ({self.key})" if self.key and folded else ""
         room = max(self.width - len(hint), 20)
         row = Text(f"{title}: {gist}", "dim italic")

@@ -34,8 +34,6 @@ _OWN = (
                  act=change_session.switch_model, arguments="[NAME]", words=("effort",), topic=_MODEL),
     SlashCommand("model effort", "show or set how hard the model thinks", act=change_session.switch_effort,
                  arguments="[LEVEL|default]", aliases=("effort",), words=(*EFFORTS, "default"), topic=_MODEL),
-    SlashCommand("reasoning", "the model's last reasoning in full (ctrl-o has it, too)", act=show_session.reasoning,
-                 topic=_MODEL, listed=False),
     SlashCommand("mode", f"show the mode, or set it: {', '.join(MODES)}, plan",
                  act=change_session.switch_mode, arguments="[MODE]", words=(*MODES, change_session.PLAN_MODE),
                  topic=_PERMISSIONS),

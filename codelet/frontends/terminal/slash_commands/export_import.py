@@ -56,9 +56,6 @@ async def import_session(repl: ReplControls, argument: str) -> None:
     from codelet.export.live import read_export
     from codelet.frontends.exporting import resumed_note
 
-    if not argument:
-        repl.screen.fail("name the file: /import FILE")
-        return
     try:
         resumed = await read_export(_expanded(argument))
     except CodeletError as error:

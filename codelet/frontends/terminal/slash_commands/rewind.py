@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 What = Literal["both", "conversation", "files"]
 
 _WHAT: dict[What, str] = {
-    "both": "the conversation and the files",
-    "conversation": "the conversation; files stay as they are",
-    "files": "the files; the conversation stays as it is",
+    "both": "Conversation and files",
+    "conversation": "Conversation only",
+    "files": "Files only",
 }
 _NO_CHANGE = "no call has changed a file that could be put back"
 _MOST_NAMED = 3
@@ -172,7 +172,7 @@ async def _chosen_what(
         head.append(styled((f"  and {len(plan) - _MOST_LISTED} files more", QUIET)))
     if ran:
         head.append(styled((f"  {_commands_told(ran)}", WARN)))
-    chosen = await repl.choose(head, [styled(f"{name:<13}{about}") for name, about in _WHAT.items()])
+    chosen = await repl.choose(head, [styled(about) for about in _WHAT.values()])
     return None if chosen is None else list(_WHAT)[chosen]
 
 

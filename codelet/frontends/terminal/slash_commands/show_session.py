@@ -1,4 +1,4 @@
-"""Commands that show something of the session: usage, tools, rules, the last reasoning."""
+"""Commands that show something of the session: usage, tools, rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from codelet.frontends.terminal.screen import Screen
-    from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
     from codelet.tools.tool import Tool
 
@@ -118,13 +117,3 @@ def _decisions(screen: Screen, session: Session) -> list[Text]:
             line.append(f"  {one_line(decision.reason, screen.width)}", QUIET)
         rows.append(line)
     return rows
-
-
-async def reasoning(repl: ReplControls, argument: str) -> None:
-    """The last reasoning, whole."""
-    from codelet.frontends.terminal.show.console import wrap
-
-    if not repl.reasoning:
-        repl.screen.note("the model has shown no reasoning yet")
-        return
-    repl.screen.say(*wrap(styled((clean(repl.reasoning.strip()), QUIET)), min(repl.screen.width, 100)))

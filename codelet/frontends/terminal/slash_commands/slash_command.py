@@ -61,10 +61,6 @@ class ReplControls(Protocol):
     def screen(self) -> Screen:
         """Where commands write."""
 
-    @property
-    def reasoning(self) -> str:
-        """The reasoning of the last step that had some."""
-
     def open_model(self, name: str, effort: Effort | None, /) -> Provider:
         """The provider of a model by its name, asked for that effort. Raises CodeletError."""
 

@@ -16,7 +16,7 @@ from pygments.lexers import get_lexer_by_name
 from rich.style import Style
 from rich.text import Text
 
-from codelet.frontends.terminal.show.highlight import Highlighter
+from codelet.frontends.terminal.show.highlight import Highlighter, prepare, unprepared
 from codelet.frontends.terminal.show.joined_lexer import JoinedLexer
 from codelet.frontends.terminal.show.markdown_stream import MarkdownStream
 from codelet.frontends.terminal.show.style import Signs
@@ -63,6 +63,14 @@ def test_so_are_those_of_our_own_modules() -> None:
     files = sorted(root.rglob("*.py"))
     for file in random.Random(SEED).sample(files, amount(3, len(files))):
         same_tokens("python", file.read_text())
+
+
+def test_a_language_is_prepared_once() -> None:
+    text = "Look:\n\n  ```pascal\nbegin\n```\n~~~ {.ada}\n~~~\n```\nplain\n```\n```no such thing\n"
+    assert unprepared(text) == ["pascal", "ada", "no"]
+    for name in unprepared(text):
+        prepare(name)
+    assert unprepared(text) == []
 
 
 def test_an_unknown_language_has_no_colours() -> None:

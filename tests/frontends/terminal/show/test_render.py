@@ -345,7 +345,8 @@ def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
     text = screen.show(events.TurnStart(1, "m"), events.Reasoning(thoughts), events.Text("Answer.\n\n"))
     assert "First I look." in text
     assert "more" not in text
-    assert screen.renderer.reasoning == thoughts
+    part = screen.renderer.shown_parts.last()
+    assert part is not None and part.text == thoughts
 
 
 def test_reminders_that_change_all_the_time_are_quiet() -> None:
