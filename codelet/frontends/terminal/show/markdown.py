@@ -68,6 +68,8 @@ def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """A table whose rows have no more cells than its head: Markdown would drop those."""
     from markdown_it.rules_block import table
 
+    if "|" not in state.src:
+        return False
     lines = [state.src[state.bMarks[n] + state.tShift[n] : state.eMarks[n]] for n in range(start, end)]
     rows = lines[: lines.index("")] if "" in lines else lines
     return max(map(_cells, rows)) == _cells(rows[0]) and table(state, start, end, silent)
@@ -81,6 +83,8 @@ def _cells(line: str) -> int:
 
 def _widened(source: str) -> str:
     """The table with as many columns as its longest row: Markdown drops the cells that the head has no column for."""
+    if "|" not in source:
+        return source
     lines = source.split("\n")
     missing = max(map(_cells, lines)) - _cells(lines[0])
     if len(lines) < 2 or missing <= 0 or "|" not in lines[0] or not _DELIMITERS.match(lines[1]):
