@@ -26,8 +26,6 @@ from codelet.frontends.terminal.show.terminal_writer import ERASE, TerminalWrite
 
 _MODES = re.compile(r"\x1b\[(?:\?(?:2004[hl]|1l)|\d q)")
 """What prompt_toolkit writes besides its rows: bracketed paste, the cursor keys, the cursor's shape."""
-_SLOW = 0.01
-"""Seconds between two looks at a terminal that is behind."""
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
@@ -43,7 +41,7 @@ class FrameStream(io.StringIO):
         self.writer = TerminalWriter(file)
         self.gone: Callable[[], None] = lambda: None
         self._kept: list[str] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._waits = False
 
     @contextmanager
     def frame(self) -> Iterator[list[str]]:
@@ -62,8 +60,6 @@ class FrameStream(io.StringIO):
         if self._kept is not None:
             self._kept.append(text)
         elif text:
-            if self._timer is not None:
-                self._timer.cancel()
             try:
                 self.writer.write(f"{_BEGIN}{text}{_END}")
                 self._hand_on()
@@ -72,8 +68,20 @@ class FrameStream(io.StringIO):
         return len(text)
 
     def _hand_on(self) -> None:
-        """Hand on what a slow terminal has not taken yet, until it has all."""
-        self._timer = asyncio.get_running_loop().call_later(_SLOW, self._hand_on) if self.writer.is_behind else None
+        """Hand on what a slow terminal has not taken yet, whenever it takes more, until it has all."""
+        is_behind, terminal = self.writer.is_behind, self.writer.terminal
+        if is_behind != self._waits and terminal is not None:
+            self._waits, loop = is_behind, asyncio.get_running_loop()
+            if is_behind:
+                loop.add_writer(terminal, self._taken_on)
+            else:
+                loop.remove_writer(terminal)
+
+    def _taken_on(self) -> None:
+        try:
+            self._hand_on()
+        except OSError:
+            self.gone()
 
     def fileno(self) -> int:
         """The terminal's."""

@@ -24,7 +24,8 @@ class TerminalWriter:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._terminal: int | None = None
+        self.terminal: int | None = None
+        """The descriptor of its own, once something was written to a terminal."""
         self._opened = False
         self._kept = bytearray()
 
@@ -39,8 +40,8 @@ class TerminalWriter:
         text = writable(text, self._stream)
         if not self._opened:
             self._opened = True
-            self._terminal = _unblocked(self._stream)
-        if self._terminal is None:
+            self.terminal = _unblocked(self._stream)
+        if self.terminal is None:
             self._stream.write(text)
             self._stream.flush()
             return
@@ -50,20 +51,20 @@ class TerminalWriter:
 
     def finish(self) -> None:
         """Wait until the terminal has taken everything."""
-        while self.is_behind and self._terminal is not None:
-            select.select([], [self._terminal], [])
+        while self.is_behind and self.terminal is not None:
+            select.select([], [self.terminal], [])
 
     def _hand_on(self) -> None:
-        while self._kept and self._terminal is not None:
+        while self._kept and self.terminal is not None:
             try:
-                taken = os.write(self._terminal, self._kept)
+                taken = os.write(self.terminal, self._kept)
             except BlockingIOError:
                 return
             del self._kept[:taken]
 
     def __del__(self) -> None:
-        if self._terminal is not None:
-            os.close(self._terminal)
+        if self.terminal is not None:
+            os.close(self.terminal)
 
 
 def _unblocked(stream: IO[str]) -> int | None:
