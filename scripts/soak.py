@@ -197,14 +197,15 @@ def _how_it_ended(terminal: Terminal) -> str:
 
 def _do_turn(terminal: Terminal, server: ModelServer, chance: random.Random, turn: int, interrupts: float) -> list[str]:
     """One line, and perhaps ESC at any moment after it, with another line queued before; what went wrong."""
-    terminal.line(chance.choice(_COMMANDS) if chance.random() < 0.15 else f"{chance.choice(_LINES)} {turn}")
-    queued = f"queued{turn}" if chance.random() < 0.3 else ""
+    is_command = chance.random() < 0.15
+    terminal.line(chance.choice(_COMMANDS) if is_command else f"{chance.choice(_LINES)} {turn}")
+    queued = f"queued{turn}" if not is_command and chance.random() < 0.3 else ""  # a list takes its own keys
     if chance.random() < interrupts:
         terminal.pump(chance.random() * 0.5)
         if queued:
             terminal.line(queued)
             terminal.pump(chance.random() * 0.1)
-        terminal.key(chance.choice(("esc", "ctrl-c")))
+        terminal.key("esc" if queued else chance.choice(("esc", "ctrl-c")))  # Ctrl-C at a prompt clears its line
     else:
         queued = ""
     text = terminal.settle(0.15, timeout=20.0)

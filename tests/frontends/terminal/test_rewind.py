@@ -47,7 +47,7 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     terminal.key("down")
     terminal.settle(0.25)
     terminal.key("enter")
-    terminal.wait_for("the conversation and the files")
+    terminal.wait_for("Conversation and files")
     text = terminal.settle(0.25)
     assert "cart.py  +2 -2 undone" in text and "new/made.txt  new file undone" in text
     assert "not undone, changed by commands: bash echo built > built.txt" in text
