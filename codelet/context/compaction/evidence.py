@@ -125,15 +125,10 @@ class Evidence:
                     used[name] += use if is_name else plain
 
     def _prepare(self, raw: str) -> list[tuple[str, dict[str, bool]]]:
-        found = []
-        for line in pieces(raw):
-            if len(line) >= _SHORTEST and line not in self._taken:
-                names = self._known.get(line)
-                if names is None:
-                    names = self._known[line] = {} if is_noise(line) else self._lexicon.names(line)
-                if names:
-                    found.append((line, names))
-        return found
+        lines = [line for line in pieces(raw) if len(line) >= _SHORTEST and line not in self._taken]
+        for line in lines:
+            self._known[line] = {} if is_noise(line) else self._lexicon.names(line)
+        return [(line, names) for line in lines if (names := self._known[line])]
 
     def choose(
         self, room: int, have: set[str], failures: Sequence[int], lift: Callable[[int], float], wanted: Collection[str]

@@ -6,7 +6,7 @@ Knows how names and diffs look, and no natural language. Old lines are never sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 _LONGEST_LINE, _PIECE, _MOST_PIECES = 320, 240, 40
 _NAME = re.compile(r"[A-Za-z0-9_$@~./#][A-Za-z0-9_$@~./:#+-]*[A-Za-z0-9_]")
@@ -52,12 +52,11 @@ class Lexicon:
         if found is None:
             forms = self._forms
             found = self._lines[line] = {token: True for token in _NAME.findall(line) if forms[token]}
-            ascii_only = line.isascii()
-            for word in _WORD.findall(line):
-                if word not in found and (ascii_only or word.isascii() or not _PAIR.match(word)):
-                    found[word] = False
-            for pair in () if ascii_only else _PAIR.findall(line):
-                found.setdefault(pair, False)
+            words = _WORD.findall(line)
+            if not line.isascii():
+                words = [word for word in words if word.isascii() or not _PAIR.match(word)] + _PAIR.findall(line)
+            for word in words:
+                found.setdefault(word, False)
         return found
 
     def is_name(self, token: str) -> bool:
@@ -86,21 +85,20 @@ def is_noise(line: str) -> bool:
     return few_spaces and not any("/" in part or "." in part for part in line.split())
 
 
-def pieces(line: str) -> Iterator[str]:
-    """Yield a line without its line number; a long one in pieces cut between tokens, at most the first forty."""
+def pieces(line: str) -> list[str]:
+    """Return a line without its line number; a long one in pieces cut between tokens, at most the first forty."""
     line = line.strip()
     if line[:1].isdigit():
         line = _LINE_NUMBER.sub("", line, count=1).strip()
     if len(line) <= _LONGEST_LINE:
-        yield line
-        return
-    begin = 0
+        return [line]
+    found, begin = list[str](), 0
     while begin < min(len(line), _MOST_PIECES * _PIECE):
         end = between_tokens(line, min(begin + _PIECE, len(line)), 1, _LONGEST_LINE)
         piece = line[begin:end].strip()
-        if len(piece) <= _LONGEST_LINE:
-            yield piece
+        found += [piece] if len(piece) <= _LONGEST_LINE else []
         begin = end
+    return found
 
 
 def between_tokens(text: str, place: int, step: int, most: int = _LONGEST_TOKEN) -> int:

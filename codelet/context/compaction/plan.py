@@ -182,9 +182,6 @@ class KeepPlan:
     def _keep_units(self, left: int) -> None:
         """Keep the newest units before the whole turns; the cut moves to an anchor if one is near."""
         units = self._units
-        if (most := self._settings.context) is not None:
-            newest = next((unit.places[0] for unit in reversed(units) if unit.is_prompt), 0)
-            left = min(left, most - sum(u.size for u in units if u.places[0] in self.kept and u.places[0] < newest))
         total, chosen = 0, list[_Unit]()
         for unit in reversed([u for u in units if u.places[0] not in self.kept and u.places[0] < self._newest]):
             gap = range(unit.places.stop, chosen[-1].places[0]) if chosen else ()
