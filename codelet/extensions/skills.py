@@ -210,8 +210,8 @@ class Skills(Extension, Source):
         await self.begin()
         lines = []
         for each in self._skills:
-            hidden = "; only you call it" if each.hidden else ""
-            lines.append(f"/{each.name:<20} {one_line(each.description, _LONGEST_HELP)} ({each.path}{hidden})")
+            hidden = " (only you call it)" if each.hidden else ""
+            lines.append(f"/{each.name}: {one_line(each.description, _LONGEST_HELP)}{hidden}\n  {each.path}")
         wrong = [f"not usable: {problem}" for problem in self._problems]
         return "\n".join([*lines, *wrong]) or "there are no skills"
 

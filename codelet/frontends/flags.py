@@ -42,7 +42,11 @@ _FIRST = (
 _LAST = (
     Setting(name="quiet", default=False, kind=switch, group=ONE_SHOT, short="-q", about="no progress on stderr"),
     Setting(
-        name="trust", default=False, kind=switch, group=PERMISSIONS, about="read this project's settings and profiles"
+        name="trust",
+        default=False,
+        kind=switch,
+        group=PERMISSIONS,
+        about="read this project's settings and files for codelet",
     ),
     Setting(name="debug", default=False, kind=switch, about="show tracebacks and which reminders changed"),
 )

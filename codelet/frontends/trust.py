@@ -6,8 +6,10 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from codelet.errors import UsageError
+from codelet.extensions.base import OpenedWith
 from codelet.extensions.services import profile_places
 from codelet.setting_kinds import project_settings_file
 from codelet.settings import Settings, current_folder
@@ -32,7 +34,8 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
     except UsageError as error:
         sys.stderr.write(f"codelet: the project's settings are not used: {one_line(str(error), _MOST_SHOWN)}\n")
         return settings
-    changes = _changes(settings, changed) | ({"profiles": ", ".join(profiles)} if profiles else {})
+    found = {"profiles": profiles, **_texts(changed, folder)}
+    changes = _changes(settings, changed) | {kind: ", ".join(names) for kind, names in found.items() if names}
     if not changes:
         return settings
     sys.stdout.write(f"This project brings its own settings ({file.parent.relative_to(folder)}):\n")
@@ -60,6 +63,17 @@ def _profiles(settings: Settings, folder: Path) -> list[str]:
         return sorted(entry.stem for entry in profile_places(settings, folder).in_project[0].iterdir())
     except OSError:
         return []
+
+
+def _texts(settings: Settings, folder: Path) -> dict[str, list[str]]:
+    """The names of the skills and commands that the project brings, which are read if it is trusted."""
+    given = OpenedWith(settings=settings, workspace=folder)
+    patterns: dict[Literal["skills", "commands"], str] = {"skills": "*/SKILL.md", "commands": "**/*.md"}
+    found: dict[str, list[str]] = {}
+    for kind, pattern in patterns.items() if settings.skills == "on" else ():
+        paths = [path for each in given.folders(kind) if each.project for path in each.path.glob(pattern)]
+        found[kind] = sorted(path.parent.name if kind == "skills" else path.stem for path in paths)
+    return found
 
 
 def _changes(before: Settings, after: Settings) -> dict[str, object]:

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 from codelet.errors import EXIT_DONE, EXIT_REFUSED, EXIT_USAGE
-from tests.e2e.conftest import Codelet
+from tests.e2e.conftest import KEYS, Codelet
 from tests.support.recorded import ask
 from tests.support.script import Call, Reply
+from tests.support.terminal import Terminal
 
 SKILL = "---\nname: greeting\ndescription: Say hello the right way.\n---\nAlways say: Good evening.\n"
 
@@ -91,3 +92,19 @@ def test_in_the_terminal(codelet: Codelet, home: Path) -> None:
         assert terminal.wait_exit() == 0
     first, second = (json.dumps(request.messages) for request in codelet.server.requests)
     assert "Upload a.txt." in first and "Always say" in second
+
+
+def test_a_trusted_projects_are_named_in_the_question(codelet: Codelet, repo: Path) -> None:
+    write(repo, ".agents/skills/greeting/SKILL.md", SKILL)
+    write(repo, ".claude/commands/git/greet.md", "Say hello to $1.")
+    write(repo, ".codelet/config.toml", "max_turns = 3\n")
+    codelet.server.script = [Reply("the answer")]
+    with Terminal(*codelet.arguments, cwd=repo, home=codelet.home, env=KEYS) as terminal:
+        asked = terminal.wait_for("[y/N]")
+        assert "skills = greeting" in asked and "commands = greet" in asked
+        terminal.line("y")
+        terminal.wait_for("›")
+        ask(terminal, "/git:greet Ann", "the answer")
+        terminal.line("/exit")
+        assert terminal.wait_exit() == 0
+    assert "Say hello to Ann." in codelet.server.requests[0].body.decode()
