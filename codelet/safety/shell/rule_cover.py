@@ -109,7 +109,7 @@ def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
         letters = _LETTERS | {name[1] for name in known if len(name) == 2}
         return not attached and set(option[1:]) <= letters
     pieces = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
-    if pieces[0] == "no" and len(pieces) > 1 and not attached:
+    if pieces[0] == "no" and not attached:
         return True  # it switches something off
     return set(pieces) <= set(word_list("rules", "harmless options", "pieces"))
 

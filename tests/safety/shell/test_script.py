@@ -197,6 +197,7 @@ def test_no_text_makes_it_fail(workspace: Path) -> None:
 
 def test_the_current_folder_is_followed(workspace: Path) -> None:
     assert verdict(workspace, "cd src && cat ../a.txt") == "allow"
+    assert verdict(workspace, 'cd src && cat ../a.txt < "app.py"') == "allow"
     assert verdict(workspace, "cd src; cat ../a.txt") == "ask"  # if the cd fails, this is outside
     assert verdict(workspace, "cd src && cat ../../x") == "ask"
     assert verdict(workspace, "(cd src) && cat ../x") == "ask"
@@ -225,6 +226,8 @@ def test_git_grep_asks_where_a_secret_is_tracked(repo: Path) -> None:
     (repo / "prod.env").write_text("KEY=1\n")
     subprocess.run(["git", "-C", str(repo), "add", "-f", "prod.env"], check=True)
     assert verdict(repo, "git grep x") == "ask"
+    assert verdict(repo, "git grep x README.md") == "allow", "that file alone is searched"
+    assert verdict(repo, "git log -S x README.md src.py") == "ask", "the history of more than that file"
 
 
 def test_a_search_of_the_history_asks_once_any_commit_has_held_a_secret(repo: Path) -> None:
