@@ -255,12 +255,8 @@ class _Reader:
         those of a list's last command on the whole list.
         """
         body, *behind = sorted(node.children, key=lambda child: child.type.endswith("_redirect"))
-        in_list = body.type == "list"
-        after = self.after
-        for child in (body, *behind) if in_list else (*behind, body):
+        for child in (body, *behind) if body.type == "list" else (*behind, body):
             self.read(child)
-            after = self.after if in_list and child is body else after
-            self.after = after
         for at in range(len(self.script.parts) - 1, -1, -1) if self._late else ():
             if isinstance(found := self.script.parts[at], SimpleCommand):
                 self.script.parts[at] = found.replace(words=(*found.words, *self._late))
