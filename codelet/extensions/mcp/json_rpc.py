@@ -107,7 +107,8 @@ class ServerLink(ABC):
             raise
         finally:
             del self._open[number]
-            answered.cancel()
+            if not answered.cancel() and not answered.cancelled():
+                answered.exception()  # nobody else looks at it if sending has failed too
         return _result_of(answer)
 
     async def initialize(self) -> None:
