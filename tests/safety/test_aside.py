@@ -166,6 +166,12 @@ async def test_a_link_that_another_command_may_have_made_is_told_and_stays(tmp_p
     assert sandbox.newly_protected() == [MadeFile(".github")], "not what it leads to: that was there before"
     sandbox.wrap("true", os.environ)
     assert sandbox.newly_protected() == [] and os.readlink(tmp_path / ".github") == "plain"
+    sandbox.hold()
+    for held in (True, False):
+        sandbox.release()
+        sandbox.wrap("true", os.environ)
+        assert sandbox.held and sandbox.newly_protected() == []
+        assert sandbox.held is held
 
 
 async def test_a_repository_and_an_environment_may_be_made_and_are_read_only_from_then_on(tmp_path: Path) -> None:

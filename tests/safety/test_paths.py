@@ -42,6 +42,7 @@ def test_names_with_stars_are_read_as_the_shell_reads_them() -> None:
         kept = any(map(secret.fullmatch, spelled)) and not harmless.fullmatch(name)
         assert (sensitive_names.secret(name) is not None) == kept, name
         assert (sensitive_names.delicate(name) is not None) == bool(delicate.fullmatch(name)), name
+    assert sensitive_names.delicate("agents.md/plain.txt") is None, "a folder of that name"
 
 
 @pytest.mark.parametrize(

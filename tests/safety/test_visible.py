@@ -13,6 +13,7 @@ import pytest
 from codelet.loop.toolbox import Toolbox
 from codelet.safety import Policy
 from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, variables_for_reading
+from codelet.safety.sandbox.visible import toolchains
 from codelet.safety.verdict import Answer, Question, SandboxKind, Touch
 from codelet.system.process import child_environment, run_child
 from tests.safety.conftest import call, toolbox
@@ -79,6 +80,20 @@ async def test_nothing_of_the_home_or_beside_it_is_seen_but_toolchains(
 
 
 @pytest.mark.needs("git")
+def test_of_a_toolchain_that_a_variable_names_its_programs_are_seen(work: Path, tmp_path: Path) -> None:
+    for name in ("cargo/bin/tool", "cargo/credentials.toml", "go/pkg/x", "go/src/x", "java/lib/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    variables = {name: str(tmp_path / folder) for name, folder in _NAMED.items()}
+    seen = toolchains(str(work), variables, [])
+    assert {place for place in seen if place.startswith(str(tmp_path))} == {
+        str(tmp_path / name) for name in ("cargo/bin", "go/pkg", "java")
+    }
+
+
+_NAMED = {"CARGO_HOME": "cargo", "GOPATH": "go", "JAVA_HOME": "java"}
+
+
 async def test_the_user_may_name_more(work: Path, way: Confinement) -> None:
     read = "cat ~/notes/plain.txt; cat ~/.ssh/id_rsa"
     assert _SECRET not in await shown(work, way, read)

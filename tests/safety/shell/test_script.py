@@ -207,6 +207,12 @@ def test_the_current_folder_is_followed(workspace: Path) -> None:
     assert verdict(workspace, "cd deep && ls") == "ask"
 
 
+def test_a_redirection_to_a_place_that_is_not_known_asks_in_every_mode(workspace: Path) -> None:
+    for mode in ("ask", "auto-edit"):
+        assert verdict(workspace, 'echo x > "$out"', mode=mode) == "ask"
+    assert verdict(workspace, "echo x > out", mode="auto-edit") == "allow"
+
+
 def test_git_in_a_repository_among_the_files_asks(workspace: Path) -> None:
     bare = workspace / "emb"
     for name in ("objects", "refs"):
