@@ -280,10 +280,8 @@ class Session:
         return context_rows(self.conversation.sent(), system, schemas, pinned, self.conversation.calls)
 
     async def _take_in(self, text: str, piped: Piped | None, attached: Attached | None) -> None:
-        added = [more for each in self.extensions if (more := await each.prompted(text))]
-        if added:
-            told = "".join(prompt.ADDED_CONTEXT.format(text=self.mask(more)) for more in added)
-            attached = Attached(told) if attached is None else attached.replace(text=f"{attached.text}{told}")
+        if more := await self.upkeep.context_for(text or (piped.text if piped is not None else "")):
+            attached = Attached(more) if attached is None else attached.replace(text=f"{attached.text}{more}")
         message = self.entry.prompt(text, piped, attached)
         self._begin_turn(text if 0 < len(text) <= LONGEST_KEPT else message["content"] or "")
         self.conversation.append(message)

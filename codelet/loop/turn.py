@@ -255,7 +255,7 @@ async def _before_step(turn: TurnState, *, shorter: bool) -> AsyncGenerator[even
     """
     turn.meter.check(turn.steps)
     if turn.steps:
-        for event in turn.upkeep.steer():
+        for event in await turn.upkeep.steer():
             yield event
     turn.models.ready()
     async with aclosing(turn.upkeep.before_step(shorter)) as preparation:

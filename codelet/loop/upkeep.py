@@ -11,7 +11,7 @@ from codelet import events, prompt
 from codelet.context import Compactor, ContextWindow, Entry, Renewal
 from codelet.context.tokens import estimate_text
 from codelet.conversation import Conversation
-from codelet.errors import ProviderError
+from codelet.errors import CodeletError, ProviderError
 from codelet.extensions.base import Extension, offered_by
 from codelet.loop.models import Models
 from codelet.loop.toolbox import Toolbox
@@ -155,16 +155,27 @@ class Upkeep:
             for task in preparing:
                 task.cancel()
 
-    def steer(self) -> list[events.Event]:
+    async def context_for(self, text: str) -> str:
+        """Return what extensions add to a prompt. Raises CodeletError if one refuses it."""
+        added = [more for each in self._extensions if (more := await each.prompted(text))]
+        return "".join(prompt.ADDED_CONTEXT.format(text=self._toolbox.masker.mask(more)) for more in added)
+
+    async def steer(self) -> list[events.Event]:
         """Between two steps: put what the user wrote meanwhile at the list's end, as messages of their own.
 
         All calls before it have their results by now, so the list is valid, and what was sent stays its prefix.
         """
-        texts = self.steering() if self.steering is not None else ()
-        for text in texts:
+        seen: list[events.Event] = []
+        for text in self.steering() if self.steering is not None else ():
+            try:
+                more = await self.context_for(text)
+            except CodeletError as error:
+                seen.append(events.Note(self._toolbox.masker.mask(str(error))))
+                continue
             self._begin_turn(text)
-            self._conversation.append(user(valid_unicode(text)))
-        return [events.Steering(text) for text in texts]
+            self._conversation.append(user(valid_unicode(f"{text}{more}")))
+            seen.append(events.Steering(text))
+        return seen
 
     async def before_step(self, overflow: bool) -> AsyncGenerator[events.Event, None]:
         """Make the list fit and renew the volatile reminders. `overflow`: the provider said that it was too long."""

@@ -65,6 +65,21 @@ async def test_a_refused_prompt_enters_no_list_and_the_next_one_is_answered(open
     assert contents(session, "user") == ["another"]
 
 
+async def test_what_is_written_while_a_turn_runs_is_a_prompt_too(open_session: Open) -> None:
+    around = Around()
+    around.reasons = ["once more"]
+    session, provider = open_session(around)
+    waiting = [["the forbidden thing", "and the build"], []]
+    session.upkeep.steering = lambda: waiting.pop(0) if waiting else []
+    provider.answers.extend([Answer("one"), Answer("two")])
+    seen = await turn(session)
+    texts = contents(session, "user")
+    assert not any("forbidden" in text for text in texts)
+    assert "the build is red" in texts[-1]
+    assert [event.text for event in seen if isinstance(event, events.Steering)] == ["and the build"]
+    assert any("forbidden" in event.text for event in seen if isinstance(event, events.Note))
+
+
 async def test_the_model_goes_on_while_an_extension_says_so_but_not_for_ever(open_session: Open) -> None:
     around = Around()
     around.reasons = ["run the tests", *["again"] * 9]
