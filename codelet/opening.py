@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from codelet.providers.choice.known import KnownModel
 
 
+_SWITCHED_TOOLS = {"task", "ask_user"}
+"""Tools that only some sessions have, and that no row of the manifest names."""
+
+
 def provider_named(model: str, settings: Settings) -> Provider:
     """The provider for this model, with everything else as the settings say. Raises UsageError.
 
@@ -172,7 +176,7 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     from codelet.tools import all_tools
     from codelet.tools.other_agents import OTHER_TOOLS
 
-    known = {tool.name for tool in (*session.toolbox.tools.values(), *all_tools())} | OPTIONAL_TOOLS
+    known = {tool.name for tool in (*session.toolbox.tools.values(), *all_tools())} | OPTIONAL_TOOLS | _SWITCHED_TOOLS
     without = {tool.name for tool in session.toolbox.tools.values() if tool.touches in (None, in_memory)}
     for text in (*settings.allow, *settings.ask, *settings.deny):
         rule = parse_rule(text)

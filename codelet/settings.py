@@ -168,6 +168,7 @@ class Settings(Record):
         None, text, PROMPT, "a profile, which takes rights away; codelet profiles lists them", "NAME"
     )
     agents: bool = row(False, switch, PROMPT, "let the model hand tasks to subagents")
+    web: bool = row(False, switch, PROMPT, "let the model fetch pages of hosts that you allow")
     environment: str = row(
         "short", ("short", "full"), PROMPT, "full tells the model the machine's memory, disk and load too (short)"
     )

@@ -26,7 +26,7 @@ from codelet.extensions.base import (
     OwnFolder,
 )
 from codelet.record import Record
-from codelet.safety.verdict import Verdict
+from codelet.safety.verdict import Touch, Verdict
 from codelet.tools.tool import Arguments, Preview, Tool, ToolContext, ToolOutput, described, in_memory
 
 if TYPE_CHECKING:
@@ -46,11 +46,15 @@ Offers = Literal["always", "when needed", "never"]
 
 
 class ToolRow(Record, kw_only=True):
-    """A tool as a request describes it; it works in memory only. `text` has the form of a tool's docstring."""
+    """A tool as a request describes it. `text` has the form of a tool's docstring. It works in memory only, unless it
+    `touches` something, which its extension says. `required` are the arguments that each call must have.
+    """
 
     name: str
     text: str
     arguments: Mapping[str, str]
+    touches: bool = False
+    required: tuple[str, ...] = ()
 
 
 class ManifestRow(Record, kw_only=True):
@@ -184,11 +188,18 @@ ROWS = (
         beside=False,
         starts=lambda given: bool(given.settings.mcp_servers or given.settings.mcp),
     ),
+    ManifestRow(
+        made="web.fetching:Fetching",
+        tools=(
+            ToolRow(name="fetch", text=prompt.FETCH_TOOL, arguments={"url": "string"}, touches=True, required=("url",)),
+        ),
+        on=lambda given: given.settings.web,
+    ),
     ManifestRow(made="plans:PlanFirst", starts=lambda given: given.settings.plan, guard=True),
 )
 """In the order of their guards, tools, reminders and commands."""
 
-OPTIONAL_TOOLS = frozenset(("plan", "recall", "remember", "search_sessions", "skill"))
+OPTIONAL_TOOLS = frozenset(("plan", "recall", "remember", "search_sessions", "skill", "fetch"))
 """The tools of codelet's own extensions, each of which some sessions have."""
 
 
@@ -409,7 +420,8 @@ def _request_form(name: str) -> tuple[str, dict[str, Any]]:
     tool = next(each for row in ROWS for each in row.tools if each.name == name)
     description, meanings = described(tool.text, tuple(tool.arguments))
     properties = {argument: {"type": kind} | meanings[argument] for argument, kind in tool.arguments.items()}
-    return description, {"type": "object", "properties": properties}
+    required = {"required": list(tool.required)} if tool.required else {}
+    return description, {"type": "object", "properties": properties} | required
 
 
 class _StandIn:
@@ -426,6 +438,11 @@ class _StandIn:
     async def run(self, context: ToolContext, progress: Callable[[str], None], **arguments: Any) -> ToolOutput:
         return await self._own().run(context, progress, **arguments)
 
+    def touches(self, arguments: Arguments) -> Sequence[Touch]:
+        touches = self._own().touches
+        assert touches is not None
+        return touches(arguments)
+
     def title(self, arguments: Arguments) -> str:
         return self._own().about(arguments)
 
@@ -440,4 +457,5 @@ class _StandIn:
 def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
     """The tool of a row: as the request describes it, with the rest from the extension's own tool of that name."""
     own = _StandIn(row.name, wake)
-    return Tool(row.name, *_request_form(row.name), own.run, in_memory, own.title, own.preview, own.check)
+    touches = own.touches if row.touches else in_memory
+    return Tool(row.name, *_request_form(row.name), own.run, touches, own.title, own.preview, own.check)

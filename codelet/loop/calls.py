@@ -402,7 +402,7 @@ def _settled_on(call: GuardedCall, arguments: Arguments) -> GuardedCall:
 
 def _declared(touches: Sequence[Touch], place: Path | None, workspace: Path) -> Iterator[FileFact]:
     """Yield what a call has done that declared these touches; `place` is where its path leads, if it has only one."""
-    paths = [touch for touch in touches if touch.kind != "run"]
+    paths = [touch for touch in touches if touch.kind in _DECLARED]
     for touch in paths:
         path = str(place) if place is not None and len(paths) == 1 else os.path.join(workspace, touch.what or ".")
         yield FileFact(_DECLARED[touch.kind], os.path.realpath(path))

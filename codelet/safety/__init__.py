@@ -104,6 +104,8 @@ class Policy:
     def _judge_touch(self, tool: str, touch: Touch, *, sandboxed: bool) -> Verdict:
         if touch.kind == "run":
             return self._judge_command(tool, touch, sandboxed=sandboxed)
+        if touch.kind == "fetch":
+            return self._judge_host(tool, touch.what)
         from codelet.safety.paths import PathVerdict, judge_path  # not needed before the first call
 
         if touch.own:
@@ -148,6 +150,15 @@ class Policy:
         if tool == _COVERING["run"] or verdict.action == "deny":
             return verdict
         return self._by_name(tool, verdict.tier) or verdict
+
+    def _judge_host(self, tool: str, host: str) -> Verdict:
+        """Fetching changes nothing here, but an address can carry what is read here: no mode allows it."""
+        rules: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
+        for action, listed in rules.items():
+            for rule in listed:
+                if rule.tool in (tool, "fetch") and rule.matches_host(host):
+                    return Verdict(action, "read", f"the rule {rule.text} decides", rule=rule.text)
+        return Verdict("ask", "read", f"{tool} sends a request to {host}", suggestion=f"{tool}({host})")
 
     def _judge_other(self, tool: str, source: str, *, in_memory: bool) -> Verdict:
         if verdict := self._by_name(tool, "execute"):

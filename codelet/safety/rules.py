@@ -1,4 +1,4 @@
-"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `tool`.
+"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `fetch(host)`, `tool`.
 
 `mcp__server` and `mcp__server__*` stand for all tools of an MCP server.
 """
@@ -51,6 +51,11 @@ class Rule(Record):
     def matches_path(self, path: str) -> bool:
         """Whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
         return self.body is None or _path_pattern(self.body.removeprefix("./")).fullmatch(path) is not None
+
+    def matches_host(self, host: str) -> bool:
+        """Whether the rule covers a host: the very one, or with `*.` in front each one below it."""
+        body = (self.body or host).lower()
+        return host.lower() == body or (body.startswith("*.") and host.lower().endswith(body[1:]))
 
     def spells(self, path: str) -> bool:
         """Whether the rule names this very path: no wildcard, and no folder above it."""

@@ -25,14 +25,15 @@ def mode_named(text: str) -> Mode | None:
 
 
 class Touch(Record):
-    """What a call does to the world: it reads, lists or writes the path `what`, or runs the shell command `what`.
+    """What a call does to the world: it reads, lists or writes the path `what`, runs the shell command `what`, or
+    fetches from the web server `what`.
 
     A path is absolute or relative to the workspace; `list` is for names and sizes only. `unconfined` asks to run the
     command without the sandbox that would be around it. `own` says of a write that the tool keeps that file itself, and
     that an option of the user's names it: it may be anywhere, and is written unless a mode, rule or guard forbids it.
     """
 
-    kind: Literal["read", "list", "write", "run"]
+    kind: Literal["read", "list", "write", "run", "fetch"]
     what: str
     unconfined: bool = False
     own: bool = False

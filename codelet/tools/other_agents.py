@@ -21,6 +21,9 @@ OTHER_TOOLS = {
         "find": "glob glob_file_search find_files find_file file_search",
         "plan": "update_plan todowrite todo_write write_todos todo manage_todo_list",
         "remember": "save_memory",
+        "fetch": "webfetch web_fetch",
+        "task": "agent spawn_agent new_task delegate",
+        "ask_user": "askuserquestion ask_user_question ask_followup_question",
     }.items()
     for other in others.split()
 }

@@ -32,7 +32,7 @@ def with_all(open_session: Open, tmp_path: Path) -> Session:
         path.parent.mkdir(parents=True)
         path.write_text("---\nname: one\ndescription: one\n---\n")
     hooks = (Hook(event="Stop", command="true"),)
-    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True, home=tmp_path, hooks=hooks))
+    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True, home=tmp_path, hooks=hooks, web=True))
     session, _ = open_session(*turned_on(given), safeguards=safeguards, tools=None)
     return session
 
@@ -50,7 +50,8 @@ def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) 
     assert f"codelet.extensions.{row.made}" == f"{type(made).__module__}:{type(made).__qualname__}"
     if row.tools:
         assert [each.schema() for each in place.tools] == [each.schema() for each in made.tools]
-        assert [each.touched({}) for each in made.tools] == [()] * len(row.tools)
+        unknown = [None if each.touches else () for each in row.tools]
+        assert [each.touched({}) for each in made.tools] == [each.touched({}) for each in place.tools] == unknown
     assert commands(place) == commands(made)
     assert [reminder(each) for each in place.reminders] == [reminder(each) for each in made.reminders]
     assert [part.key for part in place.parts] == [part.key for part in made.parts]
@@ -58,10 +59,11 @@ def test_a_row_says_what_its_extension_has(row: ManifestRow, with_all: Session) 
 
 
 async def test_lists_of_their_tools_are_whole(open_session: Open, with_all: Session, tmp_path: Path) -> None:
-    given = OpenedWith(settings=Settings(home=tmp_path), search=lambda words, most: [])
+    given = OpenedWith(settings=Settings(home=tmp_path, web=True), search=lambda words, most: [])
     session, _ = open_session(*turned_on(given), tools=None)
     found = {tool.name for each in session.extensions if isinstance(each, Listed) for tool in each.wake().tools}
-    assert found == OPTIONAL_TOOLS == MEMORY_TOOLS
+    assert found == OPTIONAL_TOOLS
+    assert OPTIONAL_TOOLS - {"fetch"} == MEMORY_TOOLS
 
 
 def commands(extension: Extension) -> list[tuple[str, str, str]]:

@@ -33,7 +33,7 @@ _SIGNS = ("+", "-", " ")
 """What the lines of a diff begin with."""
 
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
-_OWN_TOOLS = ("bash", "edit", "write", "read", "find", "grep", "plan")
+_OWN_TOOLS = ("bash", "edit", "write", "read", "find", "grep", "plan", "fetch")
 _CHANGES = ("edit", "write")
 """Tools whose names say what they do to a file."""
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")

@@ -1,0 +1,193 @@
+"""Fetch a page over https: the address is checked, and it is that very address that is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
+
+import h11
+
+from codelet import __version__
+from codelet.errors import ToolError
+from codelet.providers.connection import proxy_for, tls_context
+
+_SECONDS = 20.0
+_MOST_BYTES = 5_000_000
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_READ = 65_536
+_HTTPS = 443
+_IN_V6 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
+"""Addresses that lead to one of IPv4, which may be private."""
+_SAFE = "/?&=#%+:;,@!$'()*~[]"
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+async def addresses_of(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address is one of the public internet: not of this machine, a private or a shared network."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None
+    if mapped or any(found in network for network in _IN_V6):
+        return False
+    return found.is_global and not found.is_multicast
+
+
+def host_of(url: SplitResult) -> str:
+    """Return the host as rules name it, with its port unless that is 443. Raises ValueError."""
+    port = url.port or _HTTPS
+    return (url.hostname or "") if port == _HTTPS else f"{url.hostname}:{port}"
+
+
+class Fetcher:
+    """Fetches pages. `resolve` finds the addresses of a host, `permits` says which of them may be connected to."""
+
+    def __init__(
+        self,
+        resolve: Resolve = addresses_of,
+        permits: Callable[[str], bool] = is_public,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._resolve = resolve
+        self._permits = permits
+        self._seconds = seconds
+
+    async def text_of(self, address: str) -> str:
+        """Return a page as text, below a line that says what it is. Raises ToolError."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._followed(address)
+        except TimeoutError:
+            raise ToolError(f"fetch: no whole answer within {self._seconds:g} s") from None
+        except (OSError, h11.ProtocolError) as error:
+            reason = getattr(error, "verify_message", None) or getattr(error, "strerror", None) or str(error)
+            raise ToolError(f"fetch: {address} cannot be read: {reason or type(error).__name__}") from None
+
+    async def _followed(self, address: str) -> str:
+        first = url = _checked(address)
+        for _ in range(_MOST_REDIRECTS + 1):
+            status, headers, body = await self._get(url)
+            if status not in _REDIRECTS or "location" not in headers:
+                break
+            target = urljoin(url.geturl(), headers["location"])
+            url = _checked(target)
+            if host_of(url) != host_of(first):
+                raise ToolError(
+                    f"fetch: {address} redirects to another host: {target}. Fetch that address if you need it"
+                )
+        else:
+            raise ToolError(f"fetch: {address} redirects more than {_MOST_REDIRECTS} times")
+        if status != 200:
+            raise ToolError(f"fetch: {url.geturl()} answered with status {status}")
+        kind, _, more = headers.get("content-type", "text/plain").partition(";")
+        text = _decoded(body, kind.strip().lower(), more)
+        return f"[{url.geturl()}, {kind.strip()}, {len(text):,} characters]\n{text}"
+
+    async def _get(self, url: SplitResult) -> tuple[int, dict[str, str], bytes]:
+        """Send one request; status, headers and body. Raises ToolError, OSError, and h11.ProtocolError."""
+        host, port = url.hostname or "", url.port or _HTTPS
+        if proxy_for(url) is not None:
+            raise ToolError("fetch: a proxy is set, behind which the address cannot be checked: nothing is fetched")
+        addresses = [each for each in await self._resolve(host, port) if self._permits(each)]
+        if not addresses:
+            raise ToolError(f"fetch: {host} is not on the public internet: only public addresses are fetched")
+        reader, writer = await _connected(addresses, port, host)
+        try:
+            state = h11.Connection(h11.CLIENT, max_incomplete_event_size=_READ)
+            target = (url.path or "/") + (f"?{url.query}" if url.query else "")
+            headers = [
+                ("host", url.netloc),
+                ("user-agent", f"codelet/{__version__}"),
+                ("accept", "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1"),
+                ("accept-encoding", "identity"),
+                ("connection", "close"),
+            ]
+            writer.write(state.send(h11.Request(method="GET", target=target, headers=headers)) or b"")
+            writer.write(state.send(h11.EndOfMessage()) or b"")
+            return await _answer(reader, state)
+        finally:
+            writer.transport.abort()
+
+
+async def _connected(
+    addresses: Sequence[str], port: int, host: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first of the addresses that answers; the certificate must be the host's. Raises OSError."""
+    context = tls_context()
+    for number, address in enumerate(addresses, 1):
+        try:
+            return await asyncio.open_connection(address, port, ssl=context, server_hostname=host)
+        except ssl.SSLError:
+            raise
+        except OSError:
+            if number == len(addresses):
+                raise
+    raise AssertionError("there is an address")
+
+
+async def _answer(reader: asyncio.StreamReader, state: h11.Connection) -> tuple[int, dict[str, str], bytes]:
+    status, headers, body = 0, dict[str, str](), bytearray()
+    while True:
+        match state.next_event():
+            case h11.NEED_DATA:
+                state.receive_data(await reader.read(_READ))
+            case h11.Response() as response:
+                status = response.status_code
+                headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+                if status in _REDIRECTS or status != 200:
+                    return status, headers, b""
+                if headers.get("content-encoding", "identity") != "identity":
+                    raise ToolError(
+                        f"fetch: the answer is packed ({headers['content-encoding']}), though not asked for"
+                    )
+            case h11.Data(data=data):
+                body += data
+                if len(body) > _MOST_BYTES:
+                    raise ToolError(f"fetch: the page is larger than {_MOST_BYTES:,} bytes")
+            case h11.EndOfMessage():
+                return status, headers, bytes(body)
+            case h11.ConnectionClosed():
+                raise ConnectionResetError("the connection was closed without an answer")
+
+
+def _checked(address: str) -> SplitResult:
+    """The address taken apart. Raises ToolError if it is none that may be fetched."""
+    try:
+        url = urlsplit(address.strip())
+        usable = bool(url.scheme == "https" and url.hostname and url.port != 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ToolError("fetch: url must be an https address, such as https://docs.python.org/3/library/json.html")
+    if "@" in url.netloc:
+        raise ToolError("fetch: url must have no user name or password")
+    if not url.netloc.isascii() or not url.netloc.isprintable() or " " in url.netloc:
+        raise ToolError("fetch: the host must be in ASCII (xn--…)")
+    return url._replace(path=quote(url.path, _SAFE), query=quote(url.query, _SAFE), fragment="")
+
+
+def _decoded(body: bytes, kind: str, more: str) -> str:
+    """Return a body as text. Raises ToolError for what is none."""
+    charset = more.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
+    is_text = kind.startswith("text/") or kind.endswith(("json", "xml", "javascript", "yaml", "toml"))
+    if not is_text or b"\0" in body[:1_000]:
+        raise ToolError(f"fetch: the answer is no text but {kind or 'of an unknown kind'}")
+    try:
+        text = body.decode(charset, "replace")
+    except LookupError:
+        text = body.decode("utf-8", "replace")
+    if kind not in ("text/html", "application/xhtml+xml"):
+        return text
+    from codelet.extensions.web.html_text import html_text  # brings html.parser
+
+    return html_text(text)
