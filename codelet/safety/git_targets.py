@@ -43,7 +43,7 @@ def git_targets(root: str) -> Mapping[str, str]:
     own = [*repository.configurations, f"{repository.folder}/.git"]
     before = _kept.get(root)
     watched = [*own, *(before[1] if before else ())]
-    if before is not None and before[0] == tuple(map(_facts, watched)):
+    if before is not None and before[0] == tuple(map(file_facts, watched)):
         return before[1]
     listed = ask_git(repository.folder, "config", "--list", "-z", "--show-origin", "--includes")
     if listed is None:  # no git here, or it did not answer in time: asked again at the next look
@@ -51,7 +51,7 @@ def git_targets(root: str) -> Mapping[str, str]:
     found = dict(_named(listed, root, repository.folder))
     while len(_kept) >= _MOST_KEPT:
         del _kept[next(iter(_kept))]
-    _kept[root] = (tuple(map(_facts, [*own, *found])), found)
+    _kept[root] = (tuple(map(file_facts, [*own, *found])), found)
     return found
 
 
@@ -109,7 +109,8 @@ def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
                 yield os.path.join(folder, os.path.expanduser(piece))
 
 
-def _facts(path: str) -> tuple[int, int, int] | None:
+def file_facts(path: str) -> tuple[int, int, int] | None:
+    """What is another thing once the file is written or replaced: its time, size and number."""
     try:
         found = os.stat(path)
     except OSError:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from codelet.safety.git_targets import ask_git, holds_password
+from codelet.safety.git_targets import ask_git, file_facts, holds_password
 from codelet.safety.paths import contained, why_unread
 from codelet.safety.sandbox.git_attributes import find_attributes
 from codelet.safety.shell.programs import (
@@ -191,11 +190,7 @@ def _facts(repository: Repository, *, history: bool) -> _Facts:
     """
     names = ("index", "HEAD", *(("logs/HEAD", "FETCH_HEAD") if history else ()))
     files = [f"{repository.git_folder}/{name}" for name in names] + [f"{repository.common}/packed-refs"]
-    seen: list[object] = []
-    for file in files:
-        with suppress(OSError):
-            status = os.stat(file)
-            seen.append((file, status.st_ino, status.st_mtime_ns, status.st_size))
+    seen: list[object] = [file_facts(file) for file in files]
     for folder in dict.fromkeys((repository.git_folder, repository.common)) if history else ():
         for name in ("refs", "reftable"):
             for top, _, _ in os.walk(f"{folder}/{name}"):
