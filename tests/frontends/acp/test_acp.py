@@ -141,6 +141,28 @@ async def test_commands_are_listed_and_run(editor: Editor, model_server: ModelSe
     assert (await _prompt(editor, session, [{"type": "text", "text": "/theme dark"}]))["error"]["code"] == -32602
 
 
+async def test_the_users_skills_and_commands_ask_the_model(
+    editor: Editor, model_server: ModelServer, repo: Path, home: Path
+) -> None:
+    texts = {
+        "skills/greeting/SKILL.md": "---\nname: greeting\ndescription: Say hello.\n---\nSay: Good evening.\n",
+        "commands/git/greet.md": "Greet $1.",
+    }
+    for name, text in texts.items():
+        (path := home / ".claude" / name).parent.mkdir(parents=True)
+        path.write_text(text)
+    play(model_server, Reply("Hello."), Reply("Good evening."))
+    session = await editor.open(repo)
+    await editor.until(lambda: editor.updates("available_commands_update"))
+    names = {each["name"] for each in editor.updates("available_commands_update")[0]["availableCommands"]}
+    assert {"skills", "greeting", "git:greet"} <= names
+    assert await editor.prompt(session, "/git:greet Ann") == "end_turn"
+    assert await editor.prompt(session, "/greeting Ann") == "end_turn"
+    assert editor.text == "Hello.Good evening."
+    first, second = (json.dumps(request.messages) for request in model_server.requests)
+    assert "Greet Ann." in first and "Say: Good evening." in second
+
+
 async def _prompt(editor: Editor, session: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return await editor.ask("session/prompt", sessionId=session, prompt=list(blocks))
 
