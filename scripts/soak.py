@@ -36,6 +36,8 @@ from tests.support.script import Step as Answer
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
 
+_EMPTIED = "\x15\x7f" * 8
+"""Ctrl-U and Backspace: rows of the line, from the last one up."""
 _MOST_DESCRIPTORS, _MOST_CHILDREN, _PARTS = 6, 3, 8
 _MOST_KIB, _MOST_KIB_A_TURN = 1_000, 2
 """How much more memory may be held at the end; the allocator takes it by the MiB."""
@@ -181,7 +183,7 @@ def _cleared(terminal: Terminal) -> dict[str, int]:
     terminal.settle(1.5, timeout=20.0)  # ESC twice within a second, on an empty line, is /rewind
     terminal.key("esc")
     terminal.settle(2.0, timeout=20.0)  # a background task of the last turns ends within a second
-    terminal.type("\x15")  # Ctrl-U: /rewind may have put a prompt into the line
+    terminal.type(_EMPTIED)  # /rewind or ESC may have put a prompt into the line
     terminal.raw = b""
     terminal.line("/clear")
     terminal.until(lambda: b"conversation cleared" in terminal.raw, "the conversation is cleared")
@@ -212,14 +214,14 @@ def _do_turn(terminal: Terminal, server: ModelServer, chance: random.Random, tur
     if not queued:
         return []
     is_kept = queued in text or any(queued.encode() in request.body for request in server.requests)
-    terminal.type("\x15")
+    terminal.type(_EMPTIED)
     return [] if is_kept else [f"turn {turn}: {queued} is lost; the screen:\n{text}"]
 
 
 def _left(terminal: Terminal) -> list[str]:
     """Leave, and look at the terminal's mode."""
     terminal.settle(1.5, timeout=20.0)
-    terminal.type("\x15/exit\r")
+    terminal.type(f"{_EMPTIED}/exit\r")
     terminal.wait_exit()
     flags = termios.tcgetattr(terminal.child.child_fd)[3]
     is_whole = flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG
@@ -238,7 +240,9 @@ def _grown(measured: list[dict[str, int]], turns: int) -> list[str]:
         return []
     first, last = measured[0], measured[-1]
     most_kib = _MOST_KIB + _MOST_KIB_A_TURN * turns * (len(measured) - 1) // _PARTS
-    bounds = {"kib": most_kib, "descriptors": _MOST_DESCRIPTORS, "children": _MOST_CHILDREN}
+    bounds = {"kib": most_kib, "descriptors": _EMPTIED = "\x15\x7f" * 8
+"""Ctrl-U and Backspace: rows of the line, from the last one up."""
+_MOST_DESCRIPTORS, "children": _MOST_CHILDREN}
     return [
         f"{name}: {first[name]}, at the end {last[name]}"
         for name, most in bounds.items()

@@ -257,6 +257,6 @@ def test_escape_stops_a_compaction_and_leaves_the_list(start: Start, repo: Path)
     terminal.settle(1.0)
     assert "· compacted: " not in terminal.scrollback
     terminal.line("/uncompact")
-    terminal.wait_for("no compaction to take back")
+    terminal.wait_for("no compaction to undo")
     terminal.line("and on")
     terminal.wait_for("And on.")

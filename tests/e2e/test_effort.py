@@ -106,21 +106,21 @@ def test_the_command_shows_and_changes_it_and_warns_before_the_cache_is_lost(cod
             terminal.until(lambda: len(codelet.server.requests) == number, "the request")
             terminal.settle(0.2)
 
-        ask("/effort", "the effort is left to the model; what openai/scripted takes: not known")
+        ask("/effort", "effort: model default; which levels openai/scripted has")
         ask(
             "/effort huge",
             "there is no effort huge; the efforts are none, minimal, low, medium, high, xhigh, max, default",
         )
-        ask("/effort low", "the effort is low;")
+        ask("/effort low", "effort: low;")
         assert "anew" not in terminal.text, "nothing was sent yet"
         ask_model("first", 1)
-        ask("/effort high", "tokens anew, not from the cache; /effort low before that keeps the cache")
-        terminal.wait_for("the effort is high;")
+        ask("/effort high", "tokens again without the cache; /effort low before that keeps the cache")
+        terminal.wait_for("effort: high;")
         ask_model("second", 2)
-        ask("/model openai/other", "the model is now openai/other")
-        ask("/effort", "the effort is high; what openai/other takes")
+        ask("/model openai/other", "model: openai/other")
+        ask("/effort", "effort: high;")
         ask_model("third", 3)
-        ask("/effort default", "the effort is left to the model;")
+        ask("/effort default", "effort: model default;")
         ask_model("fourth", 4)
         terminal.line("/exit")
         assert terminal.wait_exit() == 0
@@ -136,7 +136,7 @@ def test_a_new_effort_is_named_where_the_cache_gave_nothing(codelet: Codelet):
             terminal.wait_for(answer)
             terminal.settle(0.2)
         terminal.line("/effort high")
-        terminal.wait_for("the effort is high;")
+        terminal.wait_for("effort: high;")
         terminal.settle(0.1)
         terminal.line("third")
         terminal.wait_for("another effort was chosen")

@@ -22,7 +22,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
 
     ask(terminal, "/pin 3", "there is no message 3")
     ask(terminal, "/why", "nothing was compacted yet")
-    ask(terminal, "/uncompact", "no compaction to take back")
+    ask(terminal, "/uncompact", "no compaction to undo")
     ask(terminal, "/compact", "nothing to compact")
     ask(terminal, "/reminders", "nothing was told")
     ask(terminal, "the first prompt", "Done.", "2 steps")
@@ -123,7 +123,7 @@ def test_a_compaction_and_an_aside_that_are_stopped_say_so(
         terminal.until(lambda: len(model_server.requests) > count)
         terminal.key("esc")
         terminal.wait_for("· not compacted: you stopped it; the conversation is as it was")
-        ask(terminal, "/uncompact", "there is no compaction to take back")
+        ask(terminal, "/uncompact", "there is no compaction to undo")
         terminal.line("/btw what is left?")
         terminal.wait_for("not added to the")
         terminal.until(lambda: "A side question" in model_server.requests[-1].body.decode())

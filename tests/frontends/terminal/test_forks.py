@@ -99,7 +99,7 @@ def test_a_fork_is_there_from_an_empty_conversation(forked: Forked, how: str) ->
     forked.say("the first words")
     ask(terminal, "/fork", "kept as fork 1")
     terminal.line(how)
-    terminal.wait_for("conversation cleared" if how == "/clear" else "back before")
+    terminal.wait_for("conversation cleared" if how == "/clear" else "rewound to before")
     forked.clear_line()
     ask(terminal, "/fork 1", "on with fork 1")
     assert "the first words" in forked.say("and more")
@@ -140,7 +140,7 @@ def test_a_fork_whose_edits_were_rewound_says_so(forked: Forked, repo: Path) -> 
     forked.say("make it")
     assert (repo / "made.txt").exists()
     ask(terminal, "/fork", "kept as fork 1")
-    ask(terminal, "/rewind 1 both", "back before the last prompt")
+    ask(terminal, "/rewind 1 both", "rewound to before your last prompt")
     assert not (repo / "made.txt").exists()
     forked.clear_line()
     assert "put these files back" not in forked.say("something else"), "this conversation claims nothing of it"
@@ -157,11 +157,11 @@ def test_going_back_to_before_it_was_told_tells_it_again(forked: Forked, repo: P
     forked.say("make it")
     ask(terminal, "/undo", "restored: made.txt")
     assert "put these files back" in forked.say("why?")
-    told = ask(terminal, "/rewind 1 conversation", "back before the last prompt")
+    told = ask(terminal, "/rewind 1 conversation", "rewound to before your last prompt")
     assert "made.txt" in told
     forked.clear_line()
     assert "put these files back" in forked.say("how?")
-    ask(terminal, "/rewind 2 conversation", "back before that prompt")
+    ask(terminal, "/rewind 2 conversation", "rewound to before that prompt")
     forked.clear_line()
     assert "put these files back" not in forked.say("something else")
 

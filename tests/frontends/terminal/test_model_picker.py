@@ -51,13 +51,13 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
         terminal.key("up")
         terminal.wait_for("▸ ollama/llama9")
         terminal.key("enter")
-        terminal.wait_for("the model is now ollama/llama9, by http://127.0.0.1")
+        terminal.wait_for("model: ollama/llama9 (http://127.0.0.1")
         terminal.wait_for("its window of 128,000 tokens is")
         assert "hello from it" in ask(terminal, "say hello", "hello from it")
         assert offered.requests[-1].json["model"] == "llama9"
         ask(terminal, "/model ollama/lama9", "offers no ollama/lama9; did you")
         ask(terminal, "/model sonet", "did you mean sonnet?")
-        ask(terminal, "/model sonnet", "the model is now anthropic/claude-sonnet-5-5")
+        ask(terminal, "/model sonnet", "model: anthropic/claude-sonnet-5-5")
 
 
 def test_with_an_address_what_is_there_is_offered(repo: Path, home: Path, offered: ModelServer) -> None:
@@ -73,7 +73,7 @@ def test_with_an_address_what_is_there_is_offered(repo: Path, home: Path, offere
             assert "ollama/" not in list_ and "anthropic/" not in list_
             terminal.key("down")
             terminal.key("enter")
-            terminal.wait_for("the model is now openai/openai/house-2, by http://127.0.0.1")
+            terminal.wait_for("model: openai/openai/house-2 (http://127.0.0.1")
             ask(terminal, "say hello", "hello from here")
             assert there.requests[-1].json["model"] == "openai/house-2"
             there.models = ()

@@ -196,7 +196,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/permissions", "mode   ask")
     ask(terminal, "/mode auto-edit", "mode auto-edit")
     ask(terminal, "/mode nonsense", "there is no mode nonsense")
-    ask(terminal, "/model", "recorded, by recording")
+    ask(terminal, "/model", "model: recorded (recording)")
     ask(terminal, "/model replay:/nowhere.json", "no such recording")
     ask(terminal, "/contxt", "did you mean /context?")
     ask(terminal, "/undo", "no call has changed a file")
@@ -204,8 +204,8 @@ def test_commands(start: Start, repo: Path) -> None:
     (repo / "new.txt").write_text("x\n")
     ask(terminal, "/diff", "new.txt")
     terminal.line("/rewind 1")
-    terminal.wait_for("back before the last prompt")
-    assert "› first prompt" in terminal.settle().rpartition("back before")[2]
+    terminal.wait_for("rewound to before your last prompt")
+    assert "› first prompt" in terminal.settle().rpartition("rewound to before")[2]
     terminal.key("enter")
     terminal.wait_for("Two.")
     terminal.wait_for(STATUS)

@@ -52,10 +52,10 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     assert "cart.py  +2 -2 undone" in text and "new/made.txt  new file undone" in text
     assert "not undone, changed by commands: bash echo built > built.txt" in text
     terminal.key("enter")
-    terminal.wait_for("back before that prompt")
+    terminal.wait_for("rewound to before that prompt")
     assert cart.read_text() == "price = 1\nname = 'old'\n"
     assert not (repo / "new").exists() and (repo / "built.txt").exists()
-    line = terminal.settle(0.25).rpartition("back before that prompt")[2]
+    line = terminal.settle(0.25).rpartition("rewound to before that prompt")[2]
     assert "› [pasted #1, 12 lines] change the price" in line, "a folded paste comes back folded"
     terminal.key("enter")
     terminal.wait_for("Asked again.")

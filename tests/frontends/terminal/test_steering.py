@@ -89,7 +89,7 @@ def test_a_line_begins_a_turn_everywhere(running: Running) -> None:
     assert re.findall(r" ([12]) \d\d:\d\d (\S+)", listed) == [("1", "now"), ("2", "begin")]
     terminal.key("esc")
     terminal.wait_for("nothing was changed")
-    ask(terminal, "/rewind 1 conversation", "back before the last prompt")
+    ask(terminal, "/rewind 1 conversation", "rewound to before your last prompt")
     terminal.type("\x05\x15")
     terminal.line("another way")
     terminal.wait_for("Later seen.")

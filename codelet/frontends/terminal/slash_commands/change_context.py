@@ -77,7 +77,7 @@ async def uncompact(repl: ReplControls, argument: str) -> None:
         repl.screen.fail(str(error))
         return
     if event is None:
-        repl.screen.note("there is no compaction to take back")
+        repl.screen.note("there is no compaction to undo")
     else:
         repl.show(event)
 

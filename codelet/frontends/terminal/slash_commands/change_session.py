@@ -35,7 +35,7 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
     if not argument:
         from codelet.providers.facts import map_source
 
-        repl.screen.note(f"{session.provider.model}, by {session.provider.name}; /model NAME goes on with another")
+        repl.screen.note(f"model: {session.provider.model} ({session.provider.name}); /model NAME switches")
         repl.screen.note(map_source())
         return
     if len(argument.split()) > 1:
@@ -49,7 +49,7 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
     before = session.provider
     session.models.switch(provider)
     await before.close()
-    repl.screen.note(f"the model is now {session.provider.model}, by {session.provider.name}")
+    repl.screen.note(f"model: {session.provider.model} ({session.provider.name})")
     await _tell_doubts(repl.screen, session)
     await repl.warm_up()
 
@@ -111,13 +111,13 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
         return
     if session.cache.total > 0 and session.messages:
         back = f"/effort {before.effort or 'default'} before that keeps the cache"
-        repl.screen.note(f"the next request may read about {session.size:,} tokens anew, not from the cache; {back}")
+        repl.screen.note(f"the next request may send about {session.size:,} tokens again without the cache; {back}")
     session.models.change_effort(provider)
     await before.close()
     repl.screen.note(_effort_told(provider))
     if (chosen := session.models.stands_in_for) is not None:
-        own = chosen.effort or "left to the model"
-        repl.screen.note(f"{one_line(provider.model, 60)} stands in; the effort of {chosen.model} is still {own}")
+        own = chosen.effort or "model default"
+        repl.screen.note(f"{one_line(provider.model, 60)} answers for {chosen.model}, whose effort is still: {own}")
     await repl.warm_up()
 
 
@@ -128,9 +128,10 @@ def _effort_told(provider: Provider) -> str:
 
     words = taken_words(provider.model)
     own = model_facts(provider.model).default_effort
-    now = provider.effort or f"left to the model{f', whose own is {own}' if own else ''}"
-    takes = "not known: a level is sent as it is" if words is None else ", ".join(words) or "none of them"
-    return f"the effort is {now}; what {one_line(provider.model, 60)} takes: {takes}"
+    now, model = provider.effort or f"model default{f' ({own})' if own else ''}", one_line(provider.model, 60)
+    if words is None:
+        return f"effort: {now}; which levels {model} has is not known"
+    return f"effort: {now}; {model} has {', '.join(words) or 'no effort setting'}"
 
 
 def next_mode(repl: ReplControls) -> None:
@@ -167,9 +168,9 @@ async def switch_mode(repl: ReplControls, argument: str) -> None:
         plan_first(repl.session, False)
         repl.set_mode(wanted)
     meanings = {
-        "ask": "reading in the workspace is allowed, commands that read run in a read-only sandbox, the rest asks",
-        "auto-edit": "reading and editing in the workspace are allowed, the rest asks",
-        "auto": "commands run too where there is a sandbox, what is critical asks",
+        "ask": "reading is allowed, read-only commands run sandboxed, everything else asks",
+        "auto-edit": "reading and editing in the workspace are allowed, everything else asks",
+        "auto": "commands run sandboxed, dangerous ones ask",
         "read-only": "nothing is written",
     }
     current = repl.session.policy.mode

@@ -106,7 +106,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
     repl.prefill = session.rewind(prompts, unpin=True) or ""
     stay = "" if what == "both" else "; files stay as they are"
     unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""
-    screen.note(f"back before {'the last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
+    screen.note(f"rewound to before {'your last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
     repl.rewound.add(done, claimed=False)
     if names := repl.rewound.went_to(point.turn):
         screen.note(f"put back, and changed in the conversation: {names}; the model sees this with your next prompt")
@@ -125,13 +125,13 @@ async def undo(repl: ReplControls, argument: str) -> None:
         return
     last = log.last()
     plan = log.plan(last)
-    told = f"{last[0].tool} of {_clock(last[0].at)}"
+    told = f"the {_clock(last[0].at)} {last[0].tool}"
     if all(back.stands for back in plan):
         for back in plan:
             log.put_back(back)
-        screen.note(f"{told}: {_names(plan)} already as before; /undo goes one change further back")
+        screen.note(f"{told}: {_names(plan)} is already as before; /undo goes one change further back")
         return
-    screen.note(f"undoing: {told}")
+    screen.note(f"undoing {told}")
     repl.rewound.add(await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
 
 
@@ -169,7 +169,7 @@ async def _chosen_what(
     head = [styled((f"Before: {asked}", "bold"))]
     head += [_back_row(back) for back in plan[:_MOST_LISTED]]
     if len(plan) > _MOST_LISTED:
-        head.append(styled((f"  and {len(plan) - _MOST_LISTED} files more", QUIET)))
+        head.append(styled((f"  and {len(plan) - _MOST_LISTED} more files", QUIET)))
     if ran:
         head.append(styled((f"  {_commands_told(ran)}", WARN)))
     chosen = await repl.choose(head, [styled(about) for about in _WHAT.values()])

@@ -37,7 +37,7 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
         screen.fail(f"no call has changed {one_line(argument, 60)}; /diff git shows what changed since the last commit")
         return
     for back in chosen:
-        others = "  somebody else, or a command, changed it too" if back.foreign else ""
+        others = "  also changed by someone else or a command" if back.foreign else ""
         screen.say(styled((clean(back.name), "bold"), (f"  {change_words(back)}", QUIET), (others, WARN)))
         screen.say(*changed_rows(screen, session, back, limit=_MOST_ROWS))
     if not argument:
