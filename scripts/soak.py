@@ -240,9 +240,7 @@ def _grown(measured: list[dict[str, int]], turns: int) -> list[str]:
         return []
     first, last = measured[0], measured[-1]
     most_kib = _MOST_KIB + _MOST_KIB_A_TURN * turns * (len(measured) - 1) // _PARTS
-    bounds = {"kib": most_kib, "descriptors": _EMPTIED = "\x15\x7f" * 8
-"""Ctrl-U and Backspace: rows of the line, from the last one up."""
-_MOST_DESCRIPTORS, "children": _MOST_CHILDREN}
+    bounds = {"kib": most_kib, "descriptors": _MOST_DESCRIPTORS, "children": _MOST_CHILDREN}
     return [
         f"{name}: {first[name]}, at the end {last[name]}"
         for name, most in bounds.items()
