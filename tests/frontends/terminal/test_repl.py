@@ -663,7 +663,7 @@ def test_suspend_and_go_on(tmp_path: Path, repo: Path, home: Path) -> None:
 
 
 def test_a_dumb_terminal_is_no_place_for_it(start: Start) -> None:
-    terminal = start(env={"TERM": "dumb"})
+    terminal = start(env={"TERM": "dumb"}, columns=120)
     assert terminal.wait_exit() == EXIT_USAGE
     assert "-p PROMPT" in terminal.text
 
