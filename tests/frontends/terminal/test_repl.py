@@ -292,7 +292,7 @@ def test_a_newcomers_words_are_answered_without_the_model(start: Start) -> None:
     assert any("Shift-Tab" in row for row in rows)
     ask(terminal, "help", "/model ")
     for name, meant in {
-        "mcp": "MCP", "hooks": "/permissions", "vim": "--edit-mode vi", "login": "API_KEY",
+        "vim": "--edit-mode vi", "login": "API_KEY", "hotkeys": "? shows",
         "settings": "config.toml", "config": "config.toml", "tree": "/fork", "terminal-setup": "Alt-Enter",
     }.items():  # fmt: skip
         ask(terminal, f"/{name}", f"there is no command /{name}:", meant)
@@ -663,7 +663,7 @@ def test_suspend_and_go_on(tmp_path: Path, repo: Path, home: Path) -> None:
 
 
 def test_a_dumb_terminal_is_no_place_for_it(start: Start) -> None:
-    terminal = start(env={"TERM": "dumb"}, columns=120)
+    terminal = start(env={"TERM": "dumb"}, columns=120, ready="TERM")
     assert terminal.wait_exit() == EXIT_USAGE
     assert "-p PROMPT" in terminal.text
 
