@@ -33,4 +33,4 @@ def _touches(arguments: Arguments) -> Sequence[Touch]:
 
 
 def _preview(context: ToolContext, arguments: Arguments) -> Preview:
-    return Preview(arguments["url"], asks=f"fetch {arguments['url']}")
+    return Preview(arguments["url"], asks="fetch this page")

@@ -73,7 +73,7 @@ class Updates:
 
     def asked(self, question: Question, number: str) -> Update:
         """Return the call that a question is about, with the difference or the whole text to approve."""
-        title = question.asks or " ".join(touch.what for touch in question.touches)
+        title = " ".join(touch.what for touch in question.touches) or question.asks
         content = _content(question.shown) if question.change is None else _diff(question.change)
         call = self._call(number, question.tool, title, question.touches or None)
         return {**call, "status": "pending", "content": [content], "rawInput": question.arguments}

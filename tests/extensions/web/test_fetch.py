@@ -218,7 +218,7 @@ async def test_the_user_sees_the_whole_address_and_allows_the_host(
     results = [each for each in await turn(session, "go") if isinstance(each, events.ToolResult)]
     assert [each.status for each in results] == ["done", "done"]
     [question] = asked
-    assert f"{web.base}/a" in question.asks and question.verdict.suggestion == f"fetch(localhost:{web.port})"
+    assert f"{web.base}/a" == question.shown and question.verdict.suggestion == f"fetch(localhost:{web.port})"
     assert len(results[0].text) < 22_000 and "recall" in results[0].text
 
 
