@@ -9,7 +9,7 @@ import pytest
 from codelet import events, prompt
 from codelet.errors import PromptRefused, UsageError
 from codelet.extensions.base import Command, Extension
-from codelet.frontends.printing.command_prompt import answer_of_command, prompt_of_command
+from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards

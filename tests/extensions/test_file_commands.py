@@ -12,7 +12,7 @@ from codelet.errors import EXIT_REFUSED, CodeletError, PromptRefused
 from codelet.extensions.base import OpenedWith, OwnFolder
 from codelet.extensions.file_commands import find_commands, with_arguments
 from codelet.extensions.manifest import turned_on
-from codelet.frontends.printing.command_prompt import prompt_of_command
+from codelet.frontends.command_prompt import prompt_of_command
 from codelet.loop.session import Session
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Given

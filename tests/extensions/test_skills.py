@@ -15,7 +15,7 @@ from codelet.errors import CodeletError
 from codelet.extensions.base import OpenedWith, OwnFolder
 from codelet.extensions.manifest import turned_on
 from codelet.extensions.skills import Skill, Skills, find_skills
-from codelet.frontends.printing.command_prompt import prompt_of_command
+from codelet.frontends.command_prompt import prompt_of_command
 from codelet.loop.session import Session
 from codelet.messages import reminder_type
 from codelet.settings import Settings

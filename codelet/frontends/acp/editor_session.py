@@ -109,7 +109,7 @@ class EditorSession:
         """Return the events of a prompt, or of the command that it names."""
         words, texts, pictures = taken(blocks)
         if words.startswith("/"):
-            from codelet.frontends.printing.command_prompt import answer_of_command, prompt_of_command
+            from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
 
             given = await prompt_of_command(self.session, words)
             if given is None and (shown := answer_of_command(self.session, words, piped=False)) is not None:

@@ -359,7 +359,7 @@ class _OneShot:
 
     async def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
         if self._question.startswith("/"):
-            from codelet.frontends.printing.command_prompt import answer_of_command, prompt_of_command
+            from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
             from codelet.providers.choice.choose import NoModel
 
             settings = self._settings

@@ -1,8 +1,7 @@
-"""What a command writes on: the terminal of the REPL, or text for whoever has none."""
+"""What a command writes on; the terminal of the REPL. `command_prompt` has the one for no terminal."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codelet.errors import UsageError
 from codelet.frontends.terminal.show.style import Signs, signs_for
 from codelet.frontends.terminal.show.theme import Ground, ground_told
 from codelet.safety.secrets import mask
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
     from codelet.frontends.terminal.show.bottom import Bottom
     from codelet.frontends.terminal.show.renderer import Renderer
-
-_COLUMNS_WITHOUT_TERMINAL = 100
 
 
 class Screen(ABC):
@@ -134,36 +130,3 @@ class TerminalScreen(Screen):
 
         for line in clean(text.rstrip("\n")).split("\n"):
             self.say(*wrap(Text(line), self.width))
-
-
-class TextScreen(Screen):
-    """Collects plain lines in `lines`, without colours and signs. What goes wrong is raised as UsageError."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    @property
-    def width(self) -> int:
-        """Columns of the terminal on stdout, else 100."""
-        return shutil.get_terminal_size((_COLUMNS_WITHOUT_TERMINAL, 24)).columns
-
-    def say(self, *rows: Text) -> None:
-        """Keep the rows' text."""
-        self.lines += [row.plain.rstrip() for row in rows]
-
-    def note(self, text: str) -> None:
-        """Keep the remark."""
-        self.lines.append(clean(mask(text)))
-
-    def text(self, text: str) -> None:
-        """Keep the text."""
-        self.lines.append(clean(text.rstrip("\n")))
-
-    def fail(self, text: str) -> None:
-        """Raise UsageError."""
-        raise UsageError(text)
-
-    def forget(self) -> None:
-        """Keep none of the lines."""
-        self.lines.clear()

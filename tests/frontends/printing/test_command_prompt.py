@@ -10,7 +10,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.events import Text
 from codelet.extensions.base import Command, Extension
-from codelet.frontends.printing.command_prompt import answer_of_command
+from codelet.frontends.command_prompt import answer_of_command
 from codelet.loop.session import Session
 from codelet.providers.content.replay import ReplayProvider, read_recording
 from codelet.safety import Policy
@@ -130,8 +130,8 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
             "/usage takes nothing after it, so nothing was done: now; to send it as a prompt, start with a space",
         ),
         ("/context foo", "/context takes nothing, all, or a message's number: foo is none of them"),
-        ("/rewind", "/rewind works in the terminal session only, not with -p"),
-        ("/exit", "/exit works in the terminal session only, not with -p"),
+        ("/rewind", "/rewind works in the terminal session only"),
+        ("/exit", "/exit works in the terminal session only"),
         ("/help nothing", "there is no command /nothing; /help lists them"),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 
 from codelet.context.reminders.git_status import git_status
 from codelet.errors import UsageError
+from codelet.frontends.command_prompt import TextScreen
 from codelet.frontends.commands.doctor.machine_checks import git
-from codelet.frontends.terminal.screen import TextScreen
 from codelet.frontends.terminal.slash_commands.show_changes import diff
 from codelet.review.reviewed_change import Wanted, change_from_git
 from codelet.system.git import run_git

@@ -1,20 +1,61 @@
-"""A prompt that is a /command: `codelet -p "/usage"` runs what works without a terminal, and prints its text."""
+"""A prompt that is a /command, where there is no terminal: with -p and in an editor. What works there gives a text."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
 
 from codelet.errors import UsageError
 from codelet.events import Event, Text
 from codelet.extensions.base import UNSAID
-from codelet.frontends.terminal.screen import TextScreen
+from codelet.frontends.terminal.screen import Screen
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.slash_commands.slash_command import SlashCommand
 from codelet.loop.session import Session
+from codelet.safety.secrets import mask
+from codelet.system.text import clean
+
+if TYPE_CHECKING:
+    from rich.text import Text as RichText
 
 _COUNTED = frozenset({"metrics", "tool_stats"})
 """Keys of the export that a command only looks at."""
+_COLUMNS_WITHOUT_TERMINAL = 100
 _NOT_KEPT = "the session ends here, and this change with it: --export FILE keeps it"
+
+
+class TextScreen(Screen):
+    """Collects plain lines in `lines`, without colours and signs. What goes wrong is raised as UsageError."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal on stdout, else 100."""
+        return shutil.get_terminal_size((_COLUMNS_WITHOUT_TERMINAL, 24)).columns
+
+    def say(self, *rows: RichText) -> None:
+        """Keep the rows' text."""
+        self.lines += [row.plain.rstrip() for row in rows]
+
+    def note(self, text: str) -> None:
+        """Keep the remark."""
+        self.lines.append(clean(mask(text)))
+
+    def text(self, text: str) -> None:
+        """Keep the text."""
+        self.lines.append(clean(text.rstrip("\n")))
+
+    def fail(self, text: str) -> None:
+        """Raise UsageError."""
+        raise UsageError(text)
+
+    def forget(self) -> None:
+        """Keep none of the lines."""
+        self.lines.clear()
 
 
 async def prompt_of_command(session: Session, prompt: str) -> str | None:
@@ -43,7 +84,7 @@ def answer_of_command(
         return None
     command, argument = found
     if command.show is None:
-        raise UsageError(f"/{command.name} works in the terminal session only, not with -p")
+        raise UsageError(f"/{command.name} works in the terminal session only")
     if piped:
         raise UsageError(f"/{command.name} takes nothing from a pipe")
     return _shown(command, session, argument, kept=kept)
