@@ -31,8 +31,10 @@ INSTRUCTION = (
     "Write a handoff of the conversation above for the colleague who continues it and sees little else of it, in the "
     "language of the conversation. Use these five headings, each line beginning with its heading and a colon: Task "
     "now; Decided and why; Tried and refuted; Open; Next step. Write one point a line, in complete sentences, as many "
-    "lines under a heading as it needs. Use only what stands above, with names, numbers, and quotes exactly as they "
-    "occurred; call nothing passed or fixed that was not. No code, no lists of files, no tool calls."
+    "lines under a heading as it needs. Under Decided and why, also write each value that later work must know exactly "
+    "(a port, a name, a version, a limit) on a line of its own, as [what it is] value, such as [port] 8443. Use only "
+    "what stands above, with names, numbers, and quotes exactly as they occurred; call nothing passed or fixed that "
+    "was not. No code, no lists of files, no tool calls."
 )
 _PATH = re.compile(r"(?:[\w.~@-]+/)+[\w.@-]*\w|\b[\w-]{2,}\.[A-Za-z][A-Za-z0-9]{0,4}\b", re.ASCII)
 _NAME = re.compile(r"\b(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z0-9]+[A-Z]\w*)\b", re.ASCII)
@@ -45,6 +47,8 @@ _CALL = re.compile(r"[\w.]*\w\(\)")
 _ELLIPSIS = re.compile(r"…|\.\.\.")
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
 _FOLDER = re.compile(r"([\w.-]+)/(?=[\w.])", re.ASCII)
+VALUE = re.compile(r"\[([^\[\]]{1,60})\]\s*(\S.*)")
+"""A line that names a value, whatever the language: what it is in brackets, then the value as it occurred."""
 _MARKS = str.maketrans({"*": None, "`": None, "’": "'", "“": '"', "”": '"'})
 _HEADING = re.compile(r"^\W*[^:：\n]{1,80}[:：]", re.MULTILINE)
 _LONGEST_LINE = 600
@@ -137,6 +141,8 @@ class NarrativeCheck:
         for groups in _QUOTE.findall(line):
             if not self._was_said(" ".join("".join(groups).split())):
                 return "quotes what nobody said"
+        if (named := VALUE.fullmatch(line)) and not self._was_said(named[2]):
+            return "the value never occurred"
         return self._outdated(line)
 
     def _otherwise(self, name: str) -> bool:

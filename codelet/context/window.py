@@ -258,6 +258,10 @@ class NarrativeWriter(Protocol):
     def struck(self) -> tuple[str, ...]:
         """What of its last lines was not kept, each with the reason."""
 
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The lines of its last handoff that were kept."""
+
     def begin(self, messages: Sequence[Message]) -> None:
         """A compaction is near: begin ahead."""
 

@@ -139,7 +139,7 @@ ROWS = (
         },
         reminder="facts",
         keys=("facts", "fact_origins"),
-        starts=lambda given: given.settings.facts is not None or given.search is not None,
+        starts=lambda given: (given.settings.facts or given.settings.export or given.search) is not None,
     ),
     ManifestRow(
         made="statistics:Statistics",
@@ -199,7 +199,7 @@ ROWS = (
 )
 """In the order of their guards, tools, reminders and commands."""
 
-OPTIONAL_TOOLS = frozenset(("plan", "recall", "remember", "search_sessions", "skill", "fetch"))
+OPTIONAL_TOOLS = frozenset(("fetch", "forget", "plan", "recall", "remember", "search_sessions", "skill"))
 """The tools of codelet's own extensions, each of which some sessions have."""
 
 

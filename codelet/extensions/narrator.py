@@ -36,8 +36,8 @@ class Narrator(Extension):
 
     def __init__(self, limit: float = TRY_LIMIT, failures: int = 0, *, always: bool = True) -> None:
         self.struck: tuple[str, ...] = ()
-        """The lines of the last narrative that were not kept, each with the reason."""
-        """Those that were."""
+        """The lines of the last handoff that were not kept, each with the reason."""
+        self.accepted: tuple[str, ...] = ()
         self._limit = limit
         self._failures = failures
         self._always = always
@@ -103,7 +103,7 @@ class Narrator(Extension):
             return await self._answer([*stable, user(prompt)])
 
         found = await narrate(ask, whole, check, self._breaker, self._turn, sleep=asyncio.sleep)
-        self.struck = tuple(check.struck)
+        self.struck, self.accepted = tuple(check.struck), found
         return found
 
     async def close(self) -> None:

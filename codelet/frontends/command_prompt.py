@@ -67,6 +67,16 @@ async def prompt_of_command(session: Session, prompt: str) -> str | None:
     return await session.run_command(found[0].name, found[1]) if found is not None and found[0].prompts else None
 
 
+def fact_command(prompt: str, *, is_kept: bool) -> str:
+    """Return the command that keeps `#TEXT` as a fact. Raises UsageError if the session ends with it."""
+    if not is_kept:
+        raise UsageError(
+            "a prompt that begins with # is a fact, which nothing would keep: add --session FILE or --facts FILE; "
+            "to ask the model, begin with a space"
+        )
+    return f"/facts add {prompt.lstrip('#').strip()}"
+
+
 def answer_of_command(
     session: Session, prompt: str, *, piped: bool, kept: bool = True
 ) -> AsyncGenerator[Event, None] | None:

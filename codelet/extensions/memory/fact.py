@@ -37,7 +37,8 @@ class Fact(Record, kw_only=True):
     """`text` is one statement, `key` what it is about, if that was named: of one key the newest statement holds.
 
     `by` says who wrote it; `turn` and `said` are the turn in which that was, and the beginning of its prompt; `when` is
-    in Unix seconds, 0 where it is not known.
+    in Unix seconds, 0 where it is not known. One that a handoff named is not `confirmed`. `like` is an older statement
+    that may say the same, if no one decided on it.
     """
 
     text: str
@@ -46,6 +47,8 @@ class Fact(Record, kw_only=True):
     turn: int = 0
     said: str = ""
     when: float = 0.0
+    confirmed: bool = True
+    like: str = ""
 
     @property
     def shown(self) -> str:
@@ -101,7 +104,7 @@ class FactList:
     def add(self, fact: Fact) -> Added:
         """Take a fact in. One that is there already stays as it is; one of the same key goes."""
         same = [each for each in self.facts if normal(each.text) == normal(fact.text) and each.key in ("", fact.key)]
-        if same and same[0].key == fact.key:
+        if same and same[0].key == fact.key and (same[0].confirmed or not fact.confirmed):
             return "known"
         older = [each for each in self.facts if fact.key and normal(each.key) == normal(fact.key)]
         gone = {id(each) for each in (*older, *same)}
@@ -118,6 +121,16 @@ class FactList:
         """The user's fact whose place this one, which is not the user's, would take; None if there is none."""
         same, key = normal(fact.text), normal(fact.key)
         return next((each for each in self.facts if each.by == "user" and _are_one(each, same, key)), None)
+
+    def related(self, fact: Fact) -> Fact | None:
+        """An older fact under no key, or the same, that has most of this one's words; None if there is none."""
+        words = words_of(fact.text)
+        for each in self.facts:
+            others = words_of(each.text)
+            alike = 5 * len(words & others) >= 3 * len(words | others) > 0
+            if alike and each is not fact and each.key in ("", fact.key):
+                return each
+        return None
 
     def forget(self, fact: Fact) -> None:
         """Take a fact out."""
@@ -150,6 +163,8 @@ def _restored(text: str, origin: Mapping[str, Any]) -> Fact:
         turn=int(origin.get("turn", 0)),
         said=plain(str(origin.get("said", "")), LONGEST_SAID),
         when=float(origin.get("when", 0)),
+        confirmed=origin.get("confirmed") is not False,
+        like=plain(str(origin.get("like", "")), LONGEST_FACT),
     )
 
 

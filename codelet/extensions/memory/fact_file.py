@@ -26,7 +26,8 @@ UNUSED_SECONDS = 400 * 24 * 3600.0
 """After this time without use a fact goes, unless it is kept."""
 
 _APPLICATION = 0x436F6446
-_VERSION = 1
+_VERSION = 2
+"""From 2 on the uses of a fact are counted; a file of version 1 gets the column when it is opened."""
 _WAIT_SECONDS = 10.0
 _MOST_TERMS = 24
 _LARGEST_FILE = 256 * 1024 * 1024
@@ -34,7 +35,8 @@ _LONGEST_VALUE = 1_000_000
 _HEADER = b"SQLite format 3\0"
 _JOURNAL = bytes.fromhex("d9d505f920a163d7")
 """How a rollback journal begins; one ends so where the name of another journal stands before."""
-_TABLE = (
+_USES = "uses INTEGER NOT NULL DEFAULT 0"
+_TABLE_1 = (
     "CREATE TABLE fact (id INTEGER PRIMARY KEY, text TEXT NOT NULL, normal TEXT NOT NULL UNIQUE, key TEXT NOT NULL,"
     " kept INTEGER NOT NULL, by TEXT NOT NULL, said TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL)"
 )
@@ -42,24 +44,28 @@ _WORDS = (
     "CREATE VIRTUAL TABLE fact_words USING fts5"
     "(text, key, content='fact', content_rowid='id', tokenize='unicode61 remove_diacritics 2')"
 )
-_SCHEMA = {"fact": _TABLE, "fact_words": _WORDS}
+_SCHEMA = {"fact": f"{_TABLE_1[:-1]}, {_USES})", "fact_words": _WORDS}
 """No triggers: nothing in the file acts by itself, and a stranger's could."""
 _SHADOWS = frozenset(f"fact_words_{part}" for part in ("data", "idx", "docsize", "config"))
 """The tables in which FTS5 keeps the words of ours."""
 _UNIQUE = ("index", "sqlite_autoindex_fact_1", "fact", None)
 """What SQLite makes for the column that is unique."""
-_ROW = "fact.id, fact.text, fact.key, fact.kept, fact.by, fact.said, fact.made"
+_ROW_1 = "fact.id, fact.text, fact.key, fact.kept, fact.by, fact.said, fact.made"
+_ROW = f"{_ROW_1}, fact.uses"
 _SOUND = f"typeof(fact.text) = 'text' AND length(fact.text) <= {4 * LONGEST_FACT}"
 
 Given = TypeVar("Given")
 
 
 class StoredFact(Record, kw_only=True):
-    """A fact of the file under its number there; `kept` ones stay whatever their age."""
+    """A fact of the file under its number there; `kept` ones stay whatever their age. `uses` counts the sessions that
+    were sent it.
+    """
 
     number: int
     fact: Fact
     kept: bool
+    uses: int
 
 
 class FactFile:
@@ -171,7 +177,8 @@ class FactFile:
         now = self._clock()
 
         def write() -> None:
-            self._base.executemany("UPDATE fact SET used = ? WHERE id = ?", [(now, number) for number in self._used])
+            used = [(now, number) for number in self._used]
+            self._base.executemany("UPDATE fact SET used = ?, uses = uses + 1 WHERE id = ?", used)
             self._prune(now)
 
         try:
@@ -198,8 +205,9 @@ class FactFile:
                 base.execute(f"PRAGMA user_version = {_VERSION}")
                 for statement in _SCHEMA.values():
                     base.execute(statement)
-            else:
-                _judge(base, self.path)
+            elif _judge(base, self.path) == 1:
+                base.execute(f"ALTER TABLE fact ADD COLUMN {_USES}")
+                base.execute(f"PRAGMA user_version = {_VERSION}")
             base.execute("COMMIT")
         except BaseException:
             base.execute("ROLLBACK")
@@ -223,7 +231,7 @@ class FactFile:
         if known:
             self._base.execute("UPDATE fact SET used = ?, kept = max(kept, ?) WHERE id = ?", (now, kept, known[0]))
             return
-        row = (fact.text, same, fact.key, kept, fact.by, fact.said, fact.when or now, now)
+        row = (fact.text, same, fact.key, kept, fact.by, fact.said, fact.when or now, now, 0)
         self._base.execute(f"INSERT INTO fact VALUES (NULL{', ?' * len(row)})", row)
         self._base.execute(
             "INSERT INTO fact_words(rowid, text, key) VALUES (last_insert_rowid(), ?, ?)", (fact.text, fact.key)
@@ -290,9 +298,9 @@ def read_facts(path: Path) -> list[Fact]:
         base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             _harden(base)
-            _judge(base, path)
+            row = _ROW if _judge(base, path) > 1 else f"{_ROW_1}, 0"
             rows = base.execute(
-                f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT {MOST_STORED}"
+                f"SELECT {row} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT {MOST_STORED}"
             )
             return [_stored(row).fact for row in rows]
         finally:
@@ -318,16 +326,21 @@ def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
     return sql == _SCHEMA.get(name) or (name in _SHADOWS and sql.startswith(f"CREATE TABLE '{name}'("))
 
 
-def _judge(base: sqlite3.Connection, path: Path) -> None:
-    """Raises UsageError unless the file holds our tables as we make them, and nothing that could act."""
+def _judge(base: sqlite3.Connection, path: Path) -> int:
+    """Return the file's version. Raises UsageError unless it holds our tables as we make them, and nothing that could
+    act.
+    """
     application = base.execute("PRAGMA application_id").fetchone()[0]
     version = base.execute("PRAGMA user_version").fetchone()[0]
     if application == _APPLICATION and version > _VERSION:
         raise UsageError(f"{path}: is a facts file of a newer codelet: update codelet")
     rows = base.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    if version == 1:
+        rows = [(*row[:3], _SCHEMA["fact"] if row[3] == _TABLE_1 else row[3]) for row in rows]
     names = {name for _, name, _, _ in rows}
     if application != _APPLICATION or not (names >= _SCHEMA.keys() and all(_is_ours(*row) for row in rows)):
         raise UsageError(f"{path}: is a database, but no facts file, or one with more in it than facts")
+    return int(version)
 
 
 @contextmanager
@@ -388,9 +401,9 @@ def _check_beside(path: Path) -> None:
                     raise UsageError(f"{path}: {beside} beside it names another file: remove it")
 
 
-def _stored(row: tuple[int, str, object, object, object, object, object]) -> StoredFact:
+def _stored(row: tuple[int, str, object, object, object, object, object, object]) -> StoredFact:
     """A row as it may be shown, whoever wrote it."""
-    number, text, key, kept, by, said, made = row
+    number, text, key, kept, by, said, made, uses = row
     fact = Fact(
         text=plain(text, LONGEST_FACT),
         key=plain(key, LONGEST_KEY) if isinstance(key, str) else "",
@@ -398,4 +411,4 @@ def _stored(row: tuple[int, str, object, object, object, object, object]) -> Sto
         said=plain(said, LONGEST_SAID) if isinstance(said, str) else "",
         when=float(made) if isinstance(made, int | float) else 0.0,
     )
-    return StoredFact(number=number, fact=fact, kept=bool(kept))
+    return StoredFact(number=number, fact=fact, kept=bool(kept), uses=uses if isinstance(uses, int) else 0)

@@ -20,7 +20,7 @@ AUTONOMY: tuple[Autonomy, ...] = ("auto", "confirm")
 RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 VERBOSITIES: tuple[Verbosity, ...] = ("quiet", "normal", "verbose")
 
-MEMORY_TOOLS = frozenset({"recall", "remember", "search_sessions", "plan", "skill"})
+MEMORY_TOOLS = frozenset({"forget", "recall", "remember", "search_sessions", "plan", "skill"})
 """Tools that work on this process's memory alone: no profile has to name them, and none can do harm by them."""
 
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")

@@ -13,8 +13,12 @@ from subprocess import run
 import pytest
 
 from codelet.errors import UsageError
+from codelet.export.document import Document
+from codelet.export.encode import to_json
+from codelet.export.search import SessionSearch
 from codelet.extensions.memory.fact import Fact
 from codelet.extensions.memory.fact_file import FactFile
+from codelet.messages import assistant, tool_result, user
 from codelet.semantic.meaning import MOST_BY_MEANING, Nearest, checked, model_files
 from codelet.settings import load_settings
 from tests.context.scripted import turn
@@ -194,3 +198,31 @@ def test_no_module_imports_the_search_by_name(path: Path) -> None:
     )
     done = run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "False None True\n"
+
+
+@with_model
+async def test_a_new_fact_is_marked_beside_one_of_the_file_that_means_the_same(path: Path, remembering: Remembering):
+    session, _ = remembering(facts=str(path))
+    for text in ("the deploys go out each Friday", "the office is in Vienna"):
+        await session.run_command("facts", f"add {text}")
+        await turn(session)
+    listed = (await session.run_command("facts")).splitlines()
+    assert [FACTS[0] in row for row in listed[:2]] == [True, False]
+    await session.close()
+
+
+@with_model
+def test_passages_of_sessions_are_found_by_meaning_but_no_phrase_is(tmp_path: Path):
+    said = "customers are in Europe, so we bill them in euros"
+    messages = (user("hello"), assistant(said), tool_result("c1", "currencies of the world"), user("thanks a lot"))
+    (tmp_path / "a.json").write_bytes(to_json(Document(timestamp=1.0, token_count=1, messages=messages), mask=None))
+    search = SessionSearch(str(tmp_path))
+    found = search.passages("currency for invoices", 8)
+    assert [(each.excerpt, each.place, each.by_meaning) for each in found] == [
+        (said, "turn 1, message 1, assistant", True)
+    ]
+    assert search.passages('"currency" invoices', 8) == []
+    [(place, text)] = search.find("currency for invoices", 8)[-1:]
+    assert place.startswith("a.json, ") and place.endswith(", by meaning") and text == said
+    (tmp_path / "a.json").unlink()
+    assert search.passages("currency for invoices", 8) == []

@@ -58,7 +58,7 @@ async def test_long_term_memory_with_search_cites_session_and_turn(folder: Path,
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     seen = await turn(session)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert called(provider.sent[0])[-2:] == ["remember", "search_sessions"]
+    assert called(provider.sent[0])[-3:] == ["remember", "forget", "search_sessions"]
     results = [event for event in seen if isinstance(event, events.ToolResult)]
     tokenizer, zebra, giraffe, zoo, lion, some, nothing, none = (result.text for result in results)
     assert "[parser.json, turn 1, message 0, user] mend the tokenizer" in tokenizer

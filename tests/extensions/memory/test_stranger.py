@@ -33,10 +33,10 @@ def stranger(tmp_path: Path) -> Path:
     file.close()
     base = sqlite3.connect(path)
     for number, text in enumerate(ORDERS, 10):
-        row = (number, f"{text} deploys", f"n{number}", "\x1b[31m", 1, "root", "\x07said", "never", 0)
-        base.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        row = (number, f"{text} deploys", f"n{number}", "\x1b[31m", 1, "root", "\x07said", "never", 0, "x")
+        base.execute("INSERT INTO fact VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         base.execute("INSERT INTO fact_words(rowid, text, key) VALUES (?, ?, ?)", (row[0], row[1], row[3]))
-    base.execute("INSERT INTO fact VALUES (99, x'00ff', 'blob', 5, 'x', 7, 8, 9, 10)")
+    base.execute("INSERT INTO fact VALUES (99, x'00ff', 'blob', 5, 'x', 7, 8, 9, 10, 11)")
     base.commit()
     base.close()
     return path

@@ -77,6 +77,21 @@ def test_what_is_not_kept_is_not_called_kept(ask, tmp_path: Path):
     assert told not in ask("/facts", "--resume", str(tmp_path / "kept.json")).out
 
 
+def test_a_prompt_that_begins_with_a_hash_is_kept_as_a_fact_or_an_error(ask, tmp_path: Path):
+    kept, facts = tmp_path / "kept.json", tmp_path / "team.facts"
+    for number, where in enumerate((("--continue", str(kept)), ("--facts", str(facts)))):
+        done = ask("#[db] postgres", *where)
+        assert (done.exit, "[db] postgres" in done.out, ANSWER in done.out) == (0, True, False), number
+    assert json.loads(kept.read_bytes())["facts"] == ["postgres"]
+    assert "[db] postgres" in ask("/facts", "--continue", str(kept)).out
+    assert "[db] postgres" in ask("/facts", "--facts", str(facts)).out
+    refused = ask("#[db] postgres")
+    assert (refused.exit, refused.out) == (2, "") and "--session" in refused.err
+    for prompt in ("# Task\nDo it.", " #7 is broken"):
+        assert ANSWER in ask(prompt).out
+    assert ANSWER in ask("# Review this", stdin=b"a change").out
+
+
 def test_a_path_needs_a_model_and_a_model_that_is_named_has_to_be_there(repo: Path, home: Path):
     for words in (("-p", "/etc/hosts: what is it?"), ("-p", "hello")):
         done = run(*words, "--export", "kept.json", cwd=repo, home=home)
