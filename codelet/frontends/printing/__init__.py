@@ -218,14 +218,17 @@ class TextOutput:
         """Write the answer, and say on stderr what cut it short."""
         self.busy("")
         try:
-            if self.is_live:
-                self._write(self._cleaner.flush())
-            else:
-                self._write(self._cleaner.feed(outcome.result) + self._cleaner.flush())
-            self._end_line()
-            sys.stdout.flush()
+            if not self.is_live:
+                self._write(self._cleaner.feed(outcome.result))
+            self.end()
         finally:
             self._say_how_it_ended(outcome)
+
+    def end(self) -> None:
+        """Write what is held back of the text, and end its line."""
+        self._write(self._cleaner.flush())
+        self._end_line()
+        sys.stdout.flush()
 
     def _say_how_it_ended(self, outcome: Outcome) -> None:
         if outcome.partial and outcome.result:

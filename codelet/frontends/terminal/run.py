@@ -6,14 +6,13 @@ prompt-toolkit is imported only once the terminal is raw: keys typed while codel
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from codelet.errors import EXIT_HANGUP, EXIT_TERMINATE, CodeletError, UsageError
 from codelet.frontends.streams import say, say_ending, unknown_settings
@@ -27,21 +26,22 @@ if TYPE_CHECKING:
     from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
 
+RunPlain: TypeAlias = "Callable[[Session, Exporting | None, str | None], Awaitable[int]]"
 
 _PATIENCE = 2.0
 """Seconds for which the first request waits for what extensions prepare: who sees it wait can ask again."""
 
 
-async def run_repl(settings: Settings, first: str | None = None, *, debug: bool = False) -> int:
-    """Run the REPL on a terminal until the user leaves; the exit status. `first` is the prompt to begin with.
+async def run_repl(
+    settings: Settings, first: str | None = None, plain: RunPlain | None = None, *, debug: bool = False
+) -> int:
+    """Run the REPL on a terminal until the user leaves; the exit status. `first` is the prompt to begin with, `plain`
+    reads and answers instead on a terminal that cannot move its cursor.
 
-    SIGTERM and SIGHUP end it with 143 and 129, after the running turn was stopped and the terminal
-    restored. Raises UsageError if there is no terminal or no model can be opened.
+    SIGTERM and SIGHUP end it with 143 and 129. Raises UsageError if there is no terminal or no model can be opened.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; use -p PROMPT for non-interactive use")
-    if os.environ.get("TERM") == "dumb":
-        raise UsageError("the REPL needs a terminal that moves its cursor (TERM is dumb); use -p PROMPT")
     task = asyncio.current_task()
     assert task is not None
     ended: list[int] = []
@@ -61,8 +61,8 @@ async def run_repl(settings: Settings, first: str | None = None, *, debug: bool 
     try:
         try:
             waited = await _waited_for(settings)
-            with raw_terminal():
-                status = await _run(settings, waited, opened, first, debug)
+            with nullcontext() if plain else raw_terminal():
+                status = await _run(settings, waited, opened, first, plain, debug=debug)
         except asyncio.CancelledError:
             if not ended:
                 raise
@@ -103,6 +103,8 @@ async def _run(
     waited: Reserved | None,
     opened: list[tuple[Session, Exporting | None]],
     first: str | None,
+    plain: RunPlain | None,
+    *,
     debug: bool,
 ) -> int:
     """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
@@ -125,6 +127,8 @@ async def _run(
                 export = await Exporting.begin(session, settings, reserved)
         finally:
             opened.append((session, export))
+    if plain is not None:
+        return await plain(session, export, first)
     log = ExportLog(export, raw=settings.raw)
 
     def open_model(name: str, effort: Effort | None) -> Provider:
