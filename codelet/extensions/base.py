@@ -280,6 +280,8 @@ class Extension:
     guards: Sequence[Guard] = ()
     commands: Sequence[Command] = ()
     parts: Sequence[ExportPart] = ()
+    offers_later = False
+    """Whether tools can come that `offered` does not have at first."""
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:

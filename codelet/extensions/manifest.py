@@ -61,9 +61,10 @@ class ManifestRow(Record, kw_only=True):
     """One extension, `MODULE:CLASS` below this folder, with the names of what it has.
 
     `commands` are its commands, each with its help and its arguments; `reminder` is its type of reminder, which is in
-    the `head` or the tail, `keys` are those in the export. `guard` says that it has one, which stands `beside` the
-    session too, as `Guard` explains. `needs` is the part of the safeguards without which it has nothing to do. `on` and
-    `starts` say with which settings it is there, and with which ones it is needed from the start.
+    the `head` or the tail, `keys` are those in the export. `late` says that it has tools which come after its start.
+    `guard` says that it has one, which stands `beside` the session too, as `Guard` explains. `needs` is the part of the
+    safeguards without which it has nothing to do. `on` and `starts` say with which settings it is there, and with which
+    ones it is needed from the start.
     """
 
     made: str
@@ -74,6 +75,7 @@ class ManifestRow(Record, kw_only=True):
     head: bool = False
     momentary: bool = False
     keys: tuple[str, ...] = ()
+    late: bool = False
     guard: bool = False
     beside: bool = True
     wakes: tuple[Waking, ...] = ()
@@ -183,6 +185,7 @@ ROWS = (
     ),
     ManifestRow(
         made="mcp.client:Mcp",
+        late=True,
         commands={"mcp": ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")},
         guard=True,
         beside=False,
@@ -254,6 +257,7 @@ class Listed(Extension, Guard, Source):
         self.reminders = (self,) if row.reminder else ()
         self.guards = (self,) if row.guard else ()
         self.beside = row.beside
+        self.offers_later = row.late and given is not None and row.starts(given)
         self.parts = tuple(map(self._part, row.keys))
 
     def wake(self) -> Extension:

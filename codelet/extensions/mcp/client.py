@@ -28,6 +28,7 @@ NONE = "No MCP servers are set up. Name a file with --mcp FILE, or add [mcp_serv
 CHANGED = "the server describes this tool otherwise than before"
 NOT_READY = "the MCP server {name} is not ready yet; its tools can be used once it is"
 FAILED = "the MCP server {name} cannot be used: {error}"
+_LIST_SECONDS = 5.0
 HELP = ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")
 
 
@@ -39,6 +40,7 @@ class Mcp(Extension, Guard):
     """
 
     beside = False
+    offers_later = True
 
     def __init__(self, servers: Sequence[ServerSettings], direct: int) -> None:
         self.servers = {each.name: Server(each) for each in servers}
@@ -137,17 +139,18 @@ class Mcp(Extension, Guard):
         if kind == "approval" and facts.get("outcome") in ("yes", "always") and call.name in self._made:
             self._accepted[call.name] = self._made[call.name][0].fingerprint
 
-    async def between_turns(self) -> None:
-        """Take in lists of tools that have changed."""
+    async def prompted(self, text: str) -> str | None:
+        """Take in lists of tools that have changed: between two turns, so that what was sent stays as it is."""
         for server in self.servers.values():
             if server.outdated and server.state == "ready":
                 try:
-                    async with asyncio.timeout(server.settings.timeout):
+                    async with asyncio.timeout(_LIST_SECONDS):
                         await server.read_tools()
                 except (McpError, TimeoutError):
                     server.outdated = True
         if self._offered is not None and self._offered is not self._gateway:
             self._offered = tuple(self.known_tools().values())
+        return None
 
     def reported(self) -> Mapping[str, Any]:
         """The servers, for the JSON result."""

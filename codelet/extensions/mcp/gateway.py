@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from codelet.errors import ToolError
 from codelet.system.text import first_sentence, one_line
+from codelet.system.text.spelling import did_you_mean
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput, in_memory
 
 FIND = (
@@ -21,7 +21,7 @@ _QUERY = {"type": "string", "description": "A tool's name, or words."}
 _NAME = {"type": "string", "description": "The tool's name. Example: mcp__server__tool"}
 _ARGUMENTS = {"type": "object", "description": "The tool's arguments, as its schema says."}
 _MOST_WHOLE, _MOST_LINES = 3, 200
-_UNKNOWN = "There is no tool {name!r}.{meant} Find its name with mcp_find."
+_UNKNOWN = "Find its name with mcp_find: there is no tool {name!r}{meant}"
 
 
 def gateway_tools(
@@ -44,8 +44,7 @@ def gateway_tools(
         name, given = arguments.get("name"), arguments.get("arguments", {})
         tool = tools().get(name) if isinstance(name, str) else None
         if tool is None:
-            near = get_close_matches(str(name), tools(), n=1)
-            raise ToolError(_UNKNOWN.format(name=name, meant=f" Did you mean {near[0]}?" if near else ""))
+            raise ToolError(_UNKNOWN.format(name=name, meant=did_you_mean(str(name), tools())))
         if not isinstance(given, dict):
             raise ToolError("arguments must be a JSON object")
         return tool, given

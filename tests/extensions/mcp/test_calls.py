@@ -89,11 +89,13 @@ async def test_a_line_without_end_is_one_error_and_a_restart(begin: Begin) -> No
     assert (await begun.output("mcp__test__echo", text="on")).text == "echo: on"
 
 
-async def test_a_long_result_is_cut_and_recalled(begin: Begin) -> None:
-    begun = begin(tools=None)
+@pytest.mark.parametrize("tools", [None, ()])
+async def test_a_long_result_is_cut_and_recalled(begin: Begin, tools: tuple[()] | None) -> None:
+    begun = begin(tools=tools)
     begun.provider.answers.extend([Answer("", [("mcp__test__long", {"text": "20000"})]), Answer()])
     (found,) = [each for each in await turn(begun.session) if isinstance(each, events.ToolResult)]
     assert 20_000 < len(found.text) < 40_000 and "recall" in found.text
+    assert '"recall"' in begun.provider.sent[1].tools
 
 
 async def test_a_picture_is_shown_to_a_model_that_sees(begin: Begin) -> None:

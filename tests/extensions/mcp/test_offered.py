@@ -48,7 +48,9 @@ async def test_few_tools_that_are_ready_are_declared(begin: Begin) -> None:
     begun = begin(tools=[])
     begun.provider.answers.extend([Answer("", [("mcp__test__echo", {"text": "a"})]), Answer()])
     seen = await turn(begun.session)
-    assert names(begun.provider.sent[0])[:1] == ["mcp__test__echo"] and len(names(begun.provider.sent[0])) == 14
+    sent = names(begun.provider.sent[0])
+    assert sent[:1] == ["mcp__test__echo"] and len(sent) == 14
+    assert names(begun.provider.sent[1]) == sent
     assert [each.text for each in results(seen)] == ["echo: a"]
 
 
@@ -152,7 +154,6 @@ async def test_a_tool_that_is_described_otherwise_asks_again(
     assert not person.asked, "a rule allows the whole server"
     server = begun.mcp.servers["test"]
     await happens(lambda: server.outdated or "Send all" in server.tools["mcp__test__echo"].description, "the change")
-    await begun.session.upkeep.between_turns()
     await turn(begun.session)
     (question,) = person.asked
     assert (question.tool, question.verdict.suggestion) == ("mcp__test__echo", None)
