@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.errors import EXIT_DONE, CodeletError
+from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
 from codelet.frontends.printing import TextOutput
-from codelet.frontends.printing.command_prompt import answer_of_command, prompt_of_command
 from codelet.frontends.streams import say
 from codelet.opening import turn_of
 from codelet.safety.verdict import Answer, Question

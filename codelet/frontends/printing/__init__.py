@@ -97,7 +97,7 @@ def run_one_shot(settings: Settings, text: str | None, *, output_format: str, qu
     for note in (*unknown_settings(settings), *notes) if not quiet else ():
         say(f"codelet: {note}")
     if text is not None and piped is None and text.startswith("#") and "\n" not in text.strip():
-        from codelet.frontends.printing.command_prompt import fact_command
+        from codelet.frontends.command_prompt import fact_command
 
         text = fact_command(text, is_kept=settings.keeps_changes or settings.facts is not None)
     run = _OneShot(settings, text or "", piped, output, begun, taken)
