@@ -203,11 +203,6 @@ def _plain(text: str) -> str:
     return text.translate(_MARKS).lower()
 
 
-def accepted(answer: object, source: Sequence[str]) -> tuple[str, ...]:
-    """The lines of a narrative on `source` that can be kept; none if it is worthless as a whole."""
-    return NarrativeCheck(source).accepted(answer)
-
-
 async def narrate(
     summariser: Summariser,
     prompt: str,

@@ -32,7 +32,7 @@ _APPROVAL = 40
 """Characters of the longest answer that counts as one, if it is no question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP, _READ, _SEARCHED = 80, 120, 100, 2_000, 20_000
-_NOT_TOLD = 5
+_NOT_TOLD = 4
 _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
 _LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
@@ -282,18 +282,10 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
 
 
 def _rank(ran: Sequence[Observation]) -> int:
-    """Return how much a command is worth a line, 0 the most.
-
-    It failed, failed before, printed counts, ran more than once, or changed something.
-    """
+    """Return how much a command is worth a line, 0 the most: it failed, failed before, printed counts, or did more."""
     last = ran[-1]
-    told = (
-        last.failed,
-        any(fact.failed for fact in ran),
-        _COUNTS.search(last.said),
-        last.said and len(ran) > 1,
-        last.said and last.changes,
-    )
+    does_more = last.said and (len(ran) > 1 or last.changes)
+    told = (last.failed, any(fact.failed for fact in ran), _COUNTS.search(last.said), does_more)
     return next((place for place, holds in enumerate(told) if holds), _NOT_TOLD)
 
 

@@ -17,7 +17,7 @@ from codelet.context.compaction.plan import CompactionSettings, cut
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.report import scores
 from codelet.context.compaction.segments import parse_segment
-from codelet.context.narrative import Breaker, NarrativeCheck, accepted, narrate
+from codelet.context.narrative import Breaker, NarrativeCheck, narrate
 from codelet.context.tokens.budget import Budget, Shares, checked_tokens
 from tests.context.compaction.lists import calling, coding_session, pairing_faults, result, says, size, user
 from tests.support.amount import amount
@@ -173,7 +173,7 @@ async def test_p5_a_hanging_summariser_is_cancelled_with_its_caller():
 
 def test_p5_an_honest_narrative_is_kept_and_stands_in_the_segment():
     source = ["We chose sqlite in src/store.py because it is one file", "long enough to be a source " * 40]
-    lines = accepted("- sqlite in src/store.py: one file\n\n- next: migrate\n- see lib/other.py", source)
+    lines = NarrativeCheck(source).accepted("- sqlite in src/store.py: one file\n\n- next: migrate\n- see lib/other.py")
     assert lines == ("sqlite in src/store.py: one file", "next: migrate")
     made = compact(coding_session(40), 4_000, handoff=lines)
     text = "\n".join(m["content"] or "" for m in made.messages)
