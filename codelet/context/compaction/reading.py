@@ -140,13 +140,13 @@ class ReadSession:
             self.pieces.append(SessionPiece(at, entry.turn, kind, "\n".join(entry.lines), label, closes=closes))
 
     def _result(self, at: int, turn: int, message: AnyMessage, call: DecodedCall | None) -> SessionPiece:
-        text, code = output_of(text_of(message))
+        text, code, says_no = output_of(text_of(message))
         record = self.records.get(call.id) if call is not None else None
         if record is not None:
             code = record.ended.code if record.ended is not None else None
             failed = record.status == "failed" or code not in (None, 0)
         else:
-            failed = bool(message.get("failed")) or _says_no(text)
+            failed = bool(message.get("failed")) or says_no
             if call is not None and call.command and not failed:
                 known = code is not None and (code != 0 or not hides_status(call.command))
                 failed = bool(code) if known else bool(first_error(text[:_SEARCHED]))
@@ -158,15 +158,6 @@ def _with_images(message: AnyMessage, text: str) -> str:
     """Return a text with the names of the images beside it, which no segment has."""
     names = ", ".join(image["name"] for image in images_of(message))
     return f"{text}\n{names}: {PICTURES_DROPPED}" if names else text
-
-
-def _says_no(text: str) -> bool:
-    """Return whether a result is a JSON object that reports failure."""
-    if not text.startswith("{") or len(text) > _LONGEST_JSON:
-        return False
-    values = {key.lower(): value for key, value in _decoded(text).items()}
-    told = [values[key] for key in ("success", "ok") if isinstance(values.get(key), bool)]
-    return False in told or (True not in told and bool(values.get("error")))
 
 
 def call_of(call: Mapping[str, Any]) -> DecodedCall:
@@ -225,18 +216,22 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
     return (each for each in inside(value) if isinstance(each, dict))
 
 
-def output_of(text: str) -> tuple[str, int | None]:
-    """Return what a result says, out of a JSON object if it is one, and the exit status if it tells one."""
-    if text.startswith("{") and len(text) <= _LONGEST_JSON:
-        flat = [(str(key), value) for each in _objects(_decoded(text)) for key, value in each.items()]
-        code = next((value for key, value in flat if _CODE_KEY.match(key) and type(value) is int), None)
-        if code is not None:
-            return "\n".join(value for _, value in flat if isinstance(value, str) and value.strip()), code
+def output_of(text: str) -> tuple[str, int | None, bool]:
+    """Return what a result says, the exit status if it tells one, and whether it is a JSON object that reports failure.
+
+    Of a JSON object with an exit status the texts are what it says.
+    """
+    values = _decoded(text) if text.startswith("{") and len(text) <= _LONGEST_JSON else {}
+    named = {key.lower(): value for key, value in values.items()}
+    told = [named[key] for key in ("success", "ok") if isinstance(named.get(key), bool)]
+    says_no = False in told or (True not in told and bool(named.get("error")))
+    flat = [(str(key), value) for each in _objects(values) for key, value in each.items()]
+    code = next((value for key, value in flat if _CODE_KEY.match(key) and type(value) is int), None)
+    if code is not None:
+        return "\n".join(value for _, value in flat if isinstance(value, str) and value.strip()), code, says_no
     lines = text.strip().split("\n")
-    for line in lines[:4] + lines[-3:]:
-        if len(line) < 60 and (found := _EXIT.match(line)):
-            return text, int(found[1])
-    return text, None
+    endings = (_EXIT.match(line) for line in lines[:4] + lines[-3:] if len(line) < 60)
+    return text, next((int(found[1]) for found in endings if found), None), says_no
 
 
 def is_error(line: str) -> bool:
