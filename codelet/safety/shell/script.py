@@ -96,6 +96,10 @@ def _judged(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool) ->
 
 def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, unconfined: bool = False) -> Verdict:
     """A line runs in the read-only sandbox as a whole; or each part reads anywhere, or a rule allows it."""
+    if script.unread:  # whatever its many parts would do
+        reason = next(part.reason for part in script.parts if isinstance(part, UnclearPart))
+        listed = (each for part in script.parts for each in _described(part, reason))
+        return Verdict("ask", "execute", reason, parts=tuple(sorted(dict.fromkeys(listed), key=_changes_least)))
     kind: SandboxKind = "workspace" if rules.mode == "auto" else "read-only"
     if not sandboxed and not is_plain(command):
         script.parts.insert(0, UnclearPart("only plain words run without a sandbox"))
@@ -112,8 +116,6 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     pairs = [(part, one) for part, one in zip(script.parts, judged, strict=True) if one.reason is not None]
     described = (each for part, one in pairs for each in _described(part, str(one.reason)))
     parts = tuple(sorted(dict.fromkeys(described), key=_changes_least))
-    if script.unread:
-        return Verdict("ask", "execute", parts[0][1], parts=parts)
     if not pairs:
         used = next((one.rule for one in judged if one.rule), None)
         free = used and not any(one.confined for one in judged)

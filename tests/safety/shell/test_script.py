@@ -145,6 +145,7 @@ def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
         "; ".join(f"cd d{number}" for number in range(40)),
         "cat " + "<abcd " * 60 + "$",
         "true || " * 39 + "$",
+        "git range-diff a b c\n" * 130,
     ],
 )
 def test_two_verdicts_on_a_long_command_take_twenty_milliseconds(workspace: Path, command: str) -> None:
