@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict
@@ -41,6 +42,12 @@ class MachineState(TypedDict, total=False):
     disk_usage_percent: float
     battery_percent: float | None
     uptime_seconds: float
+
+
+_SHARED_SECONDS = 2.0
+_looking = threading.Lock()
+_looked: list[tuple[float, list[RunningProcess]]] = []
+"""When processes were last looked at, by the uptime, and what was found."""
 
 
 def _platform() -> str:
@@ -93,7 +100,17 @@ def give_back_memory() -> bool:
 
 
 def _processes(uptime: float) -> list[RunningProcess]:
-    """The user's processes that hold most memory, by name; the time of the processor over their whole life."""
+    """The user's processes that hold most memory, by name; the time of the processor over their whole life.
+
+    All sessions of this process share one look for a moment.
+    """
+    with _looking:
+        if not _looked or uptime - _looked[0][0] >= _SHARED_SECONDS:
+            _looked[:] = [(uptime, _look_at_processes(uptime))]
+        return _looked[0][1]
+
+
+def _look_at_processes(uptime: float) -> list[RunningProcess]:
     found: list[RunningProcess] = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():

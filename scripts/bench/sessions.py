@@ -24,6 +24,8 @@ from pathlib import Path
 from codelet import Session, open_session, sessions
 
 MOST_KB = 60.0
+_SETTLED = 5.0
+"""Seconds after which the looks at the machine, which begin with each turn, are over."""
 _SERVER = """
 import re, sys
 from tests.support.script import Reply
@@ -90,6 +92,7 @@ async def measure(count: int, at_once: int, idle: int, base: str, folder: Path) 
         for number in range(idle):
             session = await all_open.enter_async_context(opened(folder / f"idle{number}.json", workspace, base))
             await say(session, "word")
+        await asyncio.sleep(_SETTLED)
         gc.collect()
         each = (kilobytes() - before) / idle
     print(f"{idle} idle sessions: {each:.1f} kB each over the first")
