@@ -109,7 +109,7 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "two", "Answer 2.")
         ask(terminal, "/export kept.json", "it exists")
         ask(terminal, "/import bad.json", "has no version")
-        ask(terminal, "/import", "name the file")
+        ask(terminal, "/import", "takes the folder")
         ask(terminal, "/import kept.json", "resumed kept.json")
         ask(terminal, "three", "Answer 3.")
         ask(terminal, "/export kept.json --force", "saved in kept.json")

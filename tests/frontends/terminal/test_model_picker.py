@@ -38,7 +38,7 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
         assert "$2/10" in first
         assert all(len(line) <= 80 for line in first.splitlines())
         terminal.key("esc")
-        terminal.wait_for("/model NAME goes on with another")
+        terminal.wait_for("/model NAME switches")
         assert "Choose a model" not in terminal.text
         terminal.line("/model")
         terminal.wait_for("Choose a model")
