@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -269,7 +270,7 @@ class OpenedWith(Record, kw_only=True):
             above = [folder, *folder.parents]
             root = next((place for place, each in enumerate(above) if (each / ".git").exists()), 0)
             found += [OwnFolder(each / name / kind, each) for name in shared for each in above[1 : root + 1]]
-        return [each for each in found if each.path.is_dir()]
+        return [each for each in found if isdir(each.path)]  # also False for a name that is too long
 
 
 class Extension:

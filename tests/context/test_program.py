@@ -223,8 +223,7 @@ def test_the_repl_compacts_and_says_what_became_of_each_turn(start: Start, repo:
     assert terminal.scrollback.count("· compacting ") == 1
     assert "verbatim" in " ".join(terminal.scrollback.split())
     terminal.line("/why")
-    shown = terminal.wait_for("one of the newest turns")
-    assert "newest turns" in shown
+    terminal.wait_for("weight ")
     terminal.settle(0.1)
     terminal.line("/why 1")
     terminal.wait_for("turn 1 summarised, ")
