@@ -44,8 +44,8 @@ class Result(Record):
     """What one prompt came to: the answer's `text`, and `exit`, the status with which the command line would end.
 
     `error` says what went wrong, if something did; `partial` that the answer was cut short. `usage` and `cost`, in US
-    dollars, are None where nobody reported them. `messages` is the conversation behind it. `structured_output` is the
-    value of an answer that meets `json_schema`, None where none does or none was asked for.
+    dollars, are None if no one reported them. `messages` is the conversation behind it. `structured_output` is the
+    value of an answer that meets `json_schema`, None if none does or none was asked for.
     """
 
     text: str
@@ -87,7 +87,7 @@ async def open_session(
     this session and others together. The other `settings` are those of the command line by name, `max_turns=5` or
     `deny=["bash(git push *)"]`.
 
-    `resume` is an export to go on with; `export` saves the session after every step and at the end of the block, and
+    `resume` is an export to continue with; `export` saves the session after every step and at the end of the block, and
     is locked from the beginning, for which `wait` gives seconds in line. Both may be one file, which need not be there
     yet. `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
     wrong in them, and ExportError at the end of the block if the newest state is not saved.
@@ -220,7 +220,7 @@ def _folder(workspace: str | os.PathLike[str]) -> Path:
 
 @lru_cache(maxsize=8)
 def _masker(api_key: str, environment: tuple[tuple[str, str], ...]) -> Masker:
-    """What keeps secrets from the model and from files; one for all sessions with the same secrets."""
+    """Return what keeps secrets from the model and from files; one for all sessions with the same secrets."""
     return Masker(dict(environment), [("api_key", api_key)])
 
 

@@ -165,7 +165,7 @@ def _with_settings(settings: Settings, options: argparse.Namespace) -> int:
 def _begin_git(arguments: list[str], run: _Run) -> None:
     """Have git look at the workspace while all the rest is imported, where -p says that a model will be asked.
 
-    Not behind a pipe: what writes to it may go on changing files for as long as it is read.
+    Not behind a pipe: what writes to it may continue changing files for as long as it is read.
     """
     mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
     piped = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
@@ -223,7 +223,7 @@ def _without_settings(options: argparse.Namespace) -> int | None:
 
 
 def _interactive(options: argparse.Namespace) -> bool:
-    """Whether a person is to go on: a prompt without -p opens the REPL where both sides are a terminal."""
+    """Return whether a person is to continue: a prompt without -p opens the REPL where both sides are a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         return False
     if options.bare_prompt:

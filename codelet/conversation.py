@@ -31,7 +31,7 @@ class Watch(Protocol):
     """Who keeps something that was measured or known of the list."""
 
     def list_changed(self, why: str, *, body: bool) -> None:
-        """The body was rewritten, or else the head was renewed; `why` is empty where the change explains itself."""
+        """The body was rewritten, or else the head was renewed; `why` is empty if the change explains itself."""
         ...
 
 
@@ -86,7 +86,7 @@ class Parts:
         return self.with_body([message for message in self.body if reminder_type(message) is None])
 
     def same_body(self, body: Sequence[Message]) -> bool:
-        """Whether the body is made of these very messages."""
+        """Return whether the body is made of these very messages."""
         return len(body) == len(self.body) and all(map(is_, body, self.body))
 
 
@@ -131,7 +131,7 @@ class Messages(Sequence[Message]):
 
 
 class Checkpoint(Record):
-    """The list before a prompt, and that prompt; `turn` is its number and `at` its time, 0 where they are not known.
+    """The list before a prompt, and that prompt; `turn` is its number and `at` its time, 0 if they are not known.
 
     `calls` is the number of calls that had ended by then.
     """
@@ -204,7 +204,7 @@ class Conversation(Parts):
         return len(self.messages) - len(new)
 
     def answer(self, call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> None:
-        """Put a call's result in its placeholder's place. Raises KeyError where the newest calls have none of it."""
+        """Put a call's result in its placeholder's place. Raises KeyError if the newest calls have none of it."""
         for place in range(len(self.body) - 1, -1, -1):
             message = self.body[place]
             if message["role"] != "tool":
@@ -273,11 +273,11 @@ class Conversation(Parts):
 
     @property
     def latest(self) -> Checkpoint | None:
-        """Where `back` leads to."""
+        """Return where `back` leads to."""
         return self._checkpoints[-1] if self._checkpoints else None
 
     def back(self, prompts: int = 1) -> str | None:
-        """Go back to before the last so many prompts; gives the first of them, None where there are not so many."""
+        """Go back to before the last so many prompts; gives the first of them, None if there are not so many."""
         if not 0 < prompts <= len(self._checkpoints):
             return None
         point = [self._checkpoints.pop() for _ in range(prompts)][-1]
@@ -325,7 +325,7 @@ class Conversation(Parts):
         return next((place for place, record in enumerate(self.calls) if record.id in later), len(self.calls))
 
     def drop_partial(self) -> bool:
-        """Take the text of an answer that was cut off out of the list's end; False where there is none."""
+        """Take the text of an answer that was cut off out of the list's end; False if there is none."""
         if not self.body or self.body[-1]["role"] != "assistant" or not prompt.is_cut(self.body[-1]["content"]):
             return False
         self.rewrite(self.body[:-1], "the answer that was cut off is written anew")
@@ -333,7 +333,7 @@ class Conversation(Parts):
 
     @property
     def is_open(self) -> bool:
-        """Whether the last turn did not come to its answer, as when its process was killed."""
+        """Return whether the last turn did not come to its answer, as when its process was killed."""
         last = next((message for message in reversed(self.body) if reminder_type(message) is None), None)
         return last is not None and (kind_of(last) in ("tool", "prompt") or bool(last.get("tool_calls")))
 

@@ -40,7 +40,7 @@ class SessionHeld(ExportError):
 
 
 class SaveConflict(ExportError):
-    """What is stored is not what this session stored last: somebody else wrote it."""
+    """What is stored is not what this session stored last: someone else wrote it."""
 
 
 class StoreUnreachable(ExportError):
@@ -50,7 +50,7 @@ class StoreUnreachable(ExportError):
 class ProviderError(CodeletError):
     """The provider failed for good: authentication, network, a broken stream, retries used up.
 
-    `status` is the HTTP status where there was one. `retryable` says whether the same request may be sent
+    `status` is the HTTP status if there was one. `retryable` says whether the same request may be sent
     again, `retry_after` the seconds the server asked us to wait, `patience` for how many seconds from the first such
     failure it is worth trying, attempts included, where that is less than usual. `overflow` marks "the prompt is too
     long"; `window` and `prompt_size` are what the server then said of both, in tokens.

@@ -77,7 +77,7 @@ class Text(Event):
 class ToolCallStarted(Event, kw_only=True):
     """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse.
 
-    `title` says for people what the call is about; empty where no tool says it.
+    `title` says for people what the call is about; empty if no tool says it.
     """
 
     type: ClassVar[str] = "tool_call"
@@ -206,7 +206,7 @@ class Notices:
         return taken
 
     def has(self, text: str) -> bool:
-        """Return whether a sentence was said and nobody has taken it yet."""
+        """Return whether a sentence was said and no one has taken it yet."""
         return self._mask(text) in self._waiting
 
 

@@ -185,7 +185,7 @@ def reasoning_of(message: AnyMessage) -> str:
 
 
 def kind_of(message: Mapping[str, object]) -> str:
-    """What a message is: `prompt`, `reminder` or `segment` where its role is user, else its role."""
+    """Return what a message is: `prompt`, `reminder` or `segment` where its role is user, else its role."""
     role = message.get("role")
     if role != "user":
         return str(role)
@@ -198,7 +198,7 @@ def reminder_type(message: Mapping[str, object]) -> str | None:
 
 
 def is_momentary(message: Mapping[str, object]) -> bool:
-    """Whether it is a reminder whose text is of the moment, such as the date or git's status."""
+    """Return whether it is a reminder whose text is of the moment, such as the date or git's status."""
     return isinstance(message, _Marked) and message.momentary
 
 
@@ -293,7 +293,7 @@ def answer_parts(message: Message) -> list[tuple[dict[str, Any], str | ToolCall 
 
 
 def has_reasoning(message: Message) -> bool:
-    """Whether an assistant message carries reasoning that can be sent back."""
+    """Return whether an assistant message carries reasoning that can be sent back."""
     return "blocks" in message or any(name in message for name in _REASONING)
 
 
@@ -306,7 +306,7 @@ def without_reasoning(message: Message) -> Message:
 
 
 def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
-    """Where the newest prompt stands, or the one `number` prompts from the end; -1 where there are fewer."""
+    """Return where the newest prompt stands, or the one `number` prompts from the end; -1 where there are fewer."""
     for place in range(len(messages) - 1, -1, -1):
         if kind_of(messages[place]) == "prompt":
             number -= 1
@@ -316,7 +316,7 @@ def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
 
 
 def newest_messages(messages: Sequence[AnyMessage], turns: int) -> int:
-    """How many messages the newest `turns` turns have; all of them if there are no more turns."""
+    """Return how many messages the newest `turns` turns have; all of them if there are no more turns."""
     return len(messages) - max(0, newest_prompt(messages, turns))
 
 

@@ -84,7 +84,7 @@ def provider_named(model: str, settings: Settings) -> Provider:
 async def reserved_for(
     settings: Settings, waiting: Callable[[SessionHeld], object] = lambda held: None
 ) -> Reserved | None:
-    """What the settings say that a session goes on with, and its place, locked; None if it is not kept.
+    """Return what the settings say that a session continues with, and its place, locked; None if it is not kept.
 
     With `--wait` it waits in line for the lock; `waiting` is called when it begins to. Open the session and begin its
     export inside `async with`, which gives the lock up if that fails. Raises ExportError.
@@ -106,16 +106,16 @@ async def session_from(
     needs_model: bool = True,
     reserved: Reserved | None = None,
 ) -> Session:
-    """The session that the settings ask for, which goes on with what is `reserved`. The caller closes it.
+    """The session that the settings ask for, which continues with what is `reserved`. The caller closes it.
 
-    Without a `workspace` it works in the current folder, without `ask` nobody can be asked, without a `masker` the
+    Without a `workspace` it works in the current folder, without `ask` no one can be asked, without a `masker` the
     process's own secrets are masked. Unless it `needs_model`, it may get a `NoModel`. Raises CodeletError.
     """
     required = None
     if settings.json_schema is not None:
         if settings.plan:
             raise UsageError("--plan ends with the plan as its answer: --json-schema does not go with it")
-        from codelet.loop.required_answer import required_answer  # only where there is a schema
+        from codelet.loop.required_answer import required_answer  # only if there is a schema
 
         required = required_answer(settings.json_schema)
     folder = workspace or current_folder()
@@ -206,7 +206,7 @@ async def _close_opened(
 
 
 def _fallbacks(settings: Settings, chosen: Provider) -> list[Provider]:
-    """The models that stand in for the chosen one. Raises UsageError where one cannot be opened.
+    """The models that stand in for the chosen one. Raises UsageError if one cannot be opened.
 
     `--api-base` is the address of the chosen model: it is that of another one, too, unless that is another vendor's.
     """
@@ -225,7 +225,7 @@ def _fallbacks(settings: Settings, chosen: Provider) -> list[Provider]:
 
 
 def _doubts(provider: Provider, settings: Settings) -> str | None:
-    """What is guessed of the model, if it is one of a service that no list has; its name may be misspelt."""
+    """Return what is guessed of the model, if it is one of a service that no list has; its name may be misspelt."""
     replayed = provider.origin.startswith(REPLAY_PREFIX)
     if provider.local or replayed or not provider.model or facts_of(provider.model, local=False).known:
         return None
@@ -237,7 +237,7 @@ def _doubts(provider: Provider, settings: Settings) -> str | None:
 async def mentioned(
     session: Session, text: str, *, person: Person | None, pasted: Mapping[str, bytes] | None = None
 ) -> Attached | None:
-    """What the files bring that a prompt names as `@path`; None where it names none. `person` is the user at a
+    """Return what the files bring that a prompt names as `@path`; None if it names none. `person` is the user at a
     terminal, if there is one, `pasted` are pictures that have no file. Raises UsageError for a picture that cannot be
     sent.
     """
@@ -281,7 +281,7 @@ async def _answered(
 
 
 async def models_to_choose(settings: Settings, now: str) -> list[KnownModel]:
-    """Return the models that can be asked now, `now` is the one that is. Raises UsageError and ProviderError where the
+    """Return the models that can be asked now, `now` is the one that is. Raises UsageError and ProviderError if the
     server of `--api-base` lists none.
     """
     from codelet.providers.choice.known import models_at, usable_models
@@ -292,7 +292,7 @@ async def models_to_choose(settings: Settings, now: str) -> list[KnownModel]:
 
 
 def unfinished(session: Session) -> bool:
-    """Whether the last turn did not come to its end, so that `continue` has something to take up."""
+    """Return whether the last turn did not come to its end, so that `continue` has something to take up."""
     return session.conversation.interruption is not None or session.conversation.is_open
 
 
@@ -312,7 +312,7 @@ def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> 
 
 
 def _given(settings: Settings, profile: Profile | None, folder: Path) -> OpenedWith:
-    """What extensions are opened with. Raises ExportError for earlier sessions that cannot be searched."""
+    """Return what extensions are opened with. Raises ExportError for earlier sessions that cannot be searched."""
     search = None
     if settings.memory is not None:
         import os
@@ -434,7 +434,7 @@ def _new_session(
 
 
 def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> Safeguards:
-    """What guards the session beside the policy; opens the audit file where one is named."""
+    """Return what guards the session beside the policy; opens the audit file where one is named."""
     audit = None
     if settings.audit is not None:
         from codelet.safety.audit.log import AuditLog

@@ -25,10 +25,10 @@ class Outcome(Record):
 
     `cost` is in US dollars, None where prices are unknown or there is nothing to pay; `refused` are the calls the
     policy refused, and `denied` says why of those among them that no flag would have permitted; `cut` is the input that
-    was not sent whole, `fallbacks` are the models that stood in for others. `model` is None where none was settled on;
+    was not sent whole, `fallbacks` are the models that stood in for others. `model` is None if none was settled on;
     `turns` counts steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what
-    confined commands, "none", "off", or None where no command was run. `metrics` gives the figures of the session as an
-    export has them, None where none was opened. `structured` is None unless the answer had to meet a schema: then it
+    confined commands, "none", "off", or None if no command was run. `metrics` gives the figures of the session as an
+    export has them, None if none was opened. `structured` is None unless the answer had to meet a schema: then it
     holds the value that does, if one does. `more` are keys of the JSON result that extensions add.
     """
 
@@ -52,14 +52,14 @@ class Outcome(Record):
 
 
 def _metrics(session: Session) -> Mapping[str, Any] | None:
-    """The session's figures, masked: a tool that a model calls and nobody has may be named like a secret."""
+    """The session's figures, masked: a tool that a model calls and no one has may be named like a secret."""
     parts = [part for each in session.extensions for part in each.parts if part.key == "metrics"]
     found: Mapping[str, Any] | None = _cleaned(parts[0].save(), session.mask) if parts else None
     return found
 
 
 def _reported(session: Session) -> Mapping[str, Any]:
-    """What extensions add to the result, masked."""
+    """Return what extensions add to the result, masked."""
     found: dict[str, Any] = {}
     for each in session.extensions:
         found |= {name: _cleaned(value, session.mask) for name, value in each.reported().items()}
@@ -90,7 +90,7 @@ def _masked(session: Session) -> tuple[ModelChange, ...]:
 
 
 def unread(cut: Sequence[Cut]) -> str:
-    """In words what of the input the model was not sent; empty where it was sent all of it."""
+    """In words what of the input the model was not sent; empty if it was sent all of it."""
     parts = [f"of {each.name} the model was sent {each.read:,} of {each.bytes:,} bytes" for each in cut]
     return "; ".join(part for part, each in zip(parts, cut, strict=True) if each.read < each.bytes)
 
@@ -135,7 +135,7 @@ class TurnProgress:
         stopped: tuple[int, str] | None = None,
         unsaved: CodeletError | None = None,
     ) -> Outcome:
-        """What it came to: `error` ended it, or the signal whose exit status and words are `stopped`.
+        """Return what it came to: `error` ended it, or the signal whose exit status and words are `stopped`.
 
         `session` is None if none could be opened, with `model` as the user named it. With `allow_cut` input that was
         not read is no failure. `unsaved` is why the session could not be saved.

@@ -239,7 +239,7 @@ _UNSEEN = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 def escape(text: str) -> str:
     """Text from elsewhere with reminder tags defused: only codelet writes reminders.
 
-    A tag counts as one however it is written: with blanks or letters that nobody sees inside, in full-width letters.
+    A tag counts as one however it is written: with spaces or letters that no one sees inside, in full-width letters.
     """
     if not any(angle in text for angle in _ANGLES):
         return text
@@ -247,7 +247,7 @@ def escape(text: str) -> str:
 
 
 def _is_tag(text: str, place: int) -> bool:
-    """Whether what follows an angle bracket is a reminder's name, whatever way it is written."""
+    """Return whether what follows an angle bracket is a reminder's name, whatever way it is written."""
     import unicodedata
 
     wanted = 0
@@ -270,12 +270,12 @@ def _is_tag(text: str, place: int) -> bool:
 
 
 def reminder_text(text: str) -> str:
-    """What a reminder says, without its tags."""
+    """Return what a reminder says, without its tags."""
     return text.partition("-->\n")[2].removesuffix(f"\n{REMINDER_CLOSE}")
 
 
 def is_cut(text: object) -> bool:
-    """Whether an assistant's text is what was left of an answer that was stopped."""
+    """Return whether an assistant's text is what was left of an answer that was stopped."""
     last = text.rpartition("\n\n")[2] if isinstance(text, str) else ""
     return last == INTERRUPTED_TEXT or last.startswith((CUT_TEXT.partition("{")[0], NO_TEXT.partition("{")[0]))
 

@@ -31,7 +31,7 @@ FLAG = "flag"
 
 
 _LARGEST_FILE = 256 << 10
-"""Bytes of a settings file: a project's is read before anybody has said that it may be."""
+"""Bytes of a settings file: a project's is read before anyone has said that it may be."""
 
 
 class Group(Record):
@@ -69,7 +69,7 @@ def count(value: object) -> int:
 
 
 def percent(value: object) -> int:
-    """A whole number of per cent."""
+    """A whole number of %."""
     number = count(value)
     if number > 100:
         raise ValueError("must be a whole percentage, from 1 to 100")
@@ -192,7 +192,7 @@ def own_keys(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def names_of_keys(value: Any) -> tuple[str, ...]:
-    """The keys that a text or a list of texts names; nothing where it is neither."""
+    """The keys that a text or a list of texts names; nothing if it is neither."""
     items = [value] if isinstance(value, str) else value
     right = isinstance(items, list) and all(isinstance(item, str) and item.strip() for item in items)
     return tuple(items) if right else ()
@@ -250,12 +250,12 @@ class Setting(Record, kw_only=True):
 
     @property
     def is_switch(self) -> bool:
-        """Whether the flag takes no value."""
+        """Return whether the flag takes no value."""
         return self.kind is switch
 
     @property
     def may_repeat(self) -> bool:
-        """Whether the flag may be given several times, each time for more values."""
+        """Return whether the flag may be given several times, each time for more values."""
         return self.kind in (rules, models, files, own_hooks)
 
 
@@ -311,7 +311,7 @@ class ChosenValues:
 
     def read_file(self, path: Path, source: str) -> None:
         """Take in a settings file, which is the user's or a project's, as `source` says."""
-        import tomllib  # only where there is a file: the import costs more than the reading
+        import tomllib  # only if there is a file: the import costs more than the reading
 
         try:
             with path.open("rb") as file:
@@ -372,7 +372,7 @@ class ChosenValues:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file; a folder that may not be entered, such as another user's home, holds none."""
+    """Return whether there is a file; a folder that may not be entered, such as another user's home, holds none."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -380,12 +380,12 @@ def is_file(path: Path) -> bool:
 
 
 def project_settings_file(workspace: Path) -> Path:
-    """Where a project's own settings stand."""
+    """Return where a project's own settings stand."""
     return workspace / ".codelet" / "config.toml"
 
 
 def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the user's settings stand; None without a home."""
+    """Return where the user's settings stand; None without a home."""
     from pathlib import Path
 
     if folder := environment.get("XDG_CONFIG_HOME"):

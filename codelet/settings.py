@@ -291,8 +291,9 @@ class Settings(Record):
         return full_name(model, own, self.api_base)
 
     def refused_model(self, model: str) -> str | None:
-        """Why a model that only a file names may not be used, be it an export's, a project's or a profile's. None if
-        the user could have picked it: from the lists, from the user's own settings, or at the user's own `api_base`.
+        """Return why a model that only a file names may not be used, be it an export's, a project's or a profile's.
+        None if the user could have picked it: from the lists, from the user's own settings, or at the user's own
+        `api_base`.
         """
         from codelet.providers.choice.accepted import refused_from_file  # only if a file names one
 
@@ -302,12 +303,12 @@ class Settings(Record):
 
     @property
     def keeps_changes(self) -> bool:
-        """Whether what changes in the session is saved."""
+        """Return whether what changes in the session is saved."""
         return self.export is not None or self.snapshots is not None
 
     @property
     def keeps(self) -> bool:
-        """Whether the session is read from somewhere, or saved."""
+        """Return whether the session is read from somewhere, or saved."""
         return any(each is not None for each in (self.export, self.snapshots, self.resume))
 
 

@@ -36,7 +36,7 @@ class Usage(Record, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Whether any was reported; what nobody reported is unknown, and not 0."""
+        """Return whether any was reported; what no one reported is unknown, and not 0."""
         return self != Usage()
 
     @property
@@ -50,7 +50,7 @@ class Usage(Record, kw_only=True):
 
     @property
     def cache_share(self) -> float | None:
-        """The share of all input that was read from the cache, 0 to 1; None where no input was reported."""
+        """The share of all input that was read from the cache, 0 to 1; None if no input was reported."""
         return round(self.cache_read / self.total_input, 3) if self.total_input else None
 
     @property

@@ -52,7 +52,7 @@ class Zones(Record):
         return (*PREPENDED, *self.more_head, *RESERVED, *self.more_tail, *VOLATILE)
 
     def parts_of(self, messages: Sequence[Message]) -> tuple[int, int]:
-        """Where the conversation begins and ends in a list that holds reminders: those around it are not its."""
+        """Return where the conversation begins and ends in a list that holds reminders: those around it are not its."""
         types, tail, last = self.types, self.tail, len(messages)
         while last > 0 and reminder_type(messages[last - 1]) in tail:
             last -= 1
@@ -79,7 +79,7 @@ def renewed(
 ) -> tuple[tuple[Message, ...], tuple[Message, ...], list[ReminderChange]]:
     """The reminders at a zone's own end of the list and at the other, brought up to date, and the changes.
 
-    `texts` holds the reminders gathered anew: an empty text or None takes a reminder out, a type that is not
+    `texts` holds the reminders gathered again: an empty text or None takes a reminder out, a type that is not
     named stays as it is. What stands at the other end of the list, as another placement left it, moves. Those of the
     types in `momentary` are marked so.
     """
@@ -101,7 +101,8 @@ def renewed(
 def appended(
     texts: Mapping[str, str | None], messages: Iterable[Message], zones: Zones
 ) -> tuple[list[Message], list[ReminderChange]]:
-    """What to append to a list so that the newest reminder of each type has the text in `texts`, and the changes.
+    """Return what to append to a list so that the newest reminder of each type has the text in `texts`, and the
+    changes.
 
     An empty text or None says that the type's last text no longer applies.
     """
@@ -123,7 +124,7 @@ def appended(
 
 
 def is_withdrawn(message: Message) -> bool:
-    """Whether a reminder only says that its type no longer applies."""
+    """Return whether a reminder only says that its type no longer applies."""
     kind = reminder_type(message)
     return kind is not None and message["content"] == prompt.as_reminder(kind, prompt.NO_LONGER)
 

@@ -199,13 +199,13 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
-    """Whether the beginning of a text without a call stands in another one of its role."""
+    """Return whether the beginning of a text without a call stands in another one of its role."""
     head = text_of(whole)[:_HEAD]
     return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 
 
 def line_matcher(pattern: str) -> re.Pattern[str]:
-    """What finds a pattern in a line, whatever its letters' case; as plain text where it is no safe expression."""
+    """Return what finds a pattern in a line, in any case; as plain text if it is no safe expression."""
     if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
         try:
             return re.compile(pattern, re.IGNORECASE)

@@ -1,6 +1,6 @@
 """The files that a prompt names as `@path`: small texts stand behind the words, pictures beside them.
 
-What the policy lets the tool `read` open unasked is attached. A person who typed the path has asked for it, and
+What the policy lets the tool `read` open without asking is attached. A person who typed the path has asked for it, and
 confirms a file that holds secrets or is outside the workspace. A file that is too long is named with its size, and the
 model reads what it needs. A word that names no file is a word.
 """
@@ -75,8 +75,8 @@ class Mentions:
         self.refused: list[Refused] = []
 
     async def attached(self, text: str) -> Attached | None:
-        """What a prompt brings with it; None where it names no file. Raises UsageError for a picture that cannot be
-        sent.
+        """Return what a prompt brings with it; None if it names no file. Raises UsageError for a picture that cannot
+        be sent.
         """
         texts: list[str] = []
         pictures: list[Picture] = []
@@ -108,7 +108,9 @@ class Mentions:
         return Attached("".join(texts), tuple(pictures), tuple(names), tuple(notes))
 
     async def _may_attach(self, path: str, verdict: Verdict, *, typed: bool) -> bool:
-        """Whether the policy or the person permits it. A rule of theirs that asks is answered by typing the path."""
+        """Return whether the policy or the person permits it. A rule of theirs that asks is answered by typing the
+        path.
+        """
         if verdict.action != "ask" or self._person is None or not typed:
             return verdict.action == "allow"
         return verdict.rule is not None or await self._person.confirm(path, verdict.reason)
@@ -157,7 +159,7 @@ class Mentions:
             return name
 
     def _of_clipboard(self, name: str) -> Picture:
-        """A picture that was pasted. Raises UsageError where it cannot be sent."""
+        """A picture that was pasted. Raises UsageError if it cannot be sent."""
         data = self._pasted[name]
         with memory_file(data) as file:
             return self._picture(file, data[: encoding.SAMPLE], name, len(data))
@@ -174,7 +176,7 @@ class Mentions:
 def dropped_picture(pasted: str) -> str | None:
     """The mention of a picture whose path a terminal pastes when its file is dropped there; None for any other text.
 
-    Terminals write such a path plain, in quotes, with blanks behind backslashes, or as an address.
+    Terminals write such a path plain, in quotes, with spaces behind backslashes, or as an address.
     """
     text = pasted.strip()
     if not text.lower().removesuffix('"').removesuffix("'").endswith(_PICTURE_ENDINGS) or len(text) > _LONGEST_PATH:

@@ -85,13 +85,13 @@ class Compactor:
 
     @cached_property
     def _pins(self) -> Pins:
-        """What the user keeps word for word; imported with the first question about it."""
+        """Return what the user keeps word for word; imported with the first question about it."""
         from codelet.context.pins import Pins
 
         return Pins()
 
     def due(self) -> Reason | None:
-        """Which limit asks for an automatic compaction now, if one does."""
+        """Return which limit asks for an automatic compaction now, if one does."""
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
         budget, size = self._window.budget, self._window.size(self._conversation)
@@ -105,7 +105,7 @@ class Compactor:
         return "entries" if self._too_many(count) else None
 
     def _too_many(self, count: int) -> bool:
-        """Whether there are more entries than the user wants, and enough of them before the newest turns."""
+        """Return whether there are more entries than the user wants, and enough of them before the newest turns."""
         most = self.options.entries
         if most is None or count <= most:
             return False
@@ -114,7 +114,7 @@ class Compactor:
 
     @property
     def shortener(self) -> Shortener:
-        """What makes the smaller conversation, by the options, the archive, and the records as they are now."""
+        """Return what makes the smaller conversation, by the options, the archive, and the records as they are now."""
         from codelet.context.shortener import Shortener
 
         conversation = self._conversation
@@ -195,14 +195,14 @@ class Compactor:
             narrator.begin(self._conversation.messages)
 
     def _writer(self) -> NarrativeWriter | None:
-        """Who tells the narrative; brought when first needed."""
+        """Return who tells the narrative; brought when first needed."""
         if self.narrator is None and self.bring_narrator is not None:
             self.narrator = self.bring_narrator()
         return self.narrator
 
     @property
     def archive(self) -> Archive:
-        """What compaction took out of the list."""
+        """Return what compaction took out of the list."""
         if self._archive is None:
             from codelet.context.archive import Archive
 
@@ -211,11 +211,11 @@ class Compactor:
 
     @property
     def archived(self) -> bool:
-        """Whether there is something to recall."""
+        """Return whether there is something to recall."""
         return self._archive is not None and len(self._archive) > 0
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
-        """What a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
+        """Return what a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
         now = self._conversation.snapshot().without_appended()
         made = self.shortener.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
@@ -254,7 +254,7 @@ class Compactor:
         self._pin(self._unit(number)[1])
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
-        """What the message of this number stays or goes with: first number and messages. Raises UsageError."""
+        """Return what the message of this number stays or goes with: first number and messages. Raises UsageError."""
         from codelet.context.pins import unit_at
 
         messages = self._conversation.sent()
@@ -293,7 +293,7 @@ class Compactor:
         return list(range(first, first + len(gone)))
 
     def is_pinned(self, message: Message) -> bool:
-        """Whether the user pinned this message."""
+        """Return whether the user pinned this message."""
         return message in self._pins
 
     def pinned_outside(self, kept: Sequence[Message], among: Sequence[Message] | None = None) -> list[int]:
@@ -340,7 +340,7 @@ class Compactor:
         return Shares.of(self._window.budget.limit, self.options.shares)
 
     def shares(self) -> list[Share]:
-        """What each category uses of the budget, in tokens, and its limit."""
+        """Return what each category uses of the budget, in tokens, and its limit."""
         from codelet.context.allotment import Share, category_sizes
 
         used = category_sizes(self._conversation.sent(), self._window.estimate, self._window.fixed_size)
@@ -387,14 +387,14 @@ class Compactor:
         )
 
     def _what_stays(self) -> str:
-        """Why compacting again would not help: what each category has."""
+        """Return why compacting again would not help: what each category has."""
         sizes = ", ".join(f"{share.name} {share.used:,}" for share in self.shares())
         pinned = f"; {len(self._pins)} messages are pinned" if len(self._pins) else ""
         return f"two compactions had little effect, no more are made in this turn. Tokens: {sizes}{pinned}"
 
 
 def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
-    """What a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
+    """Return what a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
     return events.Compaction(
         phase="done",
         reason=reason,

@@ -135,7 +135,7 @@ class Entry:
     def shrink(self) -> bool:
         """Cut a prompt that has the list for itself, and does not fit though `fit` thought so, to a third of its size.
 
-        False where that is not how things are: then a compaction is wanted.
+        False if that is not how things are: then a compaction is wanted.
         """
         place = self._place() if self._unsent else None
         if place is None or len(self._conversation.body) - len(self._conversation.appended) != 1:
@@ -178,7 +178,7 @@ class Entry:
             self._told.append(_Told(ranges, prompt.escape(self._masker.mask(text))))
 
     def piece_room(self) -> int:
-        """How many characters one answer of `recall` may have, its first line apart."""
+        """Return how many characters one answer of `recall` may have, its first line apart."""
         budget = self._window.budget
         free = budget.hard_trigger - self._window.size(self._conversation)
         # Half of what is free: a piece that makes a compaction due would be cut before the model sees it.
@@ -193,11 +193,11 @@ class Entry:
         )
 
     def _is_cut(self, each: Input) -> bool:
-        """Whether an input that was not sent yet would be sent cut."""
+        """Return whether an input that was not sent yet would be sent cut."""
         return self._unsent and bool(self._forms) and not _stands_whole(each, self._forms[-1][1])
 
     def _is_held(self, message: Message) -> bool:
-        """Whether the model is still to be sent a message: a prompt, or what it asked `recall` for."""
+        """Return whether the model is still to be sent a message: a prompt, or what it asked `recall` for."""
         if message["role"] == "tool":
             return any(message["content"] == told.text for told in self._told)
         return self._unsent and any(message is form for form, _ in self._forms)
@@ -212,7 +212,7 @@ class Entry:
         self._told.clear()
 
     def _place(self) -> int | None:
-        """Where the newest prompt stands in the body, if it is there as it was put there."""
+        """Return where the newest prompt stands in the body, if it is there as it was put there."""
         ours, body = {id(message) for message, _ in self._forms}, self._conversation.body
         return next((place for place in range(len(body) - 1, -1, -1) if id(body[place]) in ours), None)
 
@@ -243,7 +243,7 @@ class Entry:
         return composed(self._inputs, room, recall=self._recall)
 
     def _kept(self, role: Literal["user", "tool"], text: str) -> str:
-        """Put a text into the archive; its id, empty where it does not fit."""
+        """Put a text into the archive; its id, empty if it does not fit."""
         from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(self._conversation.body)
@@ -253,7 +253,7 @@ class Entry:
     def _room(self) -> int:
         """Characters that a tool result may have: what its turn has left of the working share, or half of that share.
 
-        A turn that goes on beyond its share is compacted like any other; its results must still be of use.
+        A turn that continues beyond its share is compacted like any other; its results must still be of use.
         """
         [working] = [share for share in self._compactor.shares() if share.name == "working"]
         tokens = max(working.limit // 2, working.limit - working.used)

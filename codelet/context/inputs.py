@@ -70,7 +70,7 @@ class Input:
 
     @property
     def kept(self) -> bool:
-        """Whether all of it is in memory."""
+        """Return whether all of it is in memory."""
         return len(self.parts) < 2
 
     @property
@@ -87,7 +87,7 @@ class Input:
         return Cut(what=self.what, bytes=self._bytes, read=min(read, self._bytes - 1))
 
     def shown(self, room: int, *, recall: bool) -> Shown:
-        """What stands in the list for it, in at most `room` characters, or as few as the marker allows."""
+        """Return what stands in the list for it, in at most `room` characters, or as few as the marker allows."""
         first, last = self.parts[0], self.parts[-1]
         if self.kept and len(first.text) <= room:
             return Shown(first.text, ((first, 0, len(first.text)),))
@@ -146,7 +146,7 @@ def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
 
 
 def cut_in(text: str) -> tuple[Cut, ...]:
-    """What the markers in a prompt's text say was cut; as read counts what stands beside each of them."""
+    """Return what the markers in a prompt's text say was cut; as read counts what stands beside each of them."""
     found = []
     for marker in re.finditer(_MARKER, text):
         piped = marker[1] == "stdin"
@@ -160,12 +160,12 @@ def cut_in(text: str) -> tuple[Cut, ...]:
 
 
 def byte_length(text: str) -> int:
-    """How many bytes a text has in UTF-8."""
+    """Return how many bytes a text has in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def line_count(text: str) -> int:
-    """How many lines a text has; one without an end counts."""
+    """Return how many lines a text has; one without an end counts."""
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
@@ -175,7 +175,7 @@ def line_at(text: str, place: int) -> int:
 
 
 def place_of_line(text: str, number: int) -> int:
-    """Where a line begins; the end of the text where there is none of that number."""
+    """Return where a line begins; the end of the text if there is none of that number."""
     place, left = 0, number - 1
     while left > 0:
         found = text.count("\n", place, place + _STEP)
@@ -203,9 +203,9 @@ def place_of_byte(text: str, number: int) -> int:
 
 
 def ends(text: str, room: int) -> tuple[int, int]:
-    """Where the head ends and the tail begins that together have at most `room` characters, 60 to 40.
+    """Return where the head ends and the tail begins that together have at most `room` characters, 60 to 40.
 
-    Both cuts lie at line ends where there is one in the outer half, else anywhere.
+    Both cuts lie at line ends if there is one in the outer half, else anywhere.
     """
     if len(text) <= room:
         return len(text), len(text)
@@ -238,9 +238,9 @@ class Spans:
         self._spans = merged
 
     def bytes_of(self, text: str) -> int:
-        """How many bytes of `text` are covered."""
+        """Return how many bytes of `text` are covered."""
         return sum(byte_length(text[start:end]) for start, end in self._spans)
 
     def cover(self, text: str) -> bool:
-        """Whether all of `text` is covered."""
+        """Return whether all of `text` is covered."""
         return not text or any(start <= 0 and end >= len(text) for start, end in self._spans)

@@ -66,7 +66,7 @@ class Breaker:
         self._opened_at: int | None = None
 
     def allows(self, turn: int) -> bool:
-        """Whether a try may be made in this turn."""
+        """Return whether a try may be made in this turn."""
         return self._opened_at is None or turn >= self._opened_at + HALF_OPEN_AFTER
 
     def failed(self, turn: int) -> None:
@@ -131,7 +131,7 @@ class NarrativeCheck:
         return tuple(line for number, line in enumerate(lines) if number in taken)
 
     def _fault(self, line: str) -> str:
-        """Why a line cannot be kept; "" if it can."""
+        """Return why a line cannot be kept; "" if it can."""
         if len(line) > _LONGEST_LINE:
             return "too long for one point"
         for pattern in (_PATH, _NAME, _NUMBER):
@@ -146,7 +146,9 @@ class NarrativeCheck:
         return self._outdated(line)
 
     def _otherwise(self, name: str) -> bool:
-        """Whether a name occurred without `./`, a number without commas, or each of the words that a stroke joins."""
+        """Return whether a name occurred without `./`, a number without commas, or each of the words that a stroke
+        joins.
+        """
         if name.startswith("./"):
             return name[2:] in self._joined
         if name[0].isdigit():
@@ -158,7 +160,7 @@ class NarrativeCheck:
         return self._words.issuperset(part.lower() for part in parts) and self._folders.isdisjoint(parts)
 
     def _was_said(self, quote: str) -> bool:
-        """Whether a quote occurred, but for marks, capitals and what an ellipsis leaves out; `name()` is a name."""
+        """Return whether a quote occurred, apart from marks, capitals and an ellipsis; `name()` is a name."""
         if quote in self._flat:
             return True
         if _CALL.fullmatch(quote):
@@ -188,7 +190,9 @@ class NarrativeCheck:
         return frozenset(_FOLDER.findall(self._joined))
 
     def _outdated(self, line: str) -> str:
-        """Whether a line tells counts that only an earlier run of a command printed, and none that its last one did."""
+        """Return whether a line tells counts that only an earlier run of a command printed, and none that its last one
+        did.
+        """
         counts = {count.lower() for count in counts_in(line)}
         for command, endings in self._runs.items() if counts else ():
             earlier = {count.lower() for ending in endings[:-1] for count in counts_in(ending)}

@@ -37,7 +37,7 @@ class Pins:
             self._against.pop(id(before[place - 1]), None)
 
     def votes(self, body: Sequence[Message]) -> dict[int, int]:
-        """What pins and drops say of the turns in this list, by the turn's number."""
+        """Return what pins and drops say of the turns in this list, by the turn's number."""
         voted = [
             (place, message) for place, message in enumerate(body) if id(message) in self._against or message in self
         ]

@@ -49,7 +49,7 @@ def context_rows(
 
 
 def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
-    """What no compaction makes smaller, in tokens by part; parts that are not there are left out."""
+    """Return what no compaction makes smaller, in tokens by part; parts that are not there are left out."""
     floor = {
         "system prompt and tools": sum(row.tokens for row in rows if row.number < 0),
         "reminders": sum(row.tokens for row in rows if row.source.startswith("reminder")),

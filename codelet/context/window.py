@@ -40,7 +40,7 @@ class ContextWindow:
     is counted once, when it is settled: a measurement costs what the new messages cost, whatever the list's length.
     A report under a third of the estimate is not believed: some gateways leave the cached part out, and a list that
     seems small for ever would never be compacted.
-    `at` is the per cent of the budget at which the user compacts, if that was set.
+    `at` is the % of the budget at which the user compacts, if that was set.
     """
 
     def __init__(self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class ContextWindow:
 
     @property
     def cold(self) -> bool:
-        """Whether the provider's cache holds nothing of the list: rewritten, another model, or too long ago."""
+        """Return whether the provider's cache holds nothing of the list: rewritten, another model, or too long ago."""
         return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
 
     def estimate(self, message: AnyMessage) -> int:
@@ -78,7 +78,7 @@ class ContextWindow:
         return self._estimator.scaled(self.fixed)
 
     def beside(self, parts: Parts) -> int:
-        """What stands beside the conversation in tokens: system prompt, tools and reminders."""
+        """Return what stands beside the conversation in tokens: system prompt, tools and reminders."""
         return self.fixed_size + sum(map(self.estimate, [*parts.head, *parts.tail]))
 
     def size(self, parts: Parts) -> int:
@@ -94,7 +94,7 @@ class ContextWindow:
         return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
 
     def measurement(self) -> Measurement:
-        """What is known of the list now, to be put back by `restore` if the very same list stands again."""
+        """Return what is known of the list now, to be put back by `restore` if the very same list stands again."""
         return Measurement(self.budget, self._last, self._reported_at, (self._settled, self._since))
 
     def restore(self, known: Measurement) -> None:
@@ -252,11 +252,11 @@ class NarrativeWriter(Protocol):
 
     @property
     def available(self) -> bool:
-        """Whether it may be asked now."""
+        """Return whether it may be asked now."""
 
     @property
     def struck(self) -> tuple[str, ...]:
-        """What of its last lines was not kept, each with the reason."""
+        """Return what of its last lines was not kept, each with the reason."""
 
     @property
     def accepted(self) -> tuple[str, ...]:

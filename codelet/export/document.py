@@ -436,7 +436,7 @@ class Document(Struct, kw_only=True, frozen=True):
 
     @property
     def profile_held(self) -> bool:
-        """Whether the profile limited the session. 0.1.0, which wrote no `reminders_off`, only wrote its name."""
+        """Return whether the profile limited the session. 0.1.0 (no `reminders_off`) only wrote its name."""
         return self.profile is None or self.reminders_off is not UNSET
 
 

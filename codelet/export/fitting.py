@@ -59,7 +59,7 @@ def _fitted(value: Any, form: inspect.Type) -> Any:
 
 
 def _plain(value: object) -> Any:
-    """Return a value that has no form as JSON has it, UNSET if JSON cannot hold it or nobody could read it."""
+    """Return a value that has no form as JSON has it, UNSET if JSON cannot hold it or no one could read it."""
     try:
         valid = _valid(value)
         check_free(valid)
@@ -90,7 +90,7 @@ def _of_several(value: Any, form: inspect.UnionType) -> Any:
 
 
 def _fields(value: Mapping[str, Any], form: _Fields) -> Any:
-    """What fits of the named fields; a text or number that must be there is empty or 0. What has no form stays."""
+    """Return what fits of the named fields; a required text or number is empty or 0. What has no form stays."""
     known = {field.encode_name: field for field in form.fields}
     kept = {name: told for name, item in value.items() if name not in known and (told := _plain(item)) is not UNSET}
     for name, field in known.items():
@@ -103,7 +103,7 @@ def _fields(value: Mapping[str, Any], form: _Fields) -> Any:
 
 
 def _nothing(form: inspect.Type) -> Any:
-    """What says nothing in a place that must be filled."""
+    """Return what says nothing in a place that must be filled."""
     empty: tuple[Any, ...] = (None, "", 0, False, [], {})
     return next((found for value in empty if (found := _fitted(value, form)) is not UNSET), UNSET)
 

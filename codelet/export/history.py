@@ -94,7 +94,7 @@ def _newest_lines(text: str) -> str:
 
 
 def is_said(message: Message) -> bool:
-    """Whether a message is part of the conversation, not what codelet put beside it."""
+    """Return whether a message is part of the conversation, not what codelet put beside it."""
     return kind_of(message) not in ("system", "reminder", "segment")
 
 
@@ -112,7 +112,7 @@ def history_entry(message: Message, at: float) -> HistoryEntry:
 
 
 def _identity(message: Message) -> Hashable:
-    """What stays the same where a compaction shortens a message."""
+    """Return what stays the same where a compaction shortens a message."""
     if message["role"] == "tool":
         return "result", message["tool_call_id"]
     calls = message.get("tool_calls")

@@ -59,7 +59,7 @@ class Resumed(Record):
 
 
 class Reserved(Record, kw_only=True):
-    """Where a session is to be saved, locked for it, and what it goes on with.
+    """Where a session is to be saved, locked for it, and what it continues with.
 
     `async with` gives the lock up if its block fails; after that it is the export's, which the block began.
     """
@@ -106,7 +106,7 @@ async def reserve(
 
 
 async def read_export(target: str) -> Resumed:
-    """What stands at a path or a Redis address, checked. Raises ExportError, in one line."""
+    """Return what stands at a path or a Redis address, checked. Raises ExportError, in one line."""
     resumed = await asyncio.to_thread(_read, open_target(target))
     assert resumed is not None
     return resumed
@@ -123,7 +123,7 @@ def _read(target: Target, *, is_optional: bool = False) -> Resumed | None:
 
 
 def default_mask(*, raw: bool) -> Mask | None:
-    """What replaces secrets in an export; nothing does with `raw`."""
+    """Return what replaces secrets in an export; nothing does with `raw`."""
     return None if raw else _mask_of(own_masker())
 
 
@@ -150,7 +150,7 @@ class KeepingSettings(Protocol):
 class LiveExport:
     """Saves the session after every `every`-th step and at the end of each turn, once it is opened.
 
-    `resumed` is what the session goes on with; with `archive`, also what compaction takes out is saved.
+    `resumed` is what the session continues with; with `archive`, also what compaction takes out is saved.
     """
 
     def __init__(
@@ -317,7 +317,7 @@ async def export_once(
 
 
 def same_target(one: Target, other: Target) -> bool:
-    """Whether two targets are one place, however they are written."""
+    """Return whether two targets are one place, however they are written."""
     first, second = one.shown, other.shown
     if is_url(first) or is_url(second):
         return first == second

@@ -93,7 +93,7 @@ class Recorder:
         self._keys = ExtensionKeys(self._carried.unknown, self.notices)
 
     def see(self, event: events.Event) -> bool:
-        """Take an event in. True where a step is complete, so that it is time to save."""
+        """Take an event in. True if a step is complete, so that it is time to save."""
         match event:
             case events.TurnStart():
                 self._turn = event.turn
@@ -203,7 +203,9 @@ def _kinds(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _interruption(session: Session, carried: Interruption | None, *, unchanged: bool) -> Interruption | None:
-    """Where the last turn was stopped, with the list before it; what was `carried` of it while the list is the same."""
+    """Return where the last turn was stopped, with the list before it; what was `carried` of it while the list is the
+    same.
+    """
     stopped, before = session.conversation.interruption, session.conversation.latest
     if stopped is None:
         return None
@@ -227,7 +229,9 @@ def _entry(kept: Archived, known: dict[str, ArchiveEntry]) -> ArchiveEntry:
 
 
 def _model(session: Session) -> str | None:
-    """What `--model` would name, if there is one; a recording says its model's name only, its origin tells the file."""
+    """Return what `--model` would name, if there is one; a recording says its model's name only, its origin tells the
+    file.
+    """
     provider = session.provider
     model = provider.origin if provider.origin.startswith(REPLAY_PREFIX) else provider.model or None
     return model and model[:NAME_LENGTH]
@@ -251,7 +255,7 @@ def _counted(stats: ToolStats, result: events.ToolResult) -> ToolStats:
 
 
 def _token_usage(session: Session) -> TokenUsage:
-    """What was used; of a session that had turns, and whose usage nobody reported, that is not known."""
+    """Return what was used; of a session that had turns, and whose usage no one reported, that is not known."""
     counts: dict[str, Any] = _as_counts({name: getattr(session.usage, name) for name in _COUNTS})
     if session.turns and not any(counts.values()):
         counts = dict.fromkeys(counts)
@@ -329,7 +333,7 @@ class ExtensionKeys:
 
 
 def _saved(part: ExportPart) -> Any:
-    """What an extension keeps now, as plain JSON of its own, which nothing changes while it is written."""
+    """Return what an extension keeps now, as plain JSON of its own, which nothing changes while it is written."""
     try:
         if (value := part.save()) is UNSAID:
             return UNSAID
@@ -355,7 +359,7 @@ def restore_keys(session: Session, document: Document) -> None:
 
 
 def parts_of(session: Session) -> list[ExportPart]:
-    """What the session's extensions keep in an export. Raises ExportError where a key is taken."""
+    """Return what the session's extensions keep in an export. Raises ExportError if a key is taken."""
     parts = [part for each in session.extensions for part in each.parts]
     taken = [name for name in FILE_NAMES.values() if name not in _EXTENSION_FIELDS]
     keys = [*taken, *(part.key for part in parts)]
@@ -365,7 +369,7 @@ def parts_of(session: Session) -> list[ExportPart]:
 
 
 def _check(part: ExportPart, value: object) -> None:
-    """Raises ExportError where a file's value does not fit the part's schema."""
+    """Raises ExportError if a file's value does not fit the part's schema."""
     from jsonschema.exceptions import best_match
     from jsonschema.validators import Draft202012Validator, validator_for
     from jsonschema_specifications import REGISTRY

@@ -69,7 +69,7 @@ def redacted(value: Any, cover: Cover) -> Any:
         for key in _SIGNED:
             if key in changed:
                 del items[key]
-        named = {cover(key): item for key, item in items.items()}  # a tool that nobody has may be named like a secret
+        named = {cover(key): item for key, item in items.items()}  # a tool that no one has may be named like a secret
         return named if changed or named.keys() != items.keys() else value
     if isinstance(value, list | tuple):
         entries = [redacted(item, cover) for item in value]
@@ -107,7 +107,7 @@ def _piecewise(text: str, cover: Cover) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Cuts at ends of lines, or at blanks where a line is long; a key's block and a header's line stay whole."""
+    """Cuts at ends of lines, or at spaces where a line is long; a key's block and a header's line stay whole."""
     start = 0
     while start < len(text):
         cut = _cut(text, start + PIECE_LENGTH)

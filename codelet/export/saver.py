@@ -1,7 +1,7 @@
 """Saves a session again and again without holding it up: the newest snapshot wins, encoding and writing in a thread.
 
-Nothing is lost silently. A save that failed is told and tried again with the next one; where somebody else wrote
-under the same name, this session goes on under a name beside it. `Periodic` also keeps copies in a folder.
+Nothing is lost silently. A save that failed is told and tried again with the next one; where someone else wrote
+under the same name, this session continues under a name beside it. `Periodic` also keeps copies in a folder.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Saver:
         self.saves += 1
 
     async def _renew(self) -> None:
-        """Renew a lease that expires; the user is told once if somebody else took it."""
+        """Renew a lease that expires; the user is told once if someone else took it."""
         lost: Lease | None = None
         while (lease := self._lease).seconds is not None:
             await asyncio.sleep(lease.seconds / 3)

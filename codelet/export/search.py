@@ -85,7 +85,7 @@ class Index:
         return self._base.total_changes
 
     def statements(self) -> list[tuple[int, str]]:
-        """What was said in pieces, by number, the newest first; without calls and their answers."""
+        """Return what was said in pieces, by number, the newest first; without calls and their answers."""
         with self._lock:
             return self._base.execute(f"SELECT id, text FROM piece ORDER BY id DESC LIMIT {_MOST_IN_ALL}").fetchall()
 
@@ -107,7 +107,7 @@ class Index:
         """The best places that hold all words, as words or the beginnings of words; "…" is one phrase.
 
         With `some` one of the words is enough. `around` is how many words a passage has, at most 64.
-        Raises ExportError where there is nothing to look for.
+        Raises ExportError if there is nothing to look for.
         """
         query = (" OR " if some else " AND ").join(_terms(words))
         if not query:
@@ -186,7 +186,7 @@ class SessionSearch:
     """The sessions of a folder or of a Redis database, at most so many, the newest. It blocks.
 
     `model` is the user's own for the search by meaning. `passed_over` says what cannot be read. Raises ExportError
-    where there is no such place.
+    if there is no such place.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ class Audit(Extension, Guard):
         return cls(session.safeguards.audit)
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Append one record. Raises AuditError where it cannot be written: nothing goes on unseen."""
+        """Append one record. Raises AuditError if it cannot be written: nothing continues unseen."""
         if kind == "verdict":
             facts = {"title": call.title, "arguments": call.arguments, **facts}
         self._log.record(kind, call=call.id, tool=call.name, **facts)

@@ -34,7 +34,7 @@ _STRICTNESS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 class GuardedCall(Record):
     """A call as guards see it. Each is given a copy of the arguments: to change that in place changes nothing.
 
-    `tool` is None where the model named one that does not exist. `touches` is what the call touches with these
+    `tool` is None if the model named one that does not exist. `touches` is what the call touches with these
     arguments, None if that is not known, and `title` what it is about, for the user; see `with_arguments`. `verdict` is
     None until the call was judged. `ran` says that its tool was run, to its end or to an error: the answer to a call
     that was not run says why.
@@ -95,7 +95,7 @@ class Guard:
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
         """Take note of what was decided on a call, what a person said, what it changed, and how it ended.
 
-        Raises CodeletError where that cannot be and nothing may go on unseen: it ends the turn.
+        Raises CodeletError if that cannot be and nothing may continue unseen: it ends the turn.
         """
 
 
@@ -129,7 +129,7 @@ class Guards:
         return found
 
     async def starting(self, call: GuardedCall) -> None:
-        """Tell every guard that the call runs now. Raises ToolError where one keeps it from that."""
+        """Tell every guard that the call runs now. Raises ToolError if one keeps it from that."""
         for guard in _with((*self._guards, *self._closing), "starting"):
             with _told_to_the_model(prompt.GUARD_BROKE):
                 await guard.starting(call.copied())
@@ -144,7 +144,7 @@ class Guards:
         )
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Have every guard take note. Raises CodeletError where one cannot: nothing goes on unseen."""
+        """Have every guard take note. Raises CodeletError if one cannot: nothing continues unseen."""
         for guard in _with((*self._guards, *self._closing), "record"):
             try:
                 guard.record(kind, call.copied(), **facts)
@@ -192,7 +192,7 @@ def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
 class Command(Record):
     """A command of the user's: `/name` in the terminal, and as the prompt of `-p`.
 
-    `run` gets the session and what was typed behind the name, without the blanks around it, and gives a text to show,
+    `run` gets the session and what was typed behind the name, without the spaces around it, and gives a text to show,
     or the prompt to send if it `prompts`; raises CodeletError, in one line, where that cannot be. `arguments` shows
     people what may be typed there, such as `[FILE]`. Whoever runs it calls `Session.run_command`, which keeps secrets
     out of the text.
@@ -305,7 +305,7 @@ class Extension:
 
     @property
     def ends_answers(self) -> bool:
-        """Whether `answer` can have something to say."""
+        """Return whether `answer` can have something to say."""
         return type(self).answer is not Extension.answer
 
     def offered(self) -> Sequence[Tool]:
@@ -324,30 +324,30 @@ class Extension:
         """The session that it serves, once, before its first turn."""
 
     def awaited(self) -> str:
-        """What the first request is to wait for, in a few words; "" for nothing. Then `prepare` follows."""
+        """Return what the first request is to wait for, in a few words; "" for nothing. Then `prepare` follows."""
         return ""
 
     async def prepare(self, seconds: float) -> Sequence[str]:
         """Get ready for the first request, within so many seconds; called once, if `awaited` names something.
 
-        Returns what the user should know of it, a sentence each. What takes longer may go on afterwards.
+        Returns what the user should know of it, a sentence each. What takes longer may continue afterwards.
         """
         return ()
 
     def reported(self) -> Mapping[str, Any]:
-        """What the result of `--output-format json` says of it: keys of its own, with plain JSON."""
+        """Return what the result of `--output-format json` says of it: keys of its own, with plain JSON."""
         return {}
 
     def status(self) -> str:
-        """A few words for the row below the prompt, asked for again and again; nothing where there is nothing."""
+        """A few words for the row below the prompt, asked for again and again; nothing if there is nothing."""
         return ""
 
     def answer(self) -> str:
-        """What the answer to a prompt ends with where the front end shows no more than answers; mostly nothing."""
+        """Return what the answer to a prompt ends with if the front end shows only answers; mostly nothing."""
         return ""
 
     def ending(self) -> Sequence[str]:
-        """What ends with the session and the user should know of, a line each; asked for before `close`."""
+        """Return what ends with the session and the user should know of, a line each; asked for before `close`."""
         return ()
 
     def clear(self) -> None:

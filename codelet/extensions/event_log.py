@@ -38,7 +38,7 @@ _QUIET = (events.Text, events.Reasoning, events.ToolProgress, events.TurnStart)
 
 
 class EventLog(Extension, Guard):
-    """Writes the log of one session, from `level` on. Raises UsageError where the file cannot be opened."""
+    """Writes the log of one session, from `level` on. Raises UsageError if the file cannot be opened."""
 
     def __init__(self, path: Path, level: LogLevel) -> None:
         self.guards = (self,)
@@ -104,7 +104,7 @@ class EventLog(Extension, Guard):
             self._write(level, "approval", tool=call.name, call=call.id, **_texts(facts))
 
     async def close(self) -> None:
-        """Write the end. Raises CodeletError where something is missing and nobody was told yet."""
+        """Write the end. Raises CodeletError where something is missing and no one was told yet."""
         if self._follows:
             self._see_request()
             meter = self._session.meter
@@ -182,7 +182,7 @@ def _opened(path: Path) -> int:
 
 
 def _is_log(path: Path, state: os.stat_result) -> bool:
-    """Whether the file, which has that state, begins as a log does. Raises OSError."""
+    """Return whether the file, which has that state, begins as a log does. Raises OSError."""
     reader = open_named(path, os.O_RDONLY)
     try:
         return os.path.samestat(state, os.fstat(reader)) and os.read(reader, len(_BEGINS)) == _BEGINS
@@ -191,7 +191,7 @@ def _is_log(path: Path, state: os.stat_result) -> bool:
 
 
 def _numbers(usage: Usage) -> dict[str, object]:
-    """What was used, where it was reported."""
+    """Return what was used, where it was reported."""
     return {name: value for name in usage.fields if isinstance(value := getattr(usage, name), int)}
 
 

@@ -140,7 +140,7 @@ def with_arguments(text: str, argument: str) -> str:
 
 
 async def _output(session: SessionView, name: str, command: str) -> str:
-    """What a shell command prints that a text asks for. Raises PromptRefused where it was not run."""
+    """Return what a shell command prints that a text asks for. Raises PromptRefused where it was not run."""
     result: ToolResult | None = None
     async with aclosing(session.run_tool("bash", {"command": command})) as seen:
         async for event in seen:

@@ -69,7 +69,7 @@ def read_text_file(path: Path, most: int, *, within: Path | None, cut: bool = Fa
 
 
 def split_front(text: str) -> tuple[str | None, str]:
-    """The front matter of a text, between two lines of three dashes, None where it has none; and what follows."""
+    """The front matter of a text, between two lines of three dashes, None if it has none; and what follows."""
     front = _FRONT.match(text)
     return (None, text) if front is None else (front.group(1) or "", text[front.end() :])
 

@@ -75,7 +75,7 @@ class Machine(Extension, Source):
         return "\n".join(rows)
 
     def _left_out(self, reminders: ReminderLedger) -> str:
-        """Which of what `/env` shows the model is not told."""
+        """Return which of what `/env` shows the model is not told."""
         surroundings = Environment.name in reminders.sourced and Environment.name not in reminders.off
         machine = self._told and self.name not in reminders.off
         if surroundings:

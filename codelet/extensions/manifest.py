@@ -303,7 +303,7 @@ class Listed(Extension, Guard, Source):
 
     @property
     def ends_answers(self) -> bool:
-        """Whether the extension is there and has something to say."""
+        """Return whether the extension is there and has something to say."""
         return self._there.ends_answers
 
     def offered(self) -> Sequence[Tool]:

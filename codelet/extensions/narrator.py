@@ -66,7 +66,7 @@ class Narrator(Extension):
 
     @property
     def available(self) -> bool:
-        """Whether a model may be asked now."""
+        """Return whether a model may be asked now."""
         may_spend = self._meter.limits.max_cost is None and not self._provider().origin.startswith("replay:")
         return (self._always or may_spend) and self._meter.affords(_LARGEST) and self._breaker.allows(self._turn)
 
@@ -134,7 +134,7 @@ class Narrator(Extension):
 
 
 def _said(message: Message) -> str:
-    """What a message says and calls, with the texts in its arguments decoded."""
+    """Return what a message says and calls, with the texts in its arguments decoded."""
     from codelet.context.compaction.reading import call_of, strings
 
     calls = [text for call in calls_of(message) for text in (call_of(call).label, *strings(call_of(call).values))]
@@ -142,7 +142,7 @@ def _said(message: Message) -> str:
 
 
 def _runs(messages: Sequence[Message], records: Iterable[CallRecord]) -> Mapping[str, Sequence[str]]:
-    """How each command ended, each time that it ran."""
+    """Return how each command ended, each time that it ran."""
     from codelet.context.compaction.observed import command_key, observations_of
     from codelet.context.compaction.reading import ReadSession
     from codelet.messages import normalise

@@ -38,7 +38,7 @@ class ProtectedFiles(Extension, Guard):
         self._sandbox = sandbox
         self._session: SessionView | None = None
         self._written: set[str] = set()
-        self._began = 0.0  # when the first command of the turn began that could write the workspace, unasked
+        self._began = 0.0  # when the first command of the turn began that could write the workspace, without asking
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:

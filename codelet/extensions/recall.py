@@ -87,7 +87,7 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
 def _answered(
     archive: Archive, key: str, lines: str, byte_range: str, pattern: str, room: int
 ) -> tuple[str, Sequence[ShownRange]]:
-    """What an entry or a pattern gives, and the ranges that it shows."""
+    """Return what an entry or a pattern gives, and the ranges that it shows."""
     entry = archive.entry(key) if key else None
     if key and entry is None:
         raise ToolError(f"recall: nothing in memory has the id {key!r}")
@@ -98,7 +98,7 @@ def _answered(
 
 
 def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str, Sequence[ShownRange]]:
-    """One piece of an entry, with a line above it that says which one and how to go on."""
+    """One piece of an entry, with a line above it that says which one and how to continue."""
     from codelet.context.archive import ShownRange, text_in
     from codelet.context.inputs import byte_at, byte_length, line_at, line_count, place_of_byte, place_of_line
 
@@ -128,7 +128,7 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
 
 
 def _bounds(name: str, text: str, least: int) -> tuple[int, int]:
-    """The first and the last number of a range such as `201-600`, `201-` or `201`; all of it where there is none."""
+    """The first and the last number of a range such as `201-600`, `201-` or `201`; all of it if there is none."""
     if not text.strip():
         return least, _LARGEST
     found = re.fullmatch(_RANGE, text, re.IGNORECASE)

@@ -50,7 +50,7 @@ class SessionView(Protocol):
 
     @property
     def notices(self) -> events.Notices:
-        """What the user should know: say it there."""
+        """Return what the user should know: say it there."""
 
     @property
     def extensions(self) -> Sequence[object]:
@@ -109,7 +109,7 @@ class ToolboxView(Protocol):
 
     @property
     def ask(self) -> Ask | None:
-        """How the user is asked, or None."""
+        """Return how the user is asked, or None."""
 
     @property
     def approvals(self) -> ApprovalsView: ...

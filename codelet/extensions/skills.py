@@ -35,7 +35,7 @@ _HEAD = 16 << 10
 _LONGEST_DESCRIPTION = 1_024
 _LONGEST_HELP = 100
 _CATALOG = 8_000
-"""Characters of the list in the conversation's head; of a small budget it takes two per cent."""
+"""Characters of the list in the conversation's head; of a small budget it takes two %."""
 _MOST_FILES = 50
 
 
@@ -174,7 +174,7 @@ class Skills(Extension, Source):
                     session.notices.say(f"a skill's text is not kept whole: {error}")
 
     def _text_of_skill(self, message: Message, ids: set[str]) -> str:
-        """What a message is known by that holds the text of a skill; empty for any other."""
+        """Return what a message is known by that holds the text of a skill; empty for any other."""
         if message["role"] == "tool":
             return message["tool_call_id"] if message["tool_call_id"] in ids else ""
         content = message["content"] or ""

@@ -1,4 +1,4 @@
-"""A prompt that is a /command, where there is no terminal: with -p and in an editor. What works there gives a text."""
+"""A prompt that is a /command, if there is no terminal: with -p and in an editor. What works there gives a text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TextScreen(Screen):
 
 
 async def prompt_of_command(session: Session, prompt: str) -> str | None:
-    """The prompt that a command gives, None where the text names no such command. Raises CodeletError."""
+    """The prompt that a command gives, None if the text names no such command. Raises CodeletError."""
     try:
         found = commands_for(session).named_by(prompt)
     except LookupError:
@@ -80,7 +80,7 @@ def fact_command(prompt: str, *, is_kept: bool) -> str:
 def answer_of_command(
     session: Session, prompt: str, *, piped: bool, kept: bool = True
 ) -> AsyncGenerator[Event, None] | None:
-    """The events of the command that the prompt names; None where it names none and is for the model, such as a path.
+    """The events of the command that the prompt names; None if it names none and is for the model, such as a path.
 
     Raises UsageError for a word that is nearly a command, for a command that only works in a terminal, and where
     something is `piped` to one. What changes the session says so where nothing of that is `kept`.
@@ -111,7 +111,7 @@ async def _shown(command: SlashCommand, session: Session, argument: str, *, kept
 
 
 def _state(session: Session) -> str:
-    """What of a session a command may change, to be compared."""
+    """Return what of a session a command may change, to be compared."""
     saved = ((part.key, part.save()) for extension in session.extensions for part in extension.parts)
     parts = {key: value for key, value in saved if value and value is not UNSAID and key not in _COUNTED}
     shown = [id(message) for message in session.messages]

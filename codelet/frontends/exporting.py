@@ -19,12 +19,12 @@ class Exporting(LiveExport):
 
     @property
     def welcome(self) -> str:
-        """What was resumed, in one line, or nothing."""
+        """Return what was resumed, in one line, or nothing."""
         return resumed_note(self.session, self.resumed.target.shown) if self.resumed is not None else ""
 
     @property
     def parting(self) -> str:
-        """Where the session was saved, in one line, or nothing."""
+        """Return where the session was saved, in one line, or nothing."""
         from shlex import quote
 
         place = self.place
@@ -32,12 +32,12 @@ class Exporting(LiveExport):
 
     @property
     def place(self) -> str | None:
-        """Where the session is saved by now, as a person knows it; None where it is not."""
+        """Return where the session is saved by now, as a person knows it; None if it is not."""
         return self.saver.target.shown if self.saver is not None else None
 
 
 def resumed_note(session: Session, shown: str) -> str:
-    """What was resumed, in one line."""
+    """Return what was resumed, in one line."""
     count, turns = len(session.conversation.sent()), session.turns
     note = f"resumed {shown}: {count} messages, {turns} turn{'s' if turns != 1 else ''}"
     return f'{note}; the last one is unfinished: type "continue" to resume it' if unfinished(session) else note

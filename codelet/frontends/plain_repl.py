@@ -1,6 +1,6 @@
 """The REPL on a terminal that cannot move its cursor (TERM=dumb, as in an editor's shell buffer).
 
-It reads whole lines, prints answers as they arrive and asks with a line. Nobody can know there whether a line was typed
+It reads whole lines, prints answers as they arrive and asks with a line. No one can know there whether a line was typed
 or pasted, so `!`, `#` and `@path` do nothing, and only a line that arrives after a question was shown answers it.
 """
 

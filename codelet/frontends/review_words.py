@@ -24,7 +24,7 @@ _NAMING = {
 
 
 async def wanted_of(options: argparse.Namespace) -> Wanted:
-    """What is to be reviewed. Raises UsageError for words that are neither commits nor paths."""
+    """Return what is to be reviewed. Raises UsageError for words that are neither commits nor paths."""
     from codelet.review.reviewed_change import Wanted
     from codelet.settings import current_folder
 

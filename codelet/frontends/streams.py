@@ -27,7 +27,7 @@ _WAITING = "codelet: waiting for the pipe on stdin to end; without a pipe, start
 
 
 def in_ci() -> bool:
-    """Whether a CI runner reads the output: some execute commands that they find in it."""
+    """Return whether a CI runner reads the output: some execute commands that they find in it."""
     return any(os.environ.get(name) for name in ("CI", "GITHUB_ACTIONS", "TF_BUILD"))
 
 
@@ -42,12 +42,12 @@ def say(line: str) -> None:
 
 
 def unknown_settings(settings: Settings) -> list[str]:
-    """What a user has to know of variables that look like settings; one that is nearly one was an error before."""
+    """Return what a user has to know of variables that look like settings; a near miss was an error before."""
     return [f"{name} is no setting of codelet's: it changes nothing" for name in settings.unknown_variables]
 
 
 def say_ending(session: Session) -> None:
-    """Say on stderr what ends with the session and goes on in no other place, such as a background task."""
+    """Say on stderr what ends with the session and continues in no other place, such as a background task."""
     for each in session.extensions:
         for line in each.ending():
             from codelet.system.text import one_line

@@ -1,4 +1,4 @@
-"""Whether a project's own settings are read: asked once at the start of the REPL, only where there are some."""
+"""Whether a project's own settings are read: asked once at the start of the REPL, only if there are some."""
 
 from __future__ import annotations
 

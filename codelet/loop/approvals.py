@@ -75,7 +75,7 @@ class Approvals:
 
     @property
     def ask(self) -> Ask | None:
-        """How a person is asked, or None."""
+        """Return how a person is asked, or None."""
         return self._asker()
 
     async def admit(
@@ -85,7 +85,7 @@ class Approvals:
 
         `confines`: whether a sandbox works for its commands. A guard's `refusal` of the arguments as they were sent
         is final.
-        Raises ToolError where a file cannot be changed as the call wants it: nobody is asked about that.
+        Raises ToolError if a file cannot be changed as the call wants it: no one is asked about that.
         """
         verdict = self._judged(call, confines=confines)
         refused = Verdict("deny", "execute", refusal) if refusal else None
@@ -124,7 +124,7 @@ class Approvals:
     def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
         """The policy's verdict with what the guards want; `--yes` answers what they ask too.
 
-        What only a person may permit is asked where there is one, also with `--yes`.
+        What only a person may permit is asked if there is one, also with `--yes`.
         """
         if wanted is not None and not (wanted.action == "ask" and self._policy.yes):
             verdict = stricter(verdict, wanted)
@@ -161,7 +161,7 @@ class Approvals:
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
         """The verdict, stricter where a file would be replaced of which the model was not shown every line.
 
-        No mode and no rule is a yes to that; `--yes` is. Raises ToolError where nobody can be asked.
+        No mode and no rule is a yes to that; `--yes` is. Raises ToolError if no one can be asked.
         """
         if not change.unseen or self._policy.yes:
             return verdict
@@ -226,7 +226,7 @@ class Approvals:
         return await self._put(Question("", name, {}, verdict, "", self.timeout, asks=asks, options=options))
 
     async def _put(self, question: Question) -> Answer | None:
-        """Ask what is no call. None where there is nobody, or no answer in time."""
+        """Ask what is no call. None if there is no one, or no answer in time."""
         if self.ask is None:
             return None
         question = without_secrets(question, self.masker)
@@ -240,7 +240,7 @@ class Approvals:
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
         """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing.
 
-        Raises UsageError where the person's own rule is none.
+        Raises UsageError if the person's own rule is none.
         """
         if answer.mode and verdict.lifted_by is not None:
             self._policy.mode = verdict.lifted_by
@@ -259,7 +259,7 @@ class Approvals:
         return ""
 
     async def _answered(self, answer: Awaitable[Answer]) -> Answer | None:
-        """The answer; None where the time for it is over."""
+        """The answer; None if the time for it is over."""
         try:
             async with asyncio.timeout(self.timeout):
                 return await answer
@@ -282,14 +282,14 @@ class Approvals:
 
 
 def _planned(call: GuardedCall, context: ToolContext) -> Preview:
-    """What the call's tool says that it would do. Raises ToolError where it cannot be done."""
+    """Return what the call's tool says that it would do. Raises ToolError if it cannot be done."""
     return Preview() if call.tool is None else call.tool.previewed(context, call.arguments)
 
 
 def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -> Preview:
-    """What a person approves: the difference, what the tool shows, its commands, or else what the call is about.
+    """Return what a person approves: the difference, what the tool shows, its commands, or else what the call is about.
 
-    Of a tool of which nobody knows what it does, these are all arguments, whatever its title says.
+    Of a tool of which no one knows what it does, these are all arguments, whatever its title says.
     """
     preview = _planned(call, context) if planned is None else planned
     text = preview.text if preview.change is None else preview.change.diff()
@@ -298,7 +298,7 @@ def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -
 
 
 def _about(call: GuardedCall) -> str:
-    """What the call is about, with all arguments as JSON if nobody knows what the tool touches."""
+    """Return what the call is about, with all arguments as JSON if no one knows what the tool touches."""
     if call.touches is not None:
         return call.described
     import json

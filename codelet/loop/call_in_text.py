@@ -40,7 +40,7 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 def called_in_text(text: str) -> str | None:
     """Return the name in a call that an answer ends with, None if it ends otherwise.
 
-    The text between an earlier call and the end counts: an answer that goes on after it explains, or is done.
+    The text between an earlier call and the end counts: an answer that continues after it explains, or is done.
     """
     for opening, closing in _FORMS:
         last: re.Match[str] | None = None

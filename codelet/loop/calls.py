@@ -83,7 +83,7 @@ class _Pending:
 
     @property
     def may_run_beside(self) -> bool:
-        """Whether other calls may run at the same time. Its arguments were not checked yet.
+        """Return whether other calls may run at the same time. Its arguments were not checked yet.
 
         What writes a file changes what the next call finds, as does what its tool wants to run alone.
         """
@@ -94,12 +94,12 @@ class _Pending:
 
     @property
     def runs_command(self) -> bool:
-        """Whether it runs a shell command."""
+        """Return whether it runs a shell command."""
         return any(touch.kind == "run" for touch in self.call.touches or ())
 
     @property
     def names_git(self) -> bool:
-        """Whether it runs git, whose lock lets one command in."""
+        """Return whether it runs git, whose lock lets one command in."""
         return any(touch.kind == "run" and "git" in touch.what for touch in self.call.touches or ())
 
 
@@ -142,12 +142,12 @@ class CallRunner:
 
     @property
     def changed(self) -> bool:
-        """Whether a call ran that is not known to only read."""
+        """Return whether a call ran that is not known to only read."""
         return any(item.record is not None and item.record.changes for item in self._pending)
 
     @property
     def all_unusable(self) -> bool:
-        """Whether no call could be run: unknown tools, malformed arguments."""
+        """Return whether no call could be run: unknown tools, malformed arguments."""
         return all(item.unusable for item in self._pending)
 
     def settle(self, why: str = prompt.BY_USER) -> events.Interrupted:
@@ -248,7 +248,7 @@ class CallRunner:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _result_of(self, item: _Pending, task: asyncio.Task[None]) -> events.ToolResult:
-        """The call's result. An error that nobody expected is ours, but the model may go on."""
+        """The call's result. An error that no one expected is ours, but the model may continue."""
         error = asyncio.CancelledError("it cancelled itself") if task.cancelled() else task.exception()
         if error is not None:
             text = prompt.TOOL_BROKE.format(name=item.name, problem=f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])

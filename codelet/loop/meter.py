@@ -41,7 +41,7 @@ class Limits(Record):
         return None
 
     def output_left(self, most: int | None, usage: Usage) -> int | None:
-        """What a request may still ask for, of at most `most` tokens, in a session that has used as much."""
+        """Return what a request may still ask for, of at most `most` tokens, in a session that has used as much."""
         if self.max_tokens is None:
             return most
         left = max(1, self.max_tokens - usage.output)
@@ -96,21 +96,21 @@ class SharedLimits:
         return True
 
     def without(self, meter: Meter) -> tuple[Usage, float]:
-        """What was used, and may still be used by requests of the others."""
+        """Return what was used, and may still be used by requests of the others."""
         others = [each for other, each in self._in_hand.items() if other is not meter]
         output, cost = sum(each[0] for each in others), sum(each[1] for each in others)
         return self.used.replace(output=self.used.output + output), self.cost + cost
 
 
 class Allowance(Record):
-    """The `output` limit of a request, None where none need be named; `held_by` is the flag that made it smaller."""
+    """The `output` limit of a request, None if none need be named; `held_by` is the flag that made it smaller."""
 
     output: int | None
     held_by: str = ""
 
     @property
     def why_cut(self) -> str:
-        """What is said of an answer that ended by it."""
+        """Return what is said of an answer that ended by it."""
         left = f": it is what {self.held_by} leaves" if self.held_by else ""
         return f"the answer reached its output limit{left}"
 
@@ -118,7 +118,7 @@ class Allowance(Record):
 class Bill:
     """What requests cost together, in dollars; requests that are free add nothing to it.
 
-    `total` is None where the cost of one is not known, and where all of them were free: nothing was charged then.
+    `total` is None if the cost of one is not known, and where all of them were free: nothing was charged then.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Bill:
         self._amount, self._charges = total, bool(total)
 
     def add(self, cost: float | None, *, free: bool) -> None:
-        """Add a request; None is a cost that nobody knows."""
+        """Add a request; None is a cost that no one knows."""
         if free:
             self._free = True
             return
@@ -188,7 +188,7 @@ class Meter:
 
     @property
     def out_of_time(self) -> str:
-        """What the time limit says once it has passed."""
+        """Return what the time limit says once it has passed."""
         return f"the time limit of {self.limits.timeout:g} s is reached (--timeout)" if self.limits.timeout else ""
 
     @property
@@ -198,7 +198,7 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """What the session has cost; see `Bill.total`."""
+        """Return what the session has cost; see `Bill.total`."""
         return self._all.total
 
     @cost.setter
@@ -245,7 +245,7 @@ class Meter:
         return self._allowed(self._next, most)
 
     def affords(self, output: int) -> bool:
-        """Whether a request beside the conversation's own may ask for so many tokens."""
+        """Return whether a request beside the conversation's own may ask for so many tokens."""
         try:
             return not self.beside(output).held_by
         except LimitReached:
@@ -253,13 +253,13 @@ class Meter:
 
     @property
     def _next(self) -> Usage:
-        """What the next request takes in, by an estimate."""
+        """Return what the next request takes in, by an estimate."""
         size = self._window.size(self._conversation)
         read = min(self._window.cached, size)
         return Usage(total_input=size, cache_read=read, cache_write=size - read)
 
     def _allowed(self, asked: Usage, most: int | None) -> Allowance:
-        """What a request may ask for. Raises SpendingLimit."""
+        """Return what a request may ask for. Raises SpendingLimit."""
         alone = self._alone(asked, most)
         if self.shared is None:
             return alone
@@ -267,13 +267,13 @@ class Meter:
 
     def _alone(self, asked: Usage, most: int | None) -> Allowance:
         """The same, as far as the session's own limits go."""
-        named = self.facts.known or self.facts.told or self.facts.free  # a small one may go on without end
+        named = self.facts.known or self.facts.told or self.facts.free  # a small one may continue without end
         reserve = self._window.budget.reserve if named else None
         own = reserve if most is None else most if reserve is None else min(most, reserve)
         return self._within(self.limits, self.held, self.charged, asked, Allowance(own))
 
     def _within(self, limits: Limits, held: Usage, charged: float, asked: Usage, allowed: Allowance) -> Allowance:
-        """What limits leave of it, where so much is held and charged already. Raises SpendingLimit."""
+        """Return what limits leave of it, where so much is held and charged already. Raises SpendingLimit."""
         size, own = asked.total_input or 0, allowed.output
         room = limits.output_left(own, held)
         if room is not None and room < SHORTEST_ANSWER and held.output and limits.max_tokens is not None:
@@ -342,7 +342,7 @@ class Meter:
         self.waited += seconds
 
     def count(self, usage: Usage | None, written: int = 0) -> None:
-        """Add to what the session has used and cost; None is an answer whose usage nobody reported.
+        """Add to what the session has used and cost; None is an answer whose usage no one reported.
 
         `written` is an estimate of its output, by which the limits hold where no output was reported.
         """

@@ -79,17 +79,17 @@ class Models:
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of the current model: sizes, and prices unless it answers on this machine."""
+        """Return what is known of the current model: sizes, and prices unless it answers on this machine."""
         return self._meter.facts
 
     @property
     def budget(self) -> Budget:
-        """What the list may reach with the current model, and its window."""
+        """Return what the list may reach with the current model, and its window."""
         return self._window.budget
 
     @property
     def window_is_guessed(self) -> bool:
-        """Whether neither a list, nor the server, nor the user has named the window."""
+        """Return whether neither a list, nor the server, nor the user has named the window."""
         return not (self.facts.known or self.facts.told) and self.limits.window is None
 
     @property
@@ -98,7 +98,7 @@ class Models:
         return None if self.current is self.chosen else self.chosen
 
     def switch(self, provider: Provider) -> None:
-        """Go on with another model and the same list, or with the same model anew: its failures are forgotten."""
+        """Go on with another model and the same list, or with the same model again: its failures are forgotten."""
         self._breakers.pop(_key(provider), None)
         self._left.append(self.chosen)
         self.chosen = provider
@@ -131,7 +131,7 @@ class Models:
             self._breaker(self.current).abandoned()
 
     def ready(self) -> None:
-        """See to it that somebody may be asked. Raises ProviderError where every circuit is open."""
+        """See to it that someone may be asked. Raises ProviderError where every circuit is open."""
         if not self._breakers:
             return
         breaker = self._breaker(self.current)
@@ -144,7 +144,7 @@ class Models:
     def failed(self, reason: str) -> bool:
         """An attempt failed, and another one is to follow: whether another model makes the step instead.
 
-        Raises ProviderError where it was the probe of a circuit that is open, and nobody stands by.
+        Raises ProviderError if it was the probe of a circuit that is open, and no one stands by.
         """
         breaker = self._breaker(self.current)
         probe = breaker.state == "probing"
@@ -175,7 +175,7 @@ class Models:
             self._breaker(self.current).worked()
 
     def circuits(self) -> Iterator[Circuit]:
-        """How each provider stands whose last attempt failed."""
+        """Yield how each provider stands whose last attempt failed."""
         for provider, breaker in self._breakers.values():
             if breaker.failures == 0:
                 continue

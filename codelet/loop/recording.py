@@ -1,7 +1,7 @@
 """`--record`: a provider that passes on another one's answers, and keeps each with its request in a file.
 
 The file is a recording that `replay:FILE` plays: whole JSON after every answer, readable by its owner only, without
-secrets. An answer that somebody stopped is not kept; one that failed is kept with the failure.
+secrets. An answer that someone stopped is not kept; one that failed is kept with the failure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _END = b"\n]}\n"
 
 
 def begin_recording(path: str, model: str, *, force: bool) -> None:
-    """Make the file, without an answer yet. Raises UsageError where there is one, unless `force` replaces it."""
+    """Make the file, without an answer yet. Raises UsageError if there is one, unless `force` replaces it."""
     head = {"version": _VERSION, "model": model}
     data = json.dumps(head, ensure_ascii=False)[:-1].encode() + b', "steps": [' + _END
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
@@ -81,12 +81,12 @@ class RecordingProvider:
 
     @property
     def prefix_bound(self) -> bool:
-        """Whether the model binds its reasoning to the prefix."""
+        """Return whether the model binds its reasoning to the prefix."""
         return self._provider.prefix_bound
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether reasoning is left out."""
+        """Return whether reasoning is left out."""
         return self._provider.drops_thinking
 
     def drop_thinking(self) -> None:
@@ -94,7 +94,7 @@ class RecordingProvider:
         self._provider.drop_thinking()
 
     async def ask(self) -> ServerFacts | None:
-        """What the server itself says of the model."""
+        """Return what the server itself says of the model."""
         return await self._provider.ask()
 
     async def close(self) -> None:
@@ -102,7 +102,7 @@ class RecordingProvider:
         await self._provider.close()
 
     def _keep(self, request: Request, step: dict[str, Any]) -> None:
-        """Add an answer to the file. Raises ProviderError where it cannot be written: none is left out in silence."""
+        """Add an answer to the file. Raises ProviderError if it cannot be written: none is left out in silence."""
         asked = plain_request(request)
         try:
             with os.fdopen(open_named(self._path, os.O_RDWR), "r+b") as file:

@@ -143,17 +143,19 @@ class Reply:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything of the answer has come."""
+        """Return whether anything of the answer has come."""
         return bool(self._text or self._reasoning or self._inline or self._calls or self._has_blocks or self._details)
 
     @property
     def _has_blocks(self) -> bool:
-        """Whether blocks have come that hold more than their order, so that it matters."""
+        """Return whether blocks have come that hold more than their order, so that it matters."""
         return any(block["type"] not in ("text", "tool_use") or len(block) > 2 for block in self._blocks)
 
     @property
     def is_void(self) -> bool:
-        """Whether a finished answer has neither text nor calls; one that reached its output limit is none of these."""
+        """Return whether a finished answer has neither text nor calls; one that reached its output limit is none of
+        these.
+        """
         return self.finish != "length" and not self._calls and is_blank(self.text)
 
     def calls(self, taken: set[str]) -> list[ToolCall]:
@@ -240,7 +242,7 @@ class Reply:
             _merge(call.extra, chunk.extra)
 
     def _call_of(self, chunk: ToolCallChunk) -> _OpenCall | None:
-        """The open call that a piece belongs to, or None where it begins a new one."""
+        """The open call that a piece belongs to, or None if it begins a new one."""
         last = self._at_index.get(chunk.index)
         if not chunk.id:
             again = last is not None and chunk.name and last.name and _is_whole("".join(last.pieces))

@@ -1,6 +1,6 @@
 """The JSON Schema that the final answer has to meet: read once, told to the model, and checked at the turn's end.
 
-Nothing is fetched: what a schema refers to stands in it. jsonschema is imported only where there is a schema.
+Nothing is fetched: what a schema refers to stands in it. jsonschema is imported only if there is a schema.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class RequiredAnswer:
 
     @property
     def instruction(self) -> str:
-        """What the model is told of it."""
+        """Return what the model is told of it."""
         return prompt.ANSWER_SCHEMA.format(schema=json.dumps(self.schema, ensure_ascii=False))
 
     def objection(self, answer: str) -> str | None:
-        """What an answer lacks, in words for the model; None where it meets the schema, and is kept.
+        """Return what an answer lacks, in words for the model; None if it meets the schema, and is kept.
 
-        Raises UsageError where the schema cannot be applied.
+        Raises UsageError if the schema cannot be applied.
         """
         self.text = None
         text = _json_of(answer)
@@ -68,7 +68,7 @@ class RequiredAnswer:
         return "; ".join(objections[0][2])
 
     def _problems(self, value: Any) -> list[str]:
-        """What a value lacks. Raises UsageError where the schema cannot be applied."""
+        """Return what a value lacks. Raises UsageError if the schema cannot be applied."""
         from referencing.exceptions import Unresolvable
 
         try:
@@ -106,7 +106,7 @@ class _TooLong(Exception):
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Raise _TooLong in what goes on too long: a pattern may need years for a text of fifty letters.
+    """Raise _TooLong in what continues too long: a pattern may need years for a text of fifty letters.
 
     Nothing else stops it: no task has its turn meanwhile. It is not bounded in another thread than the first, which
     signals do not reach.

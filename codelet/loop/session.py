@@ -136,7 +136,7 @@ class Session:
             each.attach(self)
 
     def _upkeep(self, system: str, placement: PlacementChoice, *, bare: bool) -> Upkeep:
-        """What keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
+        """Return what keeps the list up, with the reminders of codelet, unless it is `bare`, and of the extensions."""
         used, budget = (lambda: self.size), (lambda: self.window.budget.limit)
         parts = (
             self.workspace,
@@ -167,12 +167,12 @@ class Session:
 
     @property
     def provider(self) -> Provider:
-        """What answers now; `models` has the others."""
+        """Return what answers now; `models` has the others."""
         return self.models.current
 
     @property
     def messages(self) -> Messages:
-        """What was said and done, behind the reminders of the head: live, read-only, the same objects each time.
+        """Return what was said and done, behind the reminders of the head: live, read-only, the same objects each time.
 
         The volatile reminders, which go out behind it, are in `conversation.sent()`.
         """
@@ -180,7 +180,7 @@ class Session:
 
     @property
     def policy(self) -> Policy:
-        """What judges the model's actions: the toolbox's."""
+        """Return what judges the model's actions: the toolbox's."""
         return self.toolbox.policy
 
     @property
@@ -193,7 +193,7 @@ class Session:
 
     @property
     def usage(self) -> Usage:
-        """What the session has used, what it had before it was taken up here included."""
+        """Return what the session has used, what it had before it was taken up here included."""
         return self.meter.usage
 
     @property
@@ -206,7 +206,7 @@ class Session:
 
         `piped` and `attached` go with the prompt; `piped` is the prompt where `text` is empty.
         Raises CancelledError, ProviderError or LimitReached, always after the turn's last event, and UsageError if
-        another turn of the session is running, which goes on. Iterate inside `contextlib.aclosing`, so that leaving
+        another turn of the session is running, which continues. Iterate inside `contextlib.aclosing`, so that leaving
         early stops the turn at once.
         """
         return self._turn_in_hand.begin(lambda begun: self._turn(begun, lambda: self._take_in(text, piped, attached)))
@@ -214,7 +214,7 @@ class Session:
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
-        Text that was cut off is taken out: the model writes it anew. What tools did stands in the list.
+        Text that was cut off is taken out: the model writes it again. What tools did stands in the list.
         """
         return self._turn_in_hand.begin(lambda begun: self._turn(begun, self._go_on))
 
@@ -238,7 +238,7 @@ class Session:
         return asked
 
     def clear(self) -> None:
-        """Forget the conversation; usage and cost go on. Raises UsageError while a turn runs."""
+        """Forget the conversation; usage and cost continue. Raises UsageError while a turn runs."""
         self._turn_in_hand.check_idle()
         self.conversation.clear()
         self._files = None
@@ -273,7 +273,7 @@ class Session:
         return self._files
 
     def context(self) -> list[ContextRow]:
-        """What the next request would carry, entry by entry, with estimates."""
+        """Return what the next request would carry, entry by entry, with estimates."""
         from codelet.context.rows import context_rows
 
         system, schemas = estimate_text(self.upkeep.system), estimate_text(str(self.toolbox.schemas))
@@ -350,7 +350,7 @@ class Session:
                 self._turn_in_hand.is_over()
 
     def _seen(self, event: events.Event, shown: MaskedPieces) -> Iterator[events.Event]:
-        """What was to be known before an event, and the event, masked."""
+        """Yield what was to be known before an event, and the event, masked."""
         for each in (*map(events.Note, self.notices.take()), *self.take_reported(), event):
             self.watch(each)
             yield from shown.take(each)
@@ -379,7 +379,9 @@ class Session:
         return run_beside(name, arguments, self.toolbox, known)
 
     async def run_command(self, name: str, argument: str = "") -> str:
-        """What a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is none."""
+        """Return what a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is
+        none.
+        """
         command = self.commands[name]
         try:
             return self.mask(await command.run(self, argument.strip()))

@@ -32,7 +32,7 @@ class Safeguards(Record):
     """What guards a session beside its policy.
 
     `masker` keeps secrets out of what leaves the session; None is the one for this process's environment.
-    `ask_timeout` is in seconds. `audit` and `sandbox` are None where there is none.
+    `ask_timeout` is in seconds. `audit` and `sandbox` are None if there is none.
     `resources` is what each command may use.
     """
 
@@ -44,7 +44,7 @@ class Safeguards(Record):
 
     @property
     def hides(self) -> Masker:
-        """What keeps secrets out."""
+        """Return what keeps secrets out."""
         return self.masker or own_masker()
 
 
@@ -77,12 +77,12 @@ class Toolbox:
 
     @property
     def policy(self) -> Policy:
-        """What judges the calls."""
+        """Return what judges the calls."""
         return self._policy
 
     @cached_property
     def approvals(self) -> Approvals:
-        """What decides on the calls."""
+        """Return what decides on the calls."""
         from codelet.loop.approvals import Approvals  # the first request does not wait for it
 
         return Approvals(self.policy, self.masker, self.guards, lambda: self.ask, self._ask_timeout)
@@ -184,7 +184,7 @@ class Toolbox:
     def schemas(self) -> list[dict[str, Any]]:
         """The tools as a request carries them, the same for the whole session.
 
-        Those that can only fail are left out: that change files, in the mode read-only, where nobody can change it. A
+        Those that can only fail are left out: that change files, in the mode read-only, where no one can change it. A
         model that calls one all the same is refused as ever.
         """
         reading = self.policy.mode == "read-only" and self.ask is None
@@ -192,7 +192,7 @@ class Toolbox:
 
 
 def _only_writes(tool: Tool) -> bool:
-    """Whether all that a call of the tool touches is what it writes."""
+    """Return whether all that a call of the tool touches is what it writes."""
     touches = tool.touched({"path": "any"})
     return {touch.kind for touch in touches or ()} == {"write"}
 

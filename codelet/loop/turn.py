@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _UNUSABLE_STEPS = 5
 _MOST_STOPPED = 3
-"""Answers of a turn after which an extension may have the model go on."""
+"""Answers of a turn after which an extension may have the model continue."""
 _LONGEST_REFUSAL = 1_000
 _LONGEST_NAME = 80
 _CALL_IN_TEXT = "the model wrote a call of {name} as text, so nothing was run"
@@ -51,7 +51,7 @@ _Next = tuple[StepResult, Sequence[events.Event]]
 class Attempts:
     """What the model was asked for once more, by the reason, since that last went well; and unusable steps in a row.
 
-    `stopped` counts the answers after which an extension had the model go on.
+    `stopped` counts the answers after which an extension had the model continue.
     """
 
     too_long = empty = as_text = unmet = False
@@ -77,7 +77,7 @@ class TurnState:
 
     @property
     def answer(self) -> Reply:
-        """What has come of the answer; what folds it is imported once the request has left."""
+        """Return what has come of the answer; what folds it is imported once the request has left."""
         if self.reply is None:
             from codelet.loop.reply import Reply
 
@@ -114,7 +114,7 @@ class TurnState:
     def end_early(self, error: BaseException) -> list[events.Event]:
         """Leave a valid list that says what happened: partial text kept, open calls answered. The turn's last events.
 
-        A cancel is the user's. A turn that its caller closed has no events: nobody follows it.
+        A cancel is the user's. A turn that its caller closed has no events: no one follows it.
         """
         if isinstance(error, ProviderError):
             error.args = (self.toolbox.masker.mask(str(error)),)
@@ -187,10 +187,10 @@ class OpenTurn:
         self._idle.set()
 
     async def end(self) -> None:
-        """End it where nobody asks for its events any more; one that another task follows goes on."""
+        """End it where no one asks for its events any more; one that another task follows continues."""
         turn = None if self._running is None else self._running.events()
         if turn is None:
-            await self._idle.wait()  # nobody holds it: the event loop is closing it
+            await self._idle.wait()  # no one holds it: the event loop is closing it
         else:
             with suppress(RuntimeError):
                 await turn.aclose()
@@ -249,7 +249,7 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
 
 
 async def _before_step(turn: TurnState, *, shorter: bool) -> AsyncGenerator[events.Event, None]:
-    """What comes before a request: limits, what the user wrote meanwhile, who answers, a list that fits.
+    """Yield what comes before a request: limits, what the user wrote meanwhile, who answers, a list that fits.
 
     Raises LimitReached, and ProviderError if no model may be asked.
     """
@@ -339,7 +339,7 @@ async def _concluded(turn: TurnState, reply: Reply) -> _Next:
 
 
 def after_answer(turn: TurnState, reply: Reply) -> _Next:
-    """Return how a turn goes on after an answer: with its calls, with its end, or with the same question once more.
+    """Return how a turn continues after an answer: with its calls, with its end, or with the same question once more.
 
     Raises LimitReached and NoAnswer if the answer is not whole, or is none.
     """

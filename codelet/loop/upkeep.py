@@ -88,12 +88,12 @@ class Upkeep:
 
     @property
     def may_compact(self) -> bool:
-        """Whether an overflow may be answered by a compaction."""
+        """Return whether an overflow may be answered by a compaction."""
         return self._compactor.options.automatic
 
     @property
     def cut(self) -> tuple[events.Cut, ...]:
-        """What of the user's input was not sent whole."""
+        """Return what of the user's input was not sent whole."""
         return self._entry.cut
 
     def request(self, messages: Sequence[Message] | None = None, max_output: int | None = None) -> Request:
@@ -121,7 +121,7 @@ class Upkeep:
         self._window.fixed = self.fixed_size
 
     async def before_turn(self) -> AsyncGenerator[events.Event, None]:
-        """Gather the reminders anew, and before the first request wait for extensions that are not ready.
+        """Gather the reminders again, and before the first request wait for extensions that are not ready.
 
         A server that a long prompt waits for may answer meanwhile.
         """
@@ -207,7 +207,7 @@ class Upkeep:
 
     @property
     def _reminders_go(self) -> Placement:
-        """Where changing reminders go with the model that answers now."""
+        """Return where changing reminders go with the model that answers now."""
         if self._placement != "auto":
             return self._placement
         return "append" if self._models.current.prefix_bound else "tail"
@@ -219,7 +219,7 @@ class Upkeep:
         self.ask_server()
 
     def ask_server(self) -> None:
-        """Begin to ask the server for what the list of models does not tell, once for each model; nobody waits."""
+        """Begin to ask the server for what the list of models does not tell, once for each model; no one waits."""
         from codelet.loop.asked_server import AskedServer
 
         self.server = self.server or AskedServer(self._models, self._toolbox)
@@ -259,7 +259,7 @@ class Upkeep:
         return self.server is None or self.server.refused(error)
 
     async def close(self) -> None:
-        """Nobody asks the server any more."""
+        """No one asks the server any more."""
         if self.server is not None:
             await self.server.close()
 

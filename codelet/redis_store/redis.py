@@ -229,7 +229,7 @@ class RedisStore:
         return revision
 
     def save_beside(self, name: str, parts: Sequence[bytes]) -> str:
-        """`NAME.conflict-…`, under a name that nobody else can have."""
+        """`NAME.conflict-…`, under a name that no one else can have."""
         sibling = f"{name[:100]}.conflict-{secrets.token_hex(4)}"
         lease = self.lock(sibling)
         try:
@@ -319,7 +319,7 @@ def _connection(address: Address, seconds: float) -> Redis:
         ssl=address.tls,
         socket_connect_timeout=_CONNECT_SECONDS,
         socket_timeout=seconds,
-        # A connection that broke is made anew; a server that hangs would only hang for as long again.
+        # A connection that broke is made again; a server that hangs would only hang for as long again.
         retry=Retry(ConstantBackoff(0.2), 1, supported_errors=(Unconnected,)),
     )
 
@@ -353,7 +353,7 @@ def _all_answered(client: Any, commands: Sequence[Sequence[Any]], shown: str) ->
 
 
 def _failure(error: Exception, shown: str) -> ExportError:
-    """What went wrong, in our words."""
+    """Return what went wrong, in our words."""
     from redis.exceptions import AuthenticationError, ResponseError
 
     if isinstance(error, AuthenticationError):

@@ -89,7 +89,7 @@ if held and held ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
-"""Keys: lock. Values: note, lease in ms. A lease that expired and that nobody took is ours again."""
+"""Keys: lock. Values: note, lease in ms. A lease that expired and that no one took is ours again."""
 
 RELEASE = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
@@ -115,4 +115,4 @@ return 'saved'
 )
 """Keys: session, lock, fence. Values: three revisions that may be in force, fencing token, lease and time to live in ms
 (0: for ever), note, new revision, document, its size, the time. Returns 'saved', or why not: 'changed', 'fenced' or
-the note of whoever holds the lock. The token beside it counts where the session is gone: somebody removed it."""
+the note of whoever holds the lock. The token beside it counts where the session is gone: someone removed it."""

@@ -1,4 +1,4 @@
-"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, what nobody said yes to
+"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, what no one said yes to
 runs confined, and no secret leaves.
 
 It weighs what the classifiers found, the rules, the mode, and who answers.
@@ -7,7 +7,7 @@ The order: what is critical or leads where nothing may go is denied; a deny rule
 is denied where no person can be asked about it; what is read-only in the workspace is allowed; an allow rule allows;
 the mode decides on the rest; `yes` answers what is left.
 
-tests/safety/test_unseen_tool.py brings a tool that nobody knows, tests/safety/test_secrets.py lets tools print keys.
+tests/safety/test_unseen_tool.py brings a tool that no one knows, tests/safety/test_secrets.py lets tools print keys.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Policy:
         return Verdict("ask", "execute", reason, suggestion=tool)
 
     def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
-        """What a rule for every use of the tool decides, if there is one."""
+        """Return what a rule for every use of the tool decides, if there is one."""
         actions: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
         for action, rules in actions.items():
             for rule in rules:

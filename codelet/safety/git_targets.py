@@ -76,7 +76,7 @@ def ask_git(folder: str, *words: str) -> str | None:
 
 
 def why_obeyed(place: str, root: str) -> str | None:
-    """Why git would obey a file that is written at `place`, or None."""
+    """Return why git would obey a file that is written at `place`, or None."""
     return next((why for target, why in git_targets(root).items() if is_below(place, (target,))), None)
 
 
@@ -110,7 +110,7 @@ def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
 
 
 def file_facts(path: str) -> tuple[int, int, int] | None:
-    """What is another thing once the file is written or replaced: its time, size and number."""
+    """Return what is another thing once the file is written or replaced: its time, size and number."""
     try:
         found = os.stat(path)
     except OSError:
@@ -122,7 +122,7 @@ _PASSWORD = re.compile(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
 
 
 def holds_password(configuration: str) -> bool:
-    """Whether an address in a file of git's configuration holds a password or token."""
+    """Return whether an address in a file of git's configuration holds a password or token."""
     try:
         return Path(configuration).is_file() and _PASSWORD.search(Path(configuration).read_bytes()) is not None
     except OSError:
@@ -137,7 +137,7 @@ _NAMES_PROGRAMS = re.compile(
 
 
 def names_programs(git_folder: Path) -> bool:
-    """Whether a repository that a command made runs programs of its own: by its configuration, or by a hook."""
+    """Return whether a repository that a command made runs programs of its own: by its configuration, or by a hook."""
     for name in ("config", "config.worktree"):
         try:
             if _NAMES_PROGRAMS.search((git_folder / name).read_bytes()):

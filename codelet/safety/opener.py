@@ -53,7 +53,7 @@ def open_named(path: Path | str, flags: int) -> int:
 
 
 def status_of(place: Path) -> os.stat_result:
-    """What stands at `place`, which is absolute and resolved. Raises OSError."""
+    """Return what stands at `place`, which is absolute and resolved. Raises OSError."""
     folder, name = open_folder(place)
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)

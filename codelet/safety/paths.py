@@ -21,7 +21,7 @@ _HARMLESS_DEVICES = ("/dev/null",)
 
 
 class PathVerdict(Record):
-    """What may be done at a path: the action, the reason, and the resolved place (None where there is none).
+    """What may be done at a path: the action, the reason, and the resolved place (None if there is none).
 
     `sensitive` marks a secret or delicate name: only a rule that spells the very path lifts such an ask.
     """
@@ -39,19 +39,19 @@ def workspace_root(workspace: Path) -> str:
 
 
 def contained(place: str, root: str) -> bool:
-    """Whether `place` is `root` or below it, compared by component."""
+    """Return whether `place` is `root` or below it, compared by component."""
     return place == root or place.startswith(root.rstrip("/") + "/")
 
 
 def relative_name(place: Path | str, workspace: Path) -> str:
-    """How a rule or a reason names a place: relative inside the workspace, absolute outside."""
+    """Return how a rule or a reason names a place: relative inside the workspace, absolute outside."""
     root = workspace_root(workspace)
     name = str(place)
     return (name[len(root) :].lstrip("/") or ".") if contained(name, root) else name
 
 
 def why_unread(path: str, root: str = "") -> str | None:
-    """Why the content of a file is not read unasked, or None: all that reads for the model asks here.
+    """Return why the content of a file is not read without asking, or None: all that reads for the model asks here.
 
     `path` is absolute, and then judged by where it lies in `root`, or relative to a workspace or the top of a
     repository, as git and archives name files that need not be there.
@@ -66,7 +66,7 @@ def why_unread(path: str, root: str = "") -> str | None:
 def judge_path(
     text: str, access: Access, workspace: Path, cwd: str | None = None, *, shell: bool = False
 ) -> PathVerdict:
-    """What containment and names say about one path of a tool or a command.
+    """Return what containment and names say about one path of a tool or a command.
 
     `access` is "read" (content), "list" (names and sizes only) or "write". Modes and rules come on top.
     `shell=True` is for a word of a command, whose tilde the shell has already expanded.
@@ -139,7 +139,7 @@ def _spelled(joined: str) -> str:
 
 
 def _home(text: str) -> str:
-    """The path with its leading `~` or `~user` expanded, or as it is where there is none."""
+    """The path with its leading `~` or `~user` expanded, or as it is if there is none."""
     try:
         return str(Path(text).expanduser())
     except RuntimeError:
@@ -158,7 +158,7 @@ def _facts(place: str) -> os.stat_result | None:
 
 
 def _refuse_loop(joined: str) -> None:
-    """Raise OSError where the path's links go in a circle; a missing file is fine."""
+    """Raise OSError if the path's links go in a circle; a missing file is fine."""
     try:
         Path(joined).stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):

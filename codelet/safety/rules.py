@@ -27,7 +27,7 @@ class Rule(Record):
     body: str | None
 
     def covers(self, tool: str) -> bool:
-        """Whether the rule is for this tool: it names it, or the MCP server whose tool it is."""
+        """Return whether the rule is for this tool: it names it, or the MCP server whose tool it is."""
         server = self.tool.removesuffix("__*")
         if server.startswith(_MCP) and "__" not in server.removeprefix(_MCP):
             return tool.startswith(f"{server}__")
@@ -35,12 +35,12 @@ class Rule(Record):
 
     @property
     def prefix(self) -> tuple[str, ...] | None:
-        """The words in front of a `*` that stands for any others, or None where the rule has no such end."""
+        """The words in front of a `*` that stands for any others, or None if the rule has no such end."""
         words = () if self.body is None else tuple(self.body.split())
         return words[:-1] if words[-1:] == ("*",) else None
 
     def matches_words(self, words: Sequence[str]) -> bool:
-        """Whether the rule covers a command of these words: word by word, `*` at the end for any rest."""
+        """Return whether the rule covers a command of these words: word by word, `*` at the end for any rest."""
         if self.body is None:
             return True
         wanted = self.body.split()
@@ -49,16 +49,16 @@ class Rule(Record):
         return list(words) == wanted
 
     def matches_path(self, path: str) -> bool:
-        """Whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
+        """Return whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
         return self.body is None or _path_pattern(self.body.removeprefix("./")).fullmatch(path) is not None
 
     def matches_host(self, host: str) -> bool:
-        """Whether the rule covers a host: the very one, or with `*.` in front each one below it."""
+        """Return whether the rule covers a host: the very one, or with `*.` in front each one below it."""
         body = (self.body or host).lower()
         return host.lower() == body or (body.startswith("*.") and host.lower().endswith(body[1:]))
 
     def spells(self, path: str) -> bool:
-        """Whether the rule names this very path: no wildcard, and no folder above it."""
+        """Return whether the rule names this very path: no wildcard, and no folder above it."""
         return self.body is not None and self.body.removeprefix("./") in (path, escaped(path))
 
 
@@ -121,7 +121,7 @@ def _check_prefix(text: str, body: str) -> None:
 
 @cache
 def _path_pattern(glob: str) -> re.Pattern[str]:
-    """What a rule's path glob matches; a folder covers its content."""
+    """Return what a rule's path glob matches; a folder covers its content."""
     from codelet.system.text.globs import rule_regex  # for sessions that have a rule for paths
 
     return re.compile(rule_regex(glob).rstrip("/") + "(?:/.*)?", re.DOTALL)

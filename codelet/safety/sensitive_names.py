@@ -55,7 +55,7 @@ def _parsed(patterns: tuple[str, ...]) -> _Patterns:
 
 
 def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
-    """Whether a name is of one of the patterns."""
+    """Return whether a name is of one of the patterns."""
     known = _parsed(patterns)
     return any(
         name in known.names
@@ -82,7 +82,7 @@ def _components(path: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 13)  # a line of several searches asks for each file of the tree several times
 def secret(path: str) -> str | None:
-    """Why the content of `path` (relative inside the workspace) may be a secret, or None."""
+    """Return why the content of `path` (relative inside the workspace) may be a secret, or None."""
     parts = _components(path)
     if not parts:
         return None
@@ -101,7 +101,7 @@ def secret(path: str) -> str | None:
 
 
 def protected(path: str) -> str | None:
-    """Why nothing may write at `path`, or None."""
+    """Return why nothing may write at `path`, or None."""
     parts = _components(path)
     for folder in parts:
         # Windows and macOS drop trailing dots and spaces and some invisible letters from a name.
@@ -113,7 +113,7 @@ def protected(path: str) -> str | None:
 
 
 def delicate(path: str) -> str | None:
-    """Why a person must see a write at `path`, or None."""
+    """Return why a person must see a write at `path`, or None."""
     parts = _components(path)
     if not parts:
         return None
@@ -127,5 +127,5 @@ def delicate(path: str) -> str | None:
 
 
 def runs_later(name: str) -> bool:
-    """Whether a file of this name runs at the next build, test or start of a project."""
+    """Return whether a file of this name runs at the next build, test or start of a project."""
     return _any(_RUN_LATER, [name.casefold()])

@@ -20,7 +20,7 @@ MODES: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
 
 
 def mode_named(text: str) -> Mode | None:
-    """The mode of that name, or None where there is none."""
+    """The mode of that name, or None if there is none."""
     return next((mode for mode in MODES if mode == text), None)
 
 
@@ -47,10 +47,10 @@ class Verdict(Record):
     """The decision on one action, with its reason in words.
 
     `rule` is the rule that decided, if one did; `suggestion` is the rule that "always for this session"
-    would make, or None where there is none to offer; then `exactly` is the command line that may be allowed as it
+    would make, or None if there is none to offer; then `exactly` is the command line that may be allowed as it
     stands. `lifted_by` is the mode in which it would not have been asked. `parts` are the parts of a command that are
     not known to read only, each with its reason. `place` is where the path of a file tool leads: what is opened must
-    be that very place. `sandbox` is what an allowed command has to run in, None where a rule or an answer lets it run
+    be that very place. `sandbox` is what an allowed command has to run in, None if a rule or an answer lets it run
     without. `person_may` says of a deny that a person who can be asked may lift it, this once; no rule, no mode and no
     `--yes` does.
     """

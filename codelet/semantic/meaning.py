@@ -42,9 +42,9 @@ class ModelFiles(Record, kw_only=True):
 
 
 def model_files(own: Path | None) -> ModelFiles | None:
-    """The user's own model, else the one in the package; None where that is not installed.
+    """The user's own model, else the one in the package; None if that is not installed.
 
-    Raises UsageError where the user's is not there.
+    Raises UsageError if the user's is not there.
     """
     if own is not None:
         found = ModelFiles(weights=own, tokenizer=own.with_name("tokenizer.json"))
@@ -62,8 +62,8 @@ def model_files(own: Path | None) -> ModelFiles | None:
 
 
 def checked(own: Path | None) -> str | None:
-    """What finds texts by meaning here, once it has been tried; None where nothing is installed. Raises CodeletError
-    where it is broken.
+    """Return what finds texts by meaning here, once it has been tried; None if nothing is installed. Raises
+    CodeletError if it is broken.
     """
     files = model_files(own)
     if files is None:

@@ -20,12 +20,12 @@ class Line(NamedTuple):
 
     @property
     def is_in_heading(self) -> bool:
-        """Whether the heading of its call says it already."""
+        """Return whether the heading of its call says it already."""
         return self.piece.kind == "call" and self.piece.label.endswith(f" {self.text}")
 
     @property
     def heading(self) -> object:
-        """What lines under one heading share: a call and its result stand together."""
+        """Return what lines under one heading share: a call and its result stand together."""
         piece = self.piece
         return piece.call.id if piece.call is not None else (piece.turn, piece.label, self.number)
 

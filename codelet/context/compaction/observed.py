@@ -81,7 +81,7 @@ class Observation(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether it is known that a command failed."""
+        """Return whether it is known that a command failed."""
         return self.good is False
 
 
@@ -100,7 +100,7 @@ class TurnAnchor(NamedTuple):
 
     @property
     def confidence(self) -> int:
-        """How sure it is, in percent."""
+        """Return how sure it is, in percent."""
         return CONFIDENCE[self.kind]
 
 

@@ -61,7 +61,7 @@ class DecodedCall(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Whether its arguments say what a file is to contain."""
+        """Return whether its arguments say what a file is to contain."""
         texts = [text for key, text in self.values.items() if isinstance(text, str) and not _PATH_KEY.search(key)]
         has_content = any("content" in key.lower() or "text" in key.lower() for key in self.values) and bool(texts)
         return bool(self.path) and not self.command and (has_content or bool(self.edits))

@@ -35,7 +35,7 @@ class SegmentEntry:
 
     @property
     def is_words(self) -> bool:
-        """Whether these are the user's words."""
+        """Return whether these are the user's words."""
         return self.label == USER
 
 
@@ -92,7 +92,7 @@ def parse_segment(text: str) -> ParsedSegment:
 
 
 def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
-    """The turn of each message. Turns count from 1 and go on after the turns that segments stand for."""
+    """The turn of each message. Turns count from 1 and continue after the turns that segments stand for."""
     found: list[int] = []
     turn = 0
     for message in messages:

@@ -82,7 +82,7 @@ class Relations:
         self._in_use = None
 
     def bearing(self, path: str) -> Bearing:
-        """How much a file bears on the work now; one that the session never touched may be imported or named."""
+        """Return how much a file bears on the work now; one that the session never touched may be imported or named."""
         use = self._used()
         file = self._files.get(path)
         if file is None and not self._is_hinted(path):  # nearly all of a large workspace
@@ -99,7 +99,9 @@ class Relations:
         )
 
     def _is_hinted(self, path: str) -> bool:
-        """Whether the name of a file, or of its folder where the file stands for that, occurs in a prompt or import."""
+        """Return whether the name of a file, or of its folder where the file stands for that, occurs in a prompt or
+        import.
+        """
         name = path.rpartition("/")[2]
         return name in self._hints or name.partition(".")[0] in self._hints
 

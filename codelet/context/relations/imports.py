@@ -30,7 +30,7 @@ _ENDINGS = {
 
 
 def imports_in(path: str, text: str) -> frozenset[str]:
-    """What the file at `path` imports in this piece of it; empty where its language is not known.
+    """Return what the file at `path` imports in this piece of it; empty where its language is not known.
 
     A relative import is resolved against the file; any other one is the end of a path.
     """

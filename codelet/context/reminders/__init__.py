@@ -1,7 +1,7 @@
 """Reminders: tagged text that codelet adds for the model, kept up to date: all for a turn, the volatile for each step.
 
 Each type stands in the list once, the stable ones first, the volatile ones last.
-Head: `environment`, `claudeMd`; put in place anew each turn, but the same message object while the text is
+Head: `environment`, `claudeMd`; put in place again each turn, but the same message object while the text is
 the same, so that the prefix of the request stays as it is. Tail: `gitStatus`, `tokenStatus`, …; always the
 last messages of the list, behind the conversation.
 
@@ -96,7 +96,7 @@ class ReminderRow(Record):
 
     @property
     def told(self) -> bool:
-        """Whether the model has been told of it, or will be with the next request as the list stands."""
+        """Return whether the model has been told of it, or will be with the next request as the list stands."""
         return bool(self.text or self.sent)
 
 
@@ -171,7 +171,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 class _SourceFailed(CodeletError):
-    """What a reminder's source was to do it could not: the turn goes on without it."""
+    """What a reminder's source was to do it could not: the turn continues without it."""
 
 
 class Renewal:
@@ -195,7 +195,7 @@ class Renewal:
         self._head: dict[str, str | None] = {}
 
     async def for_turn(self) -> list[events.Event]:
-        """Gather everything anew, at the start of a turn."""
+        """Gather everything again, at the start of a turn."""
         for source in self._sources:
             source.stays = self._conversation.placement == "append"
         for source in self._on():
@@ -210,7 +210,7 @@ class Renewal:
             text = await self._text(source)
             if not self._in_front(source):
                 tail[source.name] = text
-            else:  # once a turn: it says of when it is, as the turn goes on
+            else:  # once a turn: it says of when it is, as the turn continues
                 head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
         self._head = head
         return self._renewed(head, tail)
@@ -244,11 +244,11 @@ class Renewal:
         return (source for source in self._sources if source.name not in self.ledger.off)
 
     def _in_front(self, source: Source) -> bool:
-        """Whether a volatile reminder stands in front with all others."""
+        """Return whether a volatile reminder stands in front with all others."""
         return self._conversation.placement == "prepend" and source.name not in NESTED
 
     async def _text(self, source: Source) -> str | None:
-        """The source's text, masked; None where the user switched it off, or it fails, which is told."""
+        """The source's text, masked; None if the user switched it off, or it fails, which is told."""
         if source.name in self.ledger.off:
             return None
         text = await self._tried(source, source.text)

@@ -23,7 +23,7 @@ class GitStatus(Source):
     """The status of one workspace. What it says always holds: now, or as of the moment that it names.
 
     git is asked at the turn's start and again after each step that may have changed files. A question that it does not
-    answer within STEP_SECONDS goes on beside the request, and serves a later one. Once a turn has waited in vain, no
+    answer within STEP_SECONDS continues beside the request, and serves a later one. Once a turn has waited in vain, no
     other one waits, until it answers again.
     """
 
@@ -43,7 +43,7 @@ class GitStatus(Source):
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Ask anew, and wait for it: the turn before was stopped."""
+        """Ask again, and wait for it: the turn before was stopped."""
         self._changes = self._answered = 0
         self._when = prompt.TURN_START
         if self._slow:  # the text says so already

@@ -101,7 +101,7 @@ class Instructions:
         self._notices.say(line, once=(line, hash(text)))
 
     def text(self, folders: Iterable[Path] = ()) -> str | None:
-        """The reminder's text, or None where there are no instructions."""
+        """The reminder's text, or None if there are no instructions."""
         files = self._files(folders)
         self._told = {path for path, _ in files}
         body = self._joined(files)
@@ -116,7 +116,7 @@ class Instructions:
         self._told = None
 
     def more(self, folders: Iterable[Path]) -> str | None:
-        """What has come up since `text` was made: the files that it did not name; None where there are none."""
+        """Return what has come up since `text` was made: the files that it did not name; None if there are none."""
         if self._told is None:
             return None
         told = self._told
@@ -164,7 +164,7 @@ class Instructions:
 
 
 def _legible(text: str) -> str:
-    """The text with letters that nobody sees written as their codes: what a person did not see gives no orders."""
+    """The text with letters that no one sees written as their codes: what a person did not see gives no orders."""
     from codelet.system.text import with_codes  # only where there are instructions
 
     coded = with_codes(text)
@@ -178,7 +178,7 @@ def instruction_file(folder: Path) -> Path | None:
 
 
 def user_folders() -> list[Path]:
-    """Where the user's own instructions may stand, the first one found counts."""
+    """Return where the user's own instructions may stand, the first one found counts."""
     home = os.environ.get("HOME")
     config = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
     folders = [Path(config) / "codelet"] if config else []
@@ -248,7 +248,7 @@ class _Reader:
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """The lines of a Markdown text with their ends, and whether each is in a block of code or in a comment.
 
-    Lines that are indented after a blank one are code, unless they go on with an item of a list.
+    Lines that are indented after a blank one are code, unless they continue with an item of a list.
     """
     fence, comment, after_blank, in_list = "", False, True, False
     for line in text.splitlines(keepends=True):

@@ -114,7 +114,7 @@ TOKEN_STATUS = (
 
 
 class TokenStatus(Source):
-    """How much of the budget is used, in whole per cent so that it changes seldom, and by which model."""
+    """How much of the budget is used, in whole % so that it changes seldom, and by which model."""
 
     name = "tokenStatus"
     late = True
@@ -127,7 +127,7 @@ class TokenStatus(Source):
         self._model = model
 
     async def text(self) -> str:
-        """How full the list is: in whole per cent, or in tenths of the budget where each text stays in the list."""
+        """Return how full the list is: in whole %, or in tenths of the budget where each text stays in the list."""
         budget = self._budget()
         percent = min(100, percent_of(self._used(), budget))
         percent -= percent % 10 if self.stays else 0

@@ -16,7 +16,7 @@ Estimate = Callable[[AnyMessage], int]
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_PER_MESSAGE = 4
 _LARGEST_PICTURE = 1_600
-# `json.dumps` with options makes an encoder anew each time.
+# `json.dumps` with options makes an encoder again each time.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 LEAST_FACTOR = 700
 LARGEST_FACTOR = 2_000

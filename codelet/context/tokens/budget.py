@@ -40,7 +40,7 @@ def effective_tokens(total: int, cache_read: int) -> int:
 
 
 def percent_of(part: int, whole: int) -> int:
-    """`part` of `whole` in per cent, rounded up, so that any use shows; 0 where the whole is unknown."""
+    """`part` of `whole` in %, rounded up, so that any use shows; 0 if the whole is unknown."""
     return -(-part * 100 // whole) if part > 0 and whole > 0 else 0
 
 
@@ -98,7 +98,7 @@ class Budget(Record):
         return max(1, 6 * self.limit // 10)
 
     def trigger(self, prompt: int, cache_read: int) -> Trigger | None:
-        """Which limit asks for a compaction of a prompt of that many real tokens; None if neither."""
+        """Return which limit asks for a compaction of a prompt of that many real tokens; None if neither."""
         if prompt >= self.hard_trigger:
             return "hard"
         if 10 * effective_tokens(prompt, cache_read) >= 9 * self.limit:
@@ -107,12 +107,12 @@ class Budget(Record):
 
 
 def saves_enough(before: int, after: int) -> bool:
-    """Whether a rewrite is worth it: at least 15 % saved."""
+    """Return whether a rewrite is worth it: at least 15 % saved."""
     return 100 * (before - after) >= 15 * before
 
 
 def had_effect(before: int, after: int, budget: Budget) -> bool:
-    """Whether a compaction had effect: at most 0.6 H and at least 15 % saved."""
+    """Return whether a compaction had effect: at most 0.6 H and at least 15 % saved."""
     return after <= budget.enough and saves_enough(before, after)
 
 
@@ -126,7 +126,7 @@ class BudgetExceeded(ValueError):
 class Shares:
     """The budget split into categories with hard enforcement: no category takes more than its share.
 
-    `percent` maps a category to its share in per cent; together they are 100. core: system prompt, tools,
+    `percent` maps a category to its share in %; together they are 100. core: system prompt, tools,
     reminders; context: kept turns; history: segments; working: the current turn and its answer. Raises ValueError
     for a total or a share that is not a positive integer, and for shares that do not add up.
     """
@@ -154,7 +154,7 @@ class Shares:
         return self.share(category) - self.used.get(category, 0)
 
     def fits(self, category: str, tokens: int) -> bool:
-        """Whether an allocation would be granted."""
+        """Return whether an allocation would be granted."""
         return category in self.percent and 0 <= tokens <= self.left(category)
 
     def allocate(self, category: str, tokens: int) -> None:
@@ -166,10 +166,10 @@ class Shares:
 
 
 class CompactionOptions(Record):
-    """The user's settings: `at` in per cent of the budget (None: the two limits alone), `keep_last` in turns.
+    """The user's settings: `at` in % of the budget (None: the two limits alone), `keep_last` in turns.
 
     With `entries` a conversation of more messages is compacted too, whatever its size. `shares` splits the budget
-    between core, context, history and working, in per cent.
+    between core, context, history and working, in %.
     """
 
     automatic: bool = True

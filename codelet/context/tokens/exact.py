@@ -1,7 +1,7 @@
 """Exact counts by tiktoken, from the files that lie in litellm's package: no import of litellm, no download.
 
 Loading takes a second, so it happens once, on first use or in the background, behind a lock. Texts are fed in pieces: a
-run of a million blanks would make the tokeniser's engine panic.
+run of a million spaces would make the tokeniser's engine panic.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def encoding_name(model: str) -> str:
 
 
 def has_own_encoding(model: str) -> bool:
-    """Whether the model's own tokeniser is one of those that tiktoken has: for another its counts are not exact."""
+    """Return whether the model's own tokeniser is in tiktoken: for another its counts are not exact."""
     return model.rpartition("/")[2].lower().startswith(("gpt-3.5", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4"))
 
 
@@ -78,7 +78,7 @@ def load_encoding(name: str = "cl100k_base") -> Any:
 
 
 def count_tokens(text: str, name: str = "cl100k_base") -> int:
-    """How many tokens a text has; special tokens count as the plain text they are written in.
+    """Return how many tokens a text has; special tokens count as the plain text they are written in.
 
     A text over 200,000 characters is counted in pieces, which may add a token for each. Raises ExactUnavailable.
     """

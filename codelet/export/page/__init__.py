@@ -48,7 +48,7 @@ def _title(snapshot: Document) -> str:
 
 
 def _first_words(segment: str) -> str:
-    """What the user said first of the turns that a segment stands for."""
+    """Return what the user said first of the turns that a segment stands for."""
     said = (entry.lines for entry in parse_segment(segment).entries if entry.is_words)
     return next((line for lines in said for line in lines if line.strip()), "")
 

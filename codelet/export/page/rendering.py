@@ -42,7 +42,7 @@ def rendered(
 
 @cache
 def _template(package: str, name: str, cleaning: Cleaning) -> Template:
-    """The template without its line breaks and blanks at the ends of lines."""
+    """The template without its line breaks and spaces at the ends of lines."""
 
     def cleaned(value: object) -> object:
         return value if isinstance(value, Markup) else cleaning(str(value))

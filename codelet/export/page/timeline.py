@@ -1,4 +1,4 @@
-"""The timeline of a session as the page draws it: what each step read from the cache, read anew and wrote."""
+"""The timeline of a session as the page draws it: what each step read from the cache, read again and wrote."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Timeline(Record):
 
 
 def timeline(marks: Sequence[StepMark | CompactionMark]) -> Timeline:
-    """What is to be drawn; no bars where no step was recorded."""
+    """Return what is to be drawn; no bars where no step was recorded."""
     merged = _merged(marks)
     most = max([1, *(_total(step) for step, _ in merged)])
     steps = sum(mark["kind"] == "step" for mark in marks)

@@ -1,7 +1,7 @@
 """The lock of a session that stands in a file: one process writes it at a time, and the others learn which.
 
 The operating system holds the lock and gives it up when its holder dies, so no lock can be left behind: what a killed
-process leaves is a small file beside the export, which says who held it and stops nobody.
+process leaves is a small file beside the export, which says who held it and stops no one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class FileLease:
 
 
 def lock_path(target: Path) -> Path:
-    """Where the lock of an export stands: hidden, beside it."""
+    """Return where the lock of an export stands: hidden, beside it."""
     return target.with_name(f".{target.name}.lock")
 
 
@@ -145,7 +145,7 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def holder(target: Path) -> str | None:
-    """Who holds the lock of `target`, or None if nobody does."""
+    """Return who holds the lock of `target`, or None if no one does."""
     path = lock_path(target)
     if not path.exists():
         return None
@@ -161,7 +161,7 @@ def holder(target: Path) -> str | None:
 
 
 def _holder(path: Path) -> str:
-    """Who wrote the lock's file; it may be empty for the moment between locking and writing."""
+    """Return who wrote the lock's file; it may be empty for the moment between locking and writing."""
     try:
         with path.open("rb") as file:
             note = json.loads(file.read(_MOST))

@@ -35,7 +35,7 @@ class Stored(Record):
 
 
 class StoredExport(Record):
-    """One export in a store: its size in bytes, when it was saved last, and who holds it, if anybody does.
+    """One export in a store: its size in bytes, when it was saved last, and who holds it, if anyone does.
 
     `problem` says why the store's own notes on it cannot be read; then size and time are 0.
     """
@@ -55,7 +55,7 @@ class Lease(Protocol):
         """After how long without `renew` or a save the right expires; None for never."""
 
     def renew(self) -> bool:
-        """Hold it for another while; False if somebody else has it by now."""
+        """Hold it for another while; False if someone else has it by now."""
 
     def release(self) -> None:
         """Give it up. Calling it twice does no harm."""
@@ -78,16 +78,16 @@ class Store(Protocol):
         """The name as a person knows it, without passwords."""
 
     def load(self, name: str) -> Stored | None:
-        """The document, or None where there is none. Raises ExportError."""
+        """The document, or None if there is none. Raises ExportError."""
 
     def revision(self, name: str) -> str | None:
-        """The revision in force, or None where there is no document."""
+        """The revision in force, or None if there is no document."""
 
     def waiter(self, name: str) -> Waiter:
         """Return a place in the line for the right to write `name`."""
 
     def lock(self, name: str) -> Lease:
-        """The right to write `name`. Raises SessionHeld if somebody else has it."""
+        """The right to write `name`. Raises SessionHeld if someone else has it."""
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
         """Replace the document of revision `expected` (None: there must be none); returns the new revision.
@@ -155,11 +155,11 @@ async def take_within(
 
 
 def this_process() -> str:
-    """Who we are, for the one who finds a name locked."""
+    """Return who we are, for the one who finds a name locked."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def write_problem(error: OSError) -> str:
-    """Why something could not be written and, where that is known, what to do about it."""
+    """Return why something could not be written and, where that is known, what to do about it."""
     reason, remedy = error.strerror or str(error), _REMEDIES.get(error.errno or 0)
     return f"{reason}: {remedy}" if remedy else reason

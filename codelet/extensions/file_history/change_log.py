@@ -20,7 +20,7 @@ _MOST_COMMANDS = 500
 class KeptChange(Record, kw_only=True):
     """One call's change at one place. `turn` is that of the prompt, `call` counts the calls that change something.
 
-    `after` is None while the call runs, and where it was stopped: then nobody knows what it left. `folders` are those
+    `after` is None while the call runs, and where it was stopped: then no one knows what it left. `folders` are those
     that had to be made for it.
     """
 
@@ -36,7 +36,7 @@ class KeptChange(Record, kw_only=True):
 
 
 class RanCommand(Record):
-    """A call that may have changed files which nobody can name: a command, or a tool that does not say."""
+    """A call that may have changed files which no one can name: a command, or a tool that does not say."""
 
     turn: int
     at: float
@@ -46,7 +46,7 @@ class RanCommand(Record):
 class FileBack(Record, kw_only=True):
     """One file as it would be put back: `target` in the place of `now`, which takes `changes` back.
 
-    `foreign` says how somebody else may have changed the file (it was …), "" where nobody did; `lost` why it cannot be
+    `foreign` says how someone else may have changed the file (it was …), "" where no one did; `lost` why it cannot be
     put back.
     """
 
@@ -60,7 +60,7 @@ class FileBack(Record, kw_only=True):
 
     @property
     def stands(self) -> bool:
-        """Whether the file is already as it is to be."""
+        """Return whether the file is already as it is to be."""
         return self.target.same(self.now)
 
 
@@ -118,7 +118,7 @@ class ChangeLog:
         return [change for change in self.changes if change.call == self.changes[-1].call]
 
     def plan(self, changes: Iterable[KeptChange]) -> list[FileBack]:
-        """How the files of these changes would be put back to what they were before them, one entry a file."""
+        """Return how the files of these changes would be put back to what they were before them, one entry a file."""
         self._made = ()
         by_place: dict[Path, list[KeptChange]] = {}
         for change in changes:
@@ -172,7 +172,7 @@ def _lost(target: PlaceState) -> str:
 
 
 def _foreign(own: Sequence[KeptChange], now: PlaceState) -> str:
-    """Whether anybody but these changes had a hand in what stands there now, in words."""
+    """Return whether anyone but these changes had a hand in what stands there now, in words."""
     if own[-1].after is None:
         return "left by a call that was stopped, or by somebody else"
     if not own[-1].after.same(now):

@@ -31,7 +31,7 @@ Stamp = tuple[int, int, int, int]
 class PlaceState(Record, kw_only=True):
     """What stood at a place: `other` is what is neither file nor link, or could not be looked at.
 
-    `data` are the bytes of a file, or where a link points; None where they were not kept. `owner` is user and group,
+    `data` are the bytes of a file, or where a link points; None if they were not kept. `owner` is user and group,
     `extended` the extended attributes of a file whose bytes were kept.
     """
 
@@ -44,7 +44,9 @@ class PlaceState(Record, kw_only=True):
     stamp: Stamp | None = None
 
     def same(self, other: PlaceState | None) -> bool:
-        """Whether the same stands there, byte for byte and with the same mode. Two unknown things are not the same."""
+        """Return whether the same stands there, byte for byte and with the same mode. Two unknown things are not the
+        same.
+        """
         if other is None or "other" in (self.kind, other.kind):
             return False
         return (self.kind, self.mode, self.digest) == (other.kind, other.mode, other.digest)
@@ -55,7 +57,7 @@ class PlaceState(Record, kw_only=True):
 
 
 def look(place: Path, largest: int) -> PlaceState:
-    """What stands at a resolved place, with its bytes.
+    """Return what stands at a resolved place, with its bytes.
 
     A file of more than `largest` bytes is not read: it is the same while its inode, size and time are.
     """
@@ -129,7 +131,7 @@ def _look(folder: int, last: str, place: Path, largest: int) -> PlaceState:
 
 
 def _content(place: Path, largest: int) -> tuple[bytes | None, Mapping[str, bytes]]:
-    """The bytes of a regular file, None where it has grown beyond `largest`, and its extended attributes."""
+    """The bytes of a regular file, None if it has grown beyond `largest`, and its extended attributes."""
     from codelet.tools.replace import attributes_of
 
     pieces, size = [], 0

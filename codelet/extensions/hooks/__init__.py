@@ -183,7 +183,7 @@ class Hooks(Extension, Guard):
             yield hook, reply
 
     def _about(self, call: GuardedCall, arguments: Arguments) -> dict[str, Any]:
-        """What a hook is given of a call, with the names of Claude Code beside codelet's."""
+        """Return what a hook is given of a call, with the names of Claude Code beside codelet's."""
         path = {"file_path": arguments["path"]} if isinstance(arguments.get("path"), str) else {}
         return {
             "tool_name": NAMES.get(call.name, call.name),

@@ -35,14 +35,14 @@ class Hook(Record, kw_only=True):
     timeout: float = _SECONDS
 
     def fits(self, tool: str) -> bool:
-        """Whether it is for calls of this tool, by its name here or in Claude Code."""
+        """Return whether it is for calls of this tool, by its name here or in Claude Code."""
         names = (tool, NAMES.get(tool, tool))
         return self.matcher in ("", "*") or any(re.fullmatch(self.matcher, name) for name in names)
 
     def check(self, workspace: Path, own_folder: Path | None) -> None:
         """Raise UsageError for a program that is not there, or one that the model could change.
 
-        `own_folder` is the folder of the user's settings, which is nobody else's even in a workspace around it.
+        `own_folder` is the folder of the user's settings, which is no one else's even in a workspace around it.
         """
         try:
             words = shlex.split(self.command)

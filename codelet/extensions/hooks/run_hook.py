@@ -19,7 +19,7 @@ _BLOCKS = 2
 
 
 class HookReply(Record, kw_only=True):
-    """What a hook answered. `denies` and `asks` are its reasons, empty where it does not.
+    """What a hook answered. `denies` and `asks` are its reasons, empty if it does not.
 
     `failed` says what went wrong with it, `context` is for the model, `note` for the user, `arguments` are what the
     tool is to get instead. With `ends` the model may stop, whatever other hooks say.
@@ -61,7 +61,7 @@ async def run_hook(hook: Hook, given: dict[str, Any], workspace: Path, seconds: 
 
 
 def _read(raw: bytes, text: str, event: str) -> HookReply:
-    """What the output of a hook says that ended well."""
+    """Return what the output of a hook says that ended well."""
     if not text.startswith("{"):
         return HookReply(context=text if event in ("UserPromptSubmit", "SessionStart") else "")
     try:

@@ -40,7 +40,7 @@ class ServerError(McpError):
 
     @property
     def names_stateless(self) -> bool:
-        """Whether it says that the server speaks the stateless revision."""
+        """Return whether it says that the server speaks the stateless revision."""
         listed = self.data.get("supported") if isinstance(self.data, dict) else None
         return isinstance(listed, list) and STATELESS in listed
 
@@ -82,7 +82,7 @@ class ServerLink(ABC):
 
     @property
     def stateless(self) -> bool:
-        """Whether the stateless revision is spoken."""
+        """Return whether the stateless revision is spoken."""
         return self.version == STATELESS
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None, told: Told | None = None) -> Any:
@@ -108,7 +108,7 @@ class ServerLink(ABC):
         finally:
             del self._open[number]
             if not answered.cancel() and not answered.cancelled():
-                answered.exception()  # nobody else looks at it if sending has failed too
+                answered.exception()  # no one else looks at it if sending has failed too
         return _result_of(answer)
 
     async def initialize(self) -> None:

@@ -132,7 +132,7 @@ class HttpLink(ServerLink):
 
 
 def _parsed(data: bytes | bytearray) -> object:
-    """Return the JSON value, None for what is none. Raises McpError where it is too long."""
+    """Return the JSON value, None for what is none. Raises McpError if it is too long."""
     if len(data) > _LONGEST_BODY:
         raise McpError(f"it sent a message of more than {_LONGEST_BODY >> 20} MiB")
     try:

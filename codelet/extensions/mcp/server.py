@@ -46,14 +46,14 @@ class Server:
 
     @property
     def state(self) -> State:
-        """Whether calls can be made: one that has ended starts again with the next call."""
+        """Return whether calls can be made: one that has ended starts again with the next call."""
         if self.link is None or self._starting.locked():
             return "starting"
         return "failed" if self.error else "ended" if self.link.ended else "ready"
 
     @property
     def problem(self) -> str:
-        """Why the server is not ready, or ""."""
+        """Return why the server is not ready, or ""."""
         return self.error or ("" if self.link is None else self.link.ended)
 
     @property
@@ -63,7 +63,7 @@ class Server:
         return f"{self.name}: {self.state}{version}{f': {self.problem}' if self.problem else ''}"
 
     async def start(self, *, anew: bool = False) -> None:
-        """Start the server unless it runs; `anew` ends it first, and forgets how often it failed. Raises McpError."""
+        """Start the server unless it runs; `again` ends it first, and forgets how often it failed. Raises McpError."""
         async with self._starting:
             if anew:
                 self._starts.clear()

@@ -76,7 +76,7 @@ def remote_tool(server: str, given: object) -> RemoteTool:
 
 
 def _words(text: object, most: int) -> str:
-    """Return a server's words without what nobody sees and without reminders, at most so many characters."""
+    """Return a server's words without what no one sees and without reminders, at most so many characters."""
     if not isinstance(text, str):
         return ""
     plain = escape(clean(text[: 2 * most])).strip()

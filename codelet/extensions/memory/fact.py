@@ -37,7 +37,7 @@ class Fact(Record, kw_only=True):
     """`text` is one statement, `key` what it is about, if that was named: of one key the newest statement holds.
 
     `by` says who wrote it; `turn` and `said` are the turn in which that was, and the beginning of its prompt; `when` is
-    in Unix seconds, 0 where it is not known. One that a handoff named is not `confirmed`. `like` is an older statement
+    in Unix seconds, 0 if it is not known. One that a handoff named is not `confirmed`. `like` is an older statement
     that may say the same, if no one decided on it.
     """
 
@@ -57,19 +57,19 @@ class Fact(Record, kw_only=True):
 
 
 def keyed(text: str) -> tuple[str, str]:
-    """The key and the statement of `[key] statement`; the key is empty where there is none."""
+    """The key and the statement of `[key] statement`; the key is empty if there is none."""
     found = _KEYED.match(text.strip())
     return (plain(found[1], LONGEST_KEY), found[2]) if found else ("", text)
 
 
 def plain(text: str, most: int) -> str:
-    """A text from outside on one line, without anything that a terminal obeys or nobody sees, at most so long."""
+    """A text from outside on one line, without anything that a terminal obeys or no one sees, at most so long."""
     words = " ".join(clean(text[: 4 * most]).split())
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def normal(text: str) -> str:
-    """The form in which two statements are the same: without differences of case, blanks, forms of letters and the
+    """The form in which two statements are the same: without differences of case, spaces, forms of letters and the
     signs at the end.
     """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(" .!;,")
@@ -85,7 +85,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def gives_orders(text: str) -> bool:
-    """Whether a statement is worded as an instruction to a model. A guess, only for how it is shown."""
+    """Return whether a statement is worded as an instruction to a model. A guess, only for how it is shown."""
     return _ORDERS.search(text) is not None
 
 
@@ -150,7 +150,7 @@ class FactList:
 
 
 def _are_one(fact: Fact, same: str, key: str) -> bool:
-    """Whether the fact has that key, or that text under no key."""
+    """Return whether the fact has that key, or that text under no key."""
     return (key != "" and normal(fact.key) == key) or (normal(fact.text) == same and not fact.key)
 
 

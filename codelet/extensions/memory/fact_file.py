@@ -1,6 +1,6 @@
 """A file of facts that sessions share: SQLite with full text, one writer at a time, readers never wait.
 
-Each write is one transaction that waits for its turn, so nobody's facts are lost. Whoever leaves last takes the side
+Each write is one transaction that waits for its turn, so no one's facts are lost. Whoever leaves last takes the side
 files of the write-ahead log away. A file from elsewhere is opened only where it holds nothing but our tables.
 """
 
@@ -21,7 +21,7 @@ from codelet.extensions.memory.fact import LONGEST_FACT, LONGEST_KEY, LONGEST_SA
 from codelet.record import Record
 
 MOST_STORED = 20_000
-"""Facts in one file. Beyond them, those that nobody has used for longest go; kept ones never do."""
+"""Facts in one file. Beyond them, those that no one has used for longest go; kept ones never do."""
 UNUSED_SECONDS = 400 * 24 * 3600.0
 """After this time without use a fact goes, unless it is kept."""
 
@@ -69,10 +69,10 @@ class StoredFact(Record, kw_only=True):
 
 
 class FactFile:
-    """The facts at a path, from now until `close`; made where there is no file. For any thread, one at a time.
+    """The facts at a path, from now until `close`; made if there is no file. For any thread, one at a time.
 
     `most` is how many stay in it when it is closed; `clock` gives Unix seconds.
-    Raises UsageError where the file is none of ours, CodeletError where it cannot be read or written.
+    Raises UsageError if the file is none of ours, CodeletError if it cannot be read or written.
     """
 
     def __init__(self, path: Path, *, most: int = MOST_STORED, clock: Callable[[], float] = time.time) -> None:
@@ -173,7 +173,7 @@ class FactFile:
             return int(self._base.execute("SELECT count(*) FROM fact").fetchone()[0])
 
     def close(self) -> None:
-        """Note what was used, prune, and leave nothing beside the file, unless somebody else is still in it."""
+        """Note what was used, prune, and leave nothing beside the file, unless someone else is still in it."""
         now = self._clock()
 
         def write() -> None:
@@ -315,7 +315,8 @@ def _harden(base: sqlite3.Connection) -> None:
 
 
 def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
-    """Whether a row of the schema is one that a file of ours has: only tables, no view, trigger or index beside them.
+    """Return whether a row of the schema is one that a file of ours has: only tables, no view, trigger or index beside
+    them.
 
     A trigger may have any name, also that of a table, or one that begins as SQLite's own do.
     """

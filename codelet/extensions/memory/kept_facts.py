@@ -75,7 +75,7 @@ class KeptFacts:
         return by_words, self.file.used(self.nearest.find(text, {stored.number for stored in by_words}))
 
     async def remember(self, text: str, by: Origin, key: str = "") -> str:
-        """Keep a fact, in the file too where there is one; what came of it, in a sentence. Raises ToolError."""
+        """Keep a fact, in the file too if there is one; what came of it, in a sentence. Raises ToolError."""
         key, text = self.taken_apart(text, key)
         fact = Fact(
             text=text,

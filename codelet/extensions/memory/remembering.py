@@ -141,7 +141,7 @@ class Facts(KeptFacts, Extension, Source):
         return "\n".join(parts) or None
 
     def _relevant(self) -> tuple[Fact, ...]:
-        """The session's facts that are told; worked out anew where the facts or the prompt are others."""
+        """The session's facts that are told; worked out again where the facts or the prompt are others."""
         facts, asked = self.list.facts, self._prompt
         if self._told is None or self._told[0] is not facts or self._told[1] != asked:
             self._told = (facts, asked, relevant(facts, asked[:_LONGEST_ASKED], _OWN_ROOM))
@@ -154,7 +154,7 @@ class Facts(KeptFacts, Extension, Source):
         return self._saved[1]
 
     def _origins(self) -> Any:
-        """Where each statement comes from that no export brought."""
+        """Return where each statement comes from that no export brought."""
         return [
             {"fact": fact.text, **{name: getattr(fact, name) for name in ("key", "by", "turn", "said", "when")}}
             | ({} if fact.confirmed else {"confirmed": False})

@@ -161,11 +161,11 @@ class Plans(Extension, Source):
         return plan
 
     def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
-        """The plan, where the user is to approve it. Raises ToolError where there is none in the call."""
+        """The plan, where the user is to approve it. Raises ToolError if there is none in the call."""
         return Preview(self._parsed(arguments.get("plan", "")).text(), "approve this plan")
 
     async def command(self, session: SessionView, argument: str) -> str:
-        """What /plan says: the plan, after the change that the words want."""
+        """Return what /plan says: the plan, after the change that the words want."""
         if argument == "approve":
             if not self.planning:
                 raise UsageError("/plan approve: no plan waits for that")
@@ -213,21 +213,23 @@ class PlanFirst(Extension, Guard):
 
 
 def _title(arguments: Arguments) -> str:
-    """How far the plan is: the goal stands below, where the plan is shown. Without a step what the call says."""
+    """Return how far the plan is: the goal stands below, where the plan is shown. Without a step what the call says."""
     lines = str(arguments.get("plan") or "").strip().splitlines() or [""]
     steps = [line for line in lines if "[" in line[:6]]
     return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
 
 
 def _reminder(plan: Checklist) -> str:
-    """What the model is told of a plan; of one that is done only that, as the next prompt is about something else."""
+    """Return what the model is told of a plan; of one that is done only that, as the next prompt is about something
+    else.
+    """
     if plan.steps and plan.done == len(plan.steps):
         return _PLAN_DONE.format(count=len(plan.steps), goal=f": {plan.goal}" if plan.goal else "")
     return _PLAN_REMINDER.format(plan=plan.text()) + _revision(plan)
 
 
 def _revision(plan: Checklist) -> str:
-    """What the model is told where a step failed."""
+    """Return what the model is told where a step failed."""
     if plan.failed is None:
         return ""
     result = plan.steps[plan.failed - 1].result
@@ -235,7 +237,7 @@ def _revision(plan: Checklist) -> str:
 
 
 def edited(plan: Checklist | None, argument: str) -> Checklist | None:
-    """The plan as the words behind /plan change it; None where nothing of it is left. Raises UsageError."""
+    """The plan as the words behind /plan change it; None if nothing of it is left. Raises UsageError."""
     verb, _, rest = argument.partition(" ")
     words = one_row(rest)
     known = plan or Checklist("", ())

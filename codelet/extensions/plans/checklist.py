@@ -48,7 +48,7 @@ class Checklist(Record):
 
     @property
     def done(self) -> int:
-        """How many steps are completed."""
+        """Return how many steps are completed."""
         return sum(step.status == "completed" for step in self.steps)
 
     @property
@@ -87,7 +87,7 @@ class Checklist(Record):
 
 
 def checklist_in(text: str, before: Checklist | None) -> Checklist | None:
-    """The plan that a text writes down; None where no step is in it. One without a goal keeps that of `before`."""
+    """The plan that a text writes down; None if no step is in it. One without a goal keeps that of `before`."""
     goal: list[str] = []
     steps: list[PlannedStep] = []
     for line in text.splitlines():

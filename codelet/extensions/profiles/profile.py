@@ -50,7 +50,7 @@ class Profile(Record, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def permits(self, tier: Tier) -> bool:
-        """Whether calls of this tier may run at all."""
+        """Return whether calls of this tier may run at all."""
         return _TIERS.index(tier) <= _TIERS.index(_HIGHEST[self.risk_tolerance])
 
     def instructed(self, system: str) -> str:
@@ -68,7 +68,7 @@ class Profile(Record, kw_only=True):
 
     @property
     def told(self) -> str:
-        """What it takes away and wants, in one line."""
+        """Return what it takes away and wants, in one line."""
         parts = []
         if self.allowed_tools is not None:
             parts.append(f"tools {', '.join(self.allowed_tools)}" if self.allowed_tools else "no tools")

@@ -116,7 +116,7 @@ def _agent_tools(fields: dict[str, Node], own: frozenset[str]) -> tuple[tuple[st
 
 
 def _permission(node: Node) -> dict[str, Any]:
-    """What a permission mode of elsewhere takes away here; those that would give rights give none."""
+    """Return what a permission mode of elsewhere takes away here; those that would give rights give none."""
     mode = _line(node, "permissionMode")
     if mode == "plan":
         return {"autonomy_mode": "confirm", "risk_tolerance": "low"}

@@ -1,4 +1,4 @@
-"""Background tasks: commands that go on while the model does other things, and end with the session at the latest.
+"""Background tasks: commands that continue while the model does other things, and end with the session at the latest.
 
 Nothing here is imported before the first task.
 """
@@ -139,7 +139,7 @@ class Tasks(Extension, Source):
         return str(max((int(name) for name in self._known if name.isdecimal()), default=0) + 1)
 
     async def command(self, session: SessionView, argument: str) -> str:
-        """What /tasks says. Raises UsageError."""
+        """Return what /tasks says. Raises UsageError."""
         verb, _, name = argument.rpartition(" ")
         if not argument:
             return listed(self.known)

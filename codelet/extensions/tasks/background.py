@@ -47,16 +47,16 @@ class KnownTask:
 
     @property
     def runs(self) -> bool:
-        """Whether it runs."""
+        """Return whether it runs."""
         return False
 
     @property
     def description(self) -> str:
-        """What it is, on one line."""
+        """Return what it is, on one line."""
         return " ".join((self.command or self._state["description"]).split())
 
     def output(self) -> str:
-        """What it printed, as far as it is kept; of much its beginning and its end."""
+        """Return what it printed, as far as it is kept; of much its beginning and its end."""
         return str(self._state.get("output", ""))
 
     def state(self) -> dict[str, Any]:
@@ -100,12 +100,12 @@ class BackgroundTask(KnownTask):
 
     @property
     def is_confined(self) -> bool:
-        """Whether a sandbox is around it."""
+        """Return whether a sandbox is around it."""
         return self._confining is not None
 
     @property
     def is_apart(self) -> bool:
-        """Whether it has no network that anything else shares: what it listens on nobody else can reach."""
+        """Return whether it has no network that anything else shares: what it listens on no one else can reach."""
         return self._confining is not None and not self._confining.network
 
     @property
@@ -117,13 +117,13 @@ class BackgroundTask(KnownTask):
         return self._whole.text()[0]
 
     def news(self) -> str:
-        """What it printed since this was asked last."""
+        """Return what it printed since this was asked last."""
         text, _ = self._new.text()
         self._new = HeadAndTail(SHOWN)
         return text
 
     def unsought(self) -> str:
-        """What it printed since `sought`; of much its beginning and its end."""
+        """Return what it printed since `sought`; of much its beginning and its end."""
         return self._unsought.text()[0]
 
     def sought(self) -> None:
@@ -152,7 +152,7 @@ class BackgroundTask(KnownTask):
             seen = self._bytes
 
     async def ends_in(self, seconds: float) -> bool:
-        """Whether it ends within so many seconds."""
+        """Return whether it ends within so many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self.over.wait()
@@ -211,5 +211,5 @@ async def start_task(
 
 
 def is_stale(task: KnownTask) -> bool:
-    """Whether it was completed more than a day ago."""
+    """Return whether it was completed more than a day ago."""
     return task.status == "Completed" and task.updated <= time.time() - _DAY

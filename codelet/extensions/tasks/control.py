@@ -44,7 +44,7 @@ _TASKS_OVER = "In the background; said once:"
 _LONGEST_LINE = 300
 """Characters of a line that are searched: what a pattern costs grows with a power of them."""
 _MOST_SEARCHING = 1.0
-"""Seconds of the processor that one wait may search for: nothing else goes on meanwhile."""
+"""Seconds of the processor that one wait may search for: nothing else continues meanwhile."""
 _LONGEST_COMMAND = 120
 _LONGEST_NAME = 40
 _LINES_FOR_PEOPLE = 3
@@ -58,7 +58,7 @@ _MOST_PORTS = 3
 
 
 async def started(task: BackgroundTask) -> ToolOutput:
-    """What a task printed at first, and how to go on with it; of one that has ended how it did."""
+    """Return what a task printed at first, and how to continue with it; of one that has ended how it did."""
     await task.settle()
     if not task.runs:
         return _result(task)
@@ -69,7 +69,7 @@ async def started(task: BackgroundTask) -> ToolOutput:
 
 
 async def controlled(known: Sequence[KnownTask], command: str, seconds: float, progress: Progress) -> ToolOutput:
-    """Do what a control command says. Raises ToolError where it names no task."""
+    """Do what a control command says. Raises ToolError if it names no task."""
     verb, *words = command.split(None, 3)
     if not words:
         return ToolOutput(listed(known))
@@ -183,9 +183,9 @@ def _earlier(task: BackgroundTask, pattern: str) -> str:
 
 
 async def _port_answers(task: BackgroundTask, port: int) -> str:
-    """Wait until the task, or where it is not confined somebody, listens on the port of this machine.
+    """Wait until the task, or where it is not confined someone, listens on the port of this machine.
 
-    Nobody is asked about it, so other services are not looked for at will: of a confined task what it listens on is
+    No one is asked about it, so other services are not looked for at will: of a confined task what it listens on is
     looked up and nothing connects, and any other may be waited for at a few ports. Raises ToolError for one too many.
     """
     if not task.is_confined:
@@ -209,7 +209,7 @@ async def _connects(port: int) -> bool:
 
 
 async def _listens(task: BackgroundTask, port: int) -> bool:
-    """Whether a process of the task listens there, in its own network if it has one."""
+    """Return whether a process of the task listens there, in its own network if it has one."""
     from codelet.system.process.listening import listens
 
     return task.pid is not None and await asyncio.to_thread(listens, task.pid, port)
@@ -228,7 +228,7 @@ async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[
 
 
 def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None, most: int = SHOWN) -> ToolOutput:
-    """What it printed since the model was shown something of it, how it stands, and `told`."""
+    """Return what it printed since the model was shown something of it, how it stands, and `told`."""
     parts = [printed(task.news()), told]
     if not task.runs:
         task.told = True
@@ -246,7 +246,7 @@ def _shown(task: KnownTask) -> ToolOutput:
 
 
 def reminder_of(running: Sequence[BackgroundTask], over: Sequence[KnownTask]) -> str:
-    """What the model is told before a request: what runs, and what has ended since it was told last."""
+    """Return what the model is told before a request: what runs, and what has ended since it was told last."""
     told = [_TASKS_RUNNING, *map(_row, running)] if running else []
     return "\n".join([*told, _TASKS_OVER, *map(_row, over)] if over else told)
 

@@ -39,7 +39,7 @@ Handler = Callable[[dict[str, Any]], Awaitable[RpcResult]]
 
 
 async def open_pipes(stdin: int, stdout: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open both directions. Raises ValueError where one is no pipe, socket or terminal."""
+    """Open both directions. Raises ValueError if one is no pipe, socket or terminal."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(stdin, "rb", closefd=False))
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(stdout, "wb"))
@@ -113,7 +113,7 @@ class Peer:
             self._fail(message["id"], RpcError(NO_METHOD, f"there is no method {message['method']}"))
 
     def _run(self, work: Awaitable[Any], message: dict[str, Any]) -> None:
-        """Run a handler, and answer with what comes of it. The agent goes on whatever fails."""
+        """Run a handler, and answer with what comes of it. The agent continues whatever fails."""
 
         def ended(task: asyncio.Future[Any]) -> None:
             self._running.discard(task)

@@ -90,7 +90,7 @@ class Updates:
 
 
 def stop_reason(error: Exception) -> str | None:
-    """Return the protocol's word for the limit that ended a turn, None where it has none."""
+    """Return the protocol's word for the limit that ended a turn, None if it has none."""
     reached = str(error) if isinstance(error, LimitReached) else ""
     return next((reason for words, reason in _LIMITS.items() if words in reached), None)
 

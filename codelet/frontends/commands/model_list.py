@@ -35,7 +35,7 @@ def add_models(models: argparse.ArgumentParser) -> None:
 
 
 async def run_models(settings: Settings, options: argparse.Namespace) -> int:
-    """Print the models; raises UsageError where no model has the words."""
+    """Print the models; raises UsageError if no model has the words."""
     servers = await local_servers()
     listed = [*known_models(own=settings.vendors), *served_models(servers)]
     words = [word.lower() for word in options.words]

@@ -25,7 +25,7 @@ def share(text: str) -> float:
 
 
 def coverage(text: str) -> float:
-    """Return a number of per cent. Raises ArgumentTypeError."""
+    """Return a number of %. Raises ArgumentTypeError."""
     return _number(text.removesuffix("%"), 100.0)
 
 

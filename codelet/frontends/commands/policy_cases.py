@@ -58,7 +58,7 @@ class JudgedCase(Record):
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases of a file; raises UsageError where it cannot be read or a line is no case."""
+    """The cases of a file; raises UsageError if it cannot be read or a line is no case."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -67,7 +67,7 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def cases_of(path: Path, lines: Sequence[dict[str, Any]]) -> list[Case]:
-    """The cases among lines that were read from a file; raises UsageError where one is none."""
+    """The cases among lines that were read from a file; raises UsageError if one is none."""
     return [_case(f"{path}:{number}", json.dumps(line)) for number, line in enumerate(lines, 1)]
 
 
@@ -158,7 +158,7 @@ def _judge_action(case: Case, workspace: Path, mode: Mode, *, sandboxed: bool, m
 
 
 def _judge_text(case: Case) -> JudgedCase:
-    """Whether the text may reach a terminal and a CI log as it is."""
+    """Return whether the text may reach a terminal and a CI log as it is."""
     pieces = case.chunks or (case.input,)
     whole = "".join(pieces)
     if clean(whole) != whole or _through(Cleaner(), pieces) != whole:

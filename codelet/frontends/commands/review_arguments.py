@@ -75,7 +75,7 @@ def gate_of(options: argparse.Namespace) -> Gate:
 
 
 def description_of(options: argparse.Namespace) -> str:
-    """What the author says of the change: from the named file, else from the CI's event. Raises UsageError."""
+    """Return what the author says of the change: from the named file, else from the CI's event. Raises UsageError."""
     import json
     import os
     from pathlib import Path

@@ -61,7 +61,7 @@ _NOTHING_TO_KEEP = (
     "json_schema",
     "record",
 )
-"""Settings of one session: a review has several, and no conversation that goes on."""
+"""Settings of one session: a review has several, and no conversation that continues."""
 
 
 def run_review(settings: Settings, options: argparse.Namespace) -> int:
@@ -162,7 +162,9 @@ class _Review:
         return repeats.save(report, status)
 
     def _chunk_tokens(self) -> int:
-        """What a chunk may hold: a third of a small window; rules, files looked up and the answer have to fit, too."""
+        """Return what a chunk may hold: a third of a small window; rules, files looked up and the answer have to fit,
+        too.
+        """
         named = self._settings.model
         window = self._settings.window or (model_facts(named).window if named else DEFAULT_WINDOW)
         return min(CHUNK_TOKENS, max(1, window // 3))

@@ -36,7 +36,7 @@ class KnownFindings:
         return self._repeats().sifted(findings)
 
     def titles(self, paths: Collection[str]) -> list[str]:
-        """What is known of these files, for the model."""
+        """Return what is known of these files, for the model."""
         return self._made.titles(paths) if self._made is not None else []
 
     def save(self, report: Report, status: int) -> int:

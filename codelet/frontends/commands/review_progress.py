@@ -1,4 +1,4 @@
-"""How far a review is, in one line on stderr that is written anew; nothing where stderr is no terminal."""
+"""How far a review is, in one line on stderr that is written again; nothing where stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ProgressLine:
             sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:
-            self._wanted = False  # nobody reads it
+            self._wanted = False  # no one reads it
 
 
 def _columns() -> int:

@@ -39,7 +39,7 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _coloured(row: str) -> str:
-    """What stands at the first column is codelet's own; what a model wrote is indented."""
+    """Return what stands at the first column is codelet's own; what a model wrote is indented."""
     if found := _HEAD.fullmatch(row):
         return f"{_style(found[1], _SEVERITIES[found[1]])}{_style(found[2], _BOLD)}"
     if row.startswith("      +"):

@@ -106,7 +106,7 @@ def _list(store: Store, *, as_json: bool) -> int:
 
 
 def _described(store: Store, name: str) -> dict[str, Any]:
-    """What a session holds, or why it is none."""
+    """Return what a session holds, or why it is none."""
     from codelet.errors import UsageError
 
     try:

@@ -463,7 +463,7 @@ class _OneShot:
         self._stopped = _SIGNALS.get(signal.Signals(number), self._stopped)
         if self._writing:
             self._writing = False
-            raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun anew
+            raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun again
 
     def _unwritten(self, error: OSError, status: int) -> int:
         """The exit status after stdout broke, or a signal ended the wait for its reader."""

@@ -46,7 +46,7 @@ _MOST_EXAMPLES = 3
 _RULE_HINT = "edit the rule · enter allow it for this session and say yes · esc back"
 _WRITTEN = {"reason": "Reason for the model (optional): ", "rule": "Rule: "}
 _PASTE_SECONDS = 0.03
-"""Nobody presses a letter and Enter as quickly as this: it was pasted."""
+"""No one presses a letter and Enter as quickly as this: it was pasted."""
 
 
 @dataclass
@@ -194,7 +194,7 @@ class ApprovalDialog:
         open_ = self._open
         assert open_ is not None
         if not open_.shown_at and press.key not in (Keys.Escape, Keys.ControlC):
-            return [press]  # it is being drawn, which may take a second: nobody has seen what this would answer
+            return [press]  # it is being drawn, which may take a second: no one has seen what this would answer
         if open_.writes and press.key not in (Keys.ControlC, Keys.ControlM, Keys.Escape):
             return [press]
         match press.key:
@@ -266,7 +266,7 @@ class ApprovalDialog:
         return []
 
     def _is_calm(self, open_: _Open) -> bool:
-        """Whether a key can be meant for this question: it has been there for a moment, and nothing was typed."""
+        """Return whether a key can be meant for this question: it was shown a moment ago, and nothing was typed."""
         return time.monotonic() - max(open_.shown_at, self._typed_here) >= _ALONE_SECONDS
 
     def _take(self, open_: _Open, choice: AnswerChoice) -> None:

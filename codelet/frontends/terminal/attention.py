@@ -38,7 +38,7 @@ class Attention:
             self._send(f"\x1b]2;\x07{_GIVE_TITLE_BACK}")
 
     def title(self, doing: str) -> None:
-        """Say in the title what goes on."""
+        """Say in the title what continues."""
         if self._titled:
             self._send(f"\x1b]2;{f'{doing} - ' if doing else ''}{self._name} - codelet\x07")
 

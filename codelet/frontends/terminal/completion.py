@@ -45,7 +45,7 @@ def no_points(path: str) -> int:
 
 
 def wants_completion(text: str) -> bool:
-    """Whether a command or a file is being typed before the cursor."""
+    """Return whether a command or a file is being typed before the cursor."""
     return bool(_COMMAND.match(text) or _MENTION.search(text))
 
 
@@ -174,14 +174,14 @@ class FileList:
 
 
 def _entries(workspace: Path, typed: str) -> list[str]:
-    """What begins so in the folder of a path that leads out of the workspace; a folder there ends in a slash."""
+    """Return what begins so in the folder of a path that leads out of the workspace; a folder there ends in a slash."""
     folder, _, begun = typed.rpartition("/")
     try:
         with os.scandir(workspace / Path(f"{folder}/").expanduser()) as entries:
             fitting = [each for each in entries if each.name.startswith(begun) and (begun or each.name[0] != ".")]
             named = (f"{folder}/{each.name}{'/' if each.is_dir() else ''}" for each in fitting)
             return sorted(path for path in named if _NEVER.isdisjoint(path))[:_SHOWN]
-    except (OSError, RuntimeError, ValueError):  # not there, closed, nobody's home, no path
+    except (OSError, RuntimeError, ValueError):  # not there, closed, no one's home, no path
         return []
 
 
@@ -199,7 +199,9 @@ def _walk(workspace: Path) -> list[str]:
 
 
 def history(path: Path | None, expand: Callable[[str], str], complain: Callable[[str], None]) -> History:
-    """What the arrows and the search go through: this session's lines, and those of the file that the user named."""
+    """Return what the arrows and the search go through: this session's lines, and those of the file that the user
+    named.
+    """
     if path is None:
         return InMemoryHistory()
     from codelet.frontends.terminal.history_file import HistoryFile

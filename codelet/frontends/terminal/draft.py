@@ -34,7 +34,7 @@ def as_prompt(text: str) -> str:
 
 
 def is_plain_prompt(line: str) -> bool:
-    """Whether a space makes a prompt of a line that would act without it."""
+    """Return whether a space makes a prompt of a line that would act without it."""
     text = line.strip()
     return line[:1].isspace() and text.startswith(_SIGNS if "\n" not in text else (*_SIGNS, "/"))
 
@@ -50,7 +50,7 @@ class Pastes:
         self.lines: set[str] = set()
 
     def holds(self, text: str) -> bool:
-        """Whether a line in this text was pasted, as a whole or in part."""
+        """Return whether a line in this text was pasted, as a whole or in part."""
         return any(line in text for line in self.lines)
 
     def keep_picture(self, data: bytes) -> str:
@@ -91,7 +91,7 @@ def _marker(number: int, text: str) -> str:
 
 
 class Draft:
-    """The lines that were entered while a turn runs, until somebody takes them: nothing typed is ever lost.
+    """The lines that were entered while a turn runs, until someone takes them: nothing typed is ever lost.
 
     `acts` does at once what a line asks for, where that needs no turn to end, and says whether it did.
     """

@@ -72,7 +72,7 @@ class ExportLog:
         return self.export.notices.take() if self.export is not None else []
 
     def replaced_by(self, snapshot: Document) -> None:
-        """The session goes on from an imported snapshot."""
+        """The session continues from an imported snapshot."""
         self.carried = snapshot
         self._turn = self._turns_carried()
         self._marks.clear()
@@ -82,10 +82,10 @@ class ExportLog:
 
     @property
     def welcome(self) -> str:
-        """What was resumed, in one line, or nothing."""
+        """Return what was resumed, in one line, or nothing."""
         return self.export.welcome if self.export is not None else ""
 
     @property
     def unfinished(self) -> bool:
-        """Whether a resumed turn is there for `continue`."""
+        """Return whether a resumed turn is there for `continue`."""
         return self.export is not None and self.export.unfinished

@@ -18,14 +18,14 @@ _MOST_READ = 2 << 20
 """Bytes from the file's end that are read."""
 
 _LONGEST_KEPT = 20_000
-"""Characters of one entry; a longer one is no line that anybody typed."""
+"""Characters of one entry; a longer one is no line that anyone typed."""
 
 
 class HistoryFile(History):
     """The line editor's history, kept in a file that only its owner can read. Several sessions may write it at once.
 
     `whole` gives a line with what stands behind its paste markers, `complain` tells once why nothing more is kept.
-    Keys and tokens are masked in the file. Raises UsageError where the file cannot be read and written.
+    Keys and tokens are masked in the file. Raises UsageError if the file cannot be read and written.
     """
 
     def __init__(self, path: Path, whole: Callable[[str], str], complain: Callable[[str], None]) -> None:
@@ -36,7 +36,7 @@ class HistoryFile(History):
         self._earlier = self._read()
 
     def load_history_strings(self) -> Iterable[str]:
-        """What earlier sessions left, the newest first."""
+        """Return what earlier sessions left, the newest first."""
         return reversed(self._earlier)
 
     def store_string(self, string: str) -> None:
@@ -76,7 +76,7 @@ class HistoryFile(History):
 
 
 def _entry(line: bytes) -> str:
-    """The entry in a line; nothing where a crash or somebody else has left something else there."""
+    """The entry in a line; nothing if a crash or someone else has left something else there."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -103,13 +103,13 @@ class KeySequences:
 
     @staticmethod
     def _continues(data: str, after: float) -> bool:
-        """Whether this is the rest of a sequence whose ESC came so many seconds before."""
+        """Return whether this is the rest of a sequence whose ESC came so many seconds before."""
         if after < REJOIN_SECONDS and _REST.match(data):
             return True
         return after < _REST_BEGINS_SECONDS and _REST_BEGINS.match(data) is not None
 
     def _is_burst(self, data: str, now: float) -> bool:
-        """Whether several lines came at once, which no one can type: a terminal that does not mark pastes."""
+        """Return whether several lines came at once, which no one can type: a terminal that does not mark pastes."""
         if self._pasting is not None or _PASTE in data:
             return False
         text = _TOKEN.sub(lambda token: token["text"] or "", data)
@@ -176,7 +176,7 @@ _MOST_AT_ONCE = 65_536
 
 
 def escape_seconds() -> float:
-    """How long the rest of a sequence may take, in seconds: a terminal on this machine sends it with its ESC."""
+    """Return how long the rest of a sequence may take, in seconds: a terminal on this machine sends it with its ESC."""
     is_local = any(os.environ.get(name) for name in _LOCAL) and not any(os.environ.get(name) for name in _REMOTE)
     return _LOCAL_ESCAPE_SECONDS if is_local else _ESCAPE_SECONDS
 
@@ -194,7 +194,7 @@ class KeyInput(Vt100Input):
 
     @property
     def rejoined(self) -> bool:
-        """Whether the last read began with the rest of a key whose ESC had been taken for the key itself."""
+        """Return whether the last read began with the rest of a key whose ESC had been taken for the key itself."""
         return self._sequences.rejoined
 
     def read_keys(self) -> list[KeyPress]:

@@ -30,7 +30,7 @@ class LastSave:
         self._saving = False
 
     def signalled(self) -> bool:
-        """Take a signal in; True where the last save was going on, which is then waited for no longer."""
+        """Take a signal in; True if the last save was continuing, which is then waited for no longer."""
         if self._saving:
             self._signal.set()
         return self._saving
@@ -67,7 +67,7 @@ class LastSave:
         return status
 
     def _problem(self, closing: asyncio.Task[None]) -> str | None:
-        """Why the newest state is not saved."""
+        """Return why the newest state is not saved."""
         if not closing.done():
             self._saved, self._abandoned = False, True
             return "left before the session was saved for the last time"

@@ -29,7 +29,7 @@ async def show_last(screen: TerminalScreen) -> None:
 
 
 async def _page(text: str, line: int) -> bool:
-    """Show a text from that line on, counted from 1; False where no pager can be started."""
+    """Show a text from that line on, counted from 1; False if no pager can be started."""
     from codelet.system.process import StartError
     from codelet.system.process.foreground import run_on_terminal
 

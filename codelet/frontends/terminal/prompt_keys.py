@@ -110,7 +110,7 @@ def prompt_bindings(
     own: Iterable[tuple[str, tuple[str, ...]]] = (),
 ) -> KeyBindings:
     """The bindings; `own` are the user's keys, each with its action, and win over all others. `is_busy` says that no
-    prompt is read now, as while a turn runs, `can_take_back` that Up takes back a line that waits.
+    prompt is read now, as while a turn runs, `can_take_back` that Up undoes a line that waits.
     """
     bindings = KeyBindings()
 
@@ -176,7 +176,7 @@ def _bind_sending(
 
 
 def why_no_editor(workspace: Path) -> str:
-    """Why the user's editor is not started, or "": what the repository can supply does not run by a key."""
+    """Return why the user's editor is not started, or "": what the repository can supply does not run by a key."""
     for variable in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(os.environ.get(variable, ""))
@@ -237,5 +237,5 @@ def _new_line(event: KeyPressEvent) -> None:
 
 
 def chord_seconds(pressed: list[KeyPress]) -> float:
-    """How long the next key of a chord may take. ESC before it is Alt, which the terminal sends at once."""
+    """Return how long the next key of a chord may take. ESC before it is Alt, which the terminal sends at once."""
     return _ALT_SECONDS if pressed and pressed[0].key == Keys.Escape else _CHORD_SECONDS

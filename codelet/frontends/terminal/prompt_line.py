@@ -198,12 +198,12 @@ class PromptLine:
 
     @property
     def _is_reading(self) -> bool:
-        """Whether a prompt is to be entered now."""
+        """Return whether a prompt is to be entered now."""
         return self._reading is not None and not self._reading.done()
 
     @property
     def text(self) -> str:
-        """What is in the line."""
+        """Return what is in the line."""
         return self._buffer.text
 
     @property
@@ -227,7 +227,7 @@ class PromptLine:
         self._remembered = True
 
     def take_stop(self) -> bool:
-        """Whether a stop was wanted before the turn began that it was meant for."""
+        """Return whether a stop was wanted before the turn began that it was meant for."""
         wanted, self._stop_wanted = self._stop_wanted, False
         return wanted
 
@@ -258,7 +258,7 @@ class PromptLine:
 
     @property
     def answer(self) -> str:
-        """What was written."""
+        """Return what was written."""
         return self._answer.text
 
     def read_pressed(self) -> None:
@@ -381,7 +381,7 @@ class PromptLine:
         return presses
 
     def _takes_escape(self) -> bool:
-        """Whether ESC is no key of the line's: it stops what runs, or is for a question."""
+        """Return whether ESC is no key of the line's: it stops what runs, or is for a question."""
         if self._asked is not None:
             return True
         return not self._is_reading and not is_searching() and not vi_insert_mode()
@@ -407,7 +407,7 @@ class PromptLine:
             work.close()
 
     async def _suspend(self) -> None:
-        """Ctrl-Z: give the terminal back, stop this process and its group, and go on when continued."""
+        """Ctrl-Z: give the terminal back, stop this process and its group, and continue when continued."""
         async with self.lent(raw=False):
             os.kill(0, signal.SIGTSTP)
 

@@ -90,7 +90,7 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
 
 
 def where_rows(question: Question, renderer: Renderer) -> list[Text]:
-    """Where a command would run, or where a path that is written leads by a link."""
+    """Return where a command would run, or where a path that is written leads by a link."""
     place = question.verdict.place
     named = [os.path.normpath(f"{question.where}/{touch.what}") for touch in question.touches if touch.kind == "write"]
     if any(touch.kind == "run" for touch in question.touches):
@@ -105,7 +105,7 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
-    """Why it is asked: every part that is not known to read only, with its reason; at most `room` rows."""
+    """Return why it is asked: every part that is not known to read only, with its reason; at most `room` rows."""
     width, signs = renderer.width, renderer.signs
     warnings = confusables(question.shown)
     if question.verdict.person_may:
@@ -142,7 +142,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
 
 @lru_cache(maxsize=8)  # asked at every key
 def _looks_unchanged(shown: str) -> bool:
-    """Whether a line of the diff is removed and another one added that looks the same on a terminal."""
+    """Return whether a line of the diff is removed and another one added that looks the same on a terminal."""
     if not is_diff(shown):
         return False
     from unicodedata import normalize
@@ -157,7 +157,7 @@ def _looks_unchanged(shown: str) -> bool:
 
 
 def _why(question: Question) -> str:
-    """The verdict's reason; of the one place that the head has named it says no more than "it". Nothing where it is
+    """The verdict's reason; of the one place that the head has named it says no more than "it". Nothing if it is
     only that a file is changed.
     """
     reason, places = question.verdict.reason, {touch.what for touch in question.touches}
@@ -221,7 +221,7 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
 
 
 def _title(question: Question) -> str:
-    """What is asked, as a question. It names a tool that is not codelet's own."""
+    """Return what is asked, as a question. It names a tool that is not codelet's own."""
     if question.options is not None:
         return _on_line(question.asks)
     told = []
@@ -240,13 +240,13 @@ def _title(question: Question) -> str:
 
 
 def _is_change(question: Question) -> bool:
-    """Whether the question shows a diff. A command may begin as a diff does: `diff --git a b; …`."""
+    """Return whether the question shows a diff. A command may begin as a diff does: `diff --git a b; …`."""
     return all(touch.kind != "run" for touch in question.touches) and is_diff(question.shown)
 
 
 @lru_cache(maxsize=8)  # asked at every key
 def _has_crlf_only(diff: str) -> bool:
-    """Whether every line of a diff ends with CRLF, except one that ends the file without a line end."""
+    """Return whether every line of a diff ends with CRLF, except one that ends the file without a line end."""
     lines = HUNK.split(diff, maxsplit=1)[-1].split("\n")[1 : -3 if _CUT_OFF.search(diff) else None]
     ends = [
         line.endswith("\r")
@@ -257,7 +257,7 @@ def _has_crlf_only(diff: str) -> bool:
 
 
 def _told_by_head(question: Question) -> bool:
-    """Whether the head says everything: only a path, or some lines of a file, would be read."""
+    """Return whether the head says everything: only a path, or some lines of a file, would be read."""
     if question.options is not None:
         return True
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
@@ -305,6 +305,6 @@ def choices_for(question: Question) -> list[AnswerChoice]:
 
 
 def _example(rule: str) -> str:
-    """What else the rule would allow, where it has a wildcard."""
+    """Return what else the rule would allow, where it has a wildcard."""
     inner = rule.partition("(")[2].removesuffix(")")
     return f", such as {inner.replace('**', 'any/file').replace('*', 'anything')}" if "*" in inner else ""

@@ -145,7 +145,7 @@ class Repl:
             await self.prompt_line.close()
 
     def _parting(self) -> str:
-        """How to keep a conversation that is worth it."""
+        """Return how to keep a conversation that is worth it."""
         turns = self.session.turns
         is_kept = self.log.export is not None or self.log.exported == turns
         return "" if is_kept or turns <= _SHORT_TURNS else PARTING
@@ -276,7 +276,7 @@ class Repl:
         self.session.policy.mode = mode
 
     async def confinement(self) -> Confinement | None:
-        """What confines commands in this mode; None where nothing is to."""
+        """Return what confines commands in this mode; None if nothing is to."""
         sandbox = self.session.safeguards.sandbox
         if sandbox is None or not sandbox.wanted:
             return None
@@ -334,14 +334,14 @@ class Repl:
         return whole
 
     def _steering(self) -> list[str]:
-        """What was typed for the model since the last step."""
+        """Return what was typed for the model since the last step."""
         lines = self.draft.for_the_model(self._is_prompt)
         for line in lines:
             self.prompt_line.remember(line)
         return [self._with_attached(line.strip()) for line in lines]
 
     def _is_prompt(self, line: str) -> bool:
-        """Whether a line is nothing but words for the model."""
+        """Return whether a line is nothing but words for the model."""
         try:
             acts = line.strip().startswith(("!", "#")) or self.commands.find(line) is not None
             return is_plain_prompt(line) or self._is_image(line) or not acts
@@ -370,7 +370,7 @@ class Repl:
         return text.startswith("#") and "\n" not in text.strip() and "facts" in self.session.commands
 
     def _is_image(self, text: str) -> bool:
-        """Whether a line begins as an image does in Markdown."""
+        """Return whether a line begins as an image does in Markdown."""
         return self.pastes.expand(text).startswith("![")
 
     def _say_why_prompt(self, text: str) -> None:

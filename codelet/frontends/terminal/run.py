@@ -85,7 +85,7 @@ async def run_repl(
 
 
 async def _waited_for(settings: Settings) -> Reserved | None:
-    """What the session goes on with, and its place, locked, where `--wait` says that this may take long.
+    """Return what the session continues with, and its place, locked, where `--wait` says that this may take long.
 
     The terminal is not raw meanwhile: Ctrl-C ends the wait.
     """

@@ -89,7 +89,7 @@ class TerminalScreen(Screen):
         return renderer
 
     def send(self, sequence: str) -> None:
-        """Tell the terminal what it obeys and nobody reads, behind all that was printed."""
+        """Tell the terminal what it obeys and no one reads, behind all that was printed."""
         if "renderer" in self.__dict__:
             self.renderer.send(sequence)
         elif sys.stdout.isatty():

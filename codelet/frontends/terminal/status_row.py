@@ -41,7 +41,7 @@ class StatusRow:
             self._branch = "git not read: another owner"
 
     async def follow(self, refresh: Callable[[], None]) -> None:
-        """Show anew what extensions say of themselves: a background task may end while nobody types."""
+        """Show again what extensions say of themselves: a background task may end while no one types."""
         shown = extension_words(self._session)
         while shown:
             await asyncio.sleep(_FOLLOW_SECONDS)
@@ -116,13 +116,13 @@ def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
 
 
 def extension_words(session: Session) -> list[str]:
-    """What the session's extensions say of themselves."""
+    """Return what the session's extensions say of themselves."""
     return [clean(word) for each in session.extensions if (word := each.status())]
 
 
 def _confinement(session: Session) -> list[str]:
-    """What confines commands that nobody approved, where all are such; that nothing does, in any mode. Nothing until it
-    was looked for.
+    """Return what confines commands that no one approved, where all are such; that nothing does, in any mode. Nothing
+    until it was looked for.
     """
     sandbox = session.safeguards.sandbox
     if sandbox is None or not sandbox.wanted or sandbox.found is None:

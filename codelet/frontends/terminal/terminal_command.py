@@ -27,7 +27,7 @@ _KEPT = 30_000
 _SECONDS = 86_400.0
 _CHUNK = 1 << 16
 _HELD_SECONDS = 0.02
-"""A word that may be the beginning of a secret is held back so long, in case it goes on."""
+"""A word that may be the beginning of a secret is held back so long, in case it continues."""
 _BACK_TO_NORMAL = (
     "\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x0f\x1b(B\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
 )
@@ -138,7 +138,7 @@ class TerminalCommand:
         """Show what has been printed; whether there was anything."""
         try:
             data = os.read(self._master, _CHUNK)
-        except OSError:  # nothing now, or nobody has the terminal open
+        except OSError:  # nothing now, or no one has the terminal open
             return False
         text = self._decoder.decode(data)
         self._show(text if self._masking is None else self._masking.feed(text))

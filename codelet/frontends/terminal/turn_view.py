@@ -85,7 +85,7 @@ class TurnView:
 
     @property
     def is_running(self) -> bool:
-        """Whether a turn runs."""
+        """Return whether a turn runs."""
         return self._task is not None
 
     def stop(self) -> None:

@@ -50,7 +50,7 @@ def canonical(record: dict[str, Any]) -> bytes:
 
 
 class AuditError(CodeletError):
-    """What was to be recorded could not be: nothing may go on unseen."""
+    """What was to be recorded could not be: nothing may continue unseen."""
 
     exit_status = EXIT_INCOMPLETE
 
@@ -58,7 +58,7 @@ class AuditError(CodeletError):
 class AuditLog:
     """Appends the records of one session to an audit file that other sessions may write at the same time.
 
-    Raises UsageError where the file cannot be opened or is no audit file. Secrets are masked before writing. `patience`
+    Raises UsageError if the file cannot be opened or is no audit file. Secrets are masked before writing. `patience`
     is how many seconds another writer may hold the file's lock.
     """
 
@@ -81,14 +81,14 @@ class AuditLog:
     def record(self, kind: str, **fields: object) -> None:
         """Append one record: `kind` and what belongs to it. Nothing is written between reading the end and this.
 
-        Raises AuditError where the file takes no more.
+        Raises AuditError if the file takes no more.
         """
         if _RESERVED & fields.keys():
             raise ValueError(f"an audit record names these itself: {sorted(_RESERVED & fields.keys())}")
         plain = {key: _masked(value) for key, value in fields.items()}
         self._lock()
         try:
-            if os.fstat(self._file).st_nlink == 0:  # it would take records that nobody can ever read
+            if os.fstat(self._file).st_nlink == 0:  # it would take records that no one can ever read
                 raise AuditError(f"the audit file {self._path} was deleted or replaced: nothing more can be recorded")
             missing = self._before if self._is_gone() else None
             number, previous, torn = self._end()
@@ -106,7 +106,7 @@ class AuditLog:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _lock(self) -> None:
-        """Wait for other writers. Raises AuditError where one does not let go."""
+        """Wait for other writers. Raises AuditError if one does not let go."""
         end = time.monotonic() + self._patience
         while True:
             try:
@@ -119,7 +119,7 @@ class AuditLog:
                 time.sleep(_LOCK_PAUSE)
 
     def _is_gone(self) -> bool:
-        """Whether the session's own last record no longer stands where it was written."""
+        """Return whether the session's own last record no longer stands where it was written."""
         if self._known is None:
             return False
         return os.pread(self._file, len(self._last), self._known[0] - len(self._last)) != self._last
@@ -148,7 +148,7 @@ class AuditLog:
     def _end(self) -> tuple[int, str, bytes | None]:
         """The number and hash of the last record, and what a killed writer left of a line after it.
 
-        The third is None where the file ends as it should, b"" where only the newline is missing.
+        The third is None if the file ends as it should, b"" where only the newline is missing.
         """
         size = os.fstat(self._file).st_size
         if size == 0:

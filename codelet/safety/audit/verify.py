@@ -34,7 +34,7 @@ class AuditReport(Record):
 
 
 def verify(path: Path) -> AuditReport:
-    """Check the whole file. Raises UsageError where it cannot be read."""
+    """Check the whole file. Raises UsageError if it cannot be read."""
     content = _content(path)
     check = _Check()
     lines = content.split(b"\n")
@@ -96,7 +96,7 @@ class _Check:
             self.open.setdefault(str(record["session"]), at)
 
     def _own(self, at: int, record: dict[str, Any]) -> Iterator[AuditProblem]:
-        """Whether the session's records before this one are all there. Records of older versions do not say."""
+        """Yield whether the session's records before this one are all there. Records of older versions do not say."""
         before, known = record.get("before"), self._last_of.get(record["session"])
         if record["kind"] == "broken":
             yield AuditProblem(at, f"cut or written anew: the session's record {record.get('missing')} was gone")
@@ -125,12 +125,14 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _recovers(following: bytes, torn: bytes) -> bool:
-    """Whether the next record says that it found the half line of a killed writer."""
+    """Return whether the next record says that it found the half line of a killed writer."""
     record = _parsed(following)
     return record is not None and record["kind"] == "recovered" and record["previous"] == partial_line_hash(torn)
 
 
 def _claimed(following: bytes, changed: dict[str, Any]) -> str:
-    """What the next record gives as its predecessor: one changed line is then reported as one problem, not as two."""
+    """Return what the next record gives as its predecessor: one changed line is then reported as one problem, not as
+    two.
+    """
     record = _parsed(following)
     return str(record["previous"]) if record else str(changed["hash"])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codelet.safety.sandbox.places import Secrets
 
 Use = Literal["auto", "on", "off"]
-"""When commands are confined: what nobody said yes to, all of them, none."""
+"""When commands are confined: what no one said yes to, all of them, none."""
 
 _SECONDS, _CAP = 5.0, 1 << 12
 _REFUSED = ("Permission denied", "Operation not permitted")
@@ -45,7 +45,7 @@ class Confinement(Record):
 
 
 def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a command that only reads gets of its variables: a list, and git's hardening in place of the user's."""
+    """Return what a command that only reads gets of its variables: a list, and git's hardening."""
     from codelet.safety.sandbox.visible import VARIABLES
     from codelet.system.git import settings_environment
     from codelet.system.git.hardening import ENVIRONMENT, SETTINGS
@@ -82,7 +82,7 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
 
 
 def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Sequence[str]:
-    """The words that run `command` confined. Raises FileNotFoundError where that way is not installed."""
+    """The words that run `command` confined. Raises FileNotFoundError if that way is not installed."""
     from codelet.safety.sandbox.command_lines import bubblewrap_argv, landlock_argv
 
     if found.way == "landlock":
@@ -131,29 +131,31 @@ class Sandbox:
 
     @property
     def wanted(self) -> bool:
-        """Whether commands should be confined: all of them, or those that the user did not approve."""
+        """Return whether commands should be confined: all of them, or those that the user did not approve."""
         return self.use != "off"
 
     @property
     def state(self) -> str | None:
-        """What confines commands: the way, "none" where none works, "off", or None where it was not looked for yet."""
+        """Return what confines commands: the way, "none" where none works, "off", or None if it was not looked for
+        yet.
+        """
         if self.use == "off" or self.found is None:
             return "off" if self.use == "off" else None
         return self.found.way or "none"
 
     def kind(self, wanted: SandboxKind | None) -> SandboxKind | None:
-        """The sandbox that a command runs in, where its verdict wants this one; None where it runs without."""
+        """The sandbox that a command runs in, where its verdict wants this one; None if it runs without."""
         return "workspace" if wanted is None and self.use == "on" else wanted
 
     async def works(self) -> bool:
-        """Whether there is a confinement. Raises ToolError where there is none and one was asked for by name."""
+        """Return whether there is a confinement. Raises ToolError if there is none and one was asked for by name."""
         found = await self.look()
         if found.way is None and self.use == "on":
             raise ToolError(f"no sandbox works here ({found.detail}), and the user demands one: commands cannot run")
         return found.way is not None
 
     async def look(self) -> Confinement:
-        """What confinement there is, looked for at the first call."""
+        """Return what confinement there is, looked for at the first call."""
         async with self._looking:
             if self.found is None:
                 self.found = await find_confinement(self._workspace, sockets=self.sockets)
@@ -169,7 +171,7 @@ class Sandbox:
     ) -> Sequence[str]:
         """The words that run the shell command confined; only after `works` said so.
 
-        A `lasting` one goes on beside others: where there is no repository yet, it could write the hooks of one that is
+        A `lasting` one continues beside others: if there is no repository yet, it could write the hooks of one that is
         made later, so nothing at the top of the workspace but what stands there now can be written by it.
         """
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
@@ -196,10 +198,11 @@ class Sandbox:
         return _confined(self.found, shell_argv(command, environment, self._workspace), bounds)
 
     def kept_from_writing(self, kind: SandboxKind, output: str) -> bool:
-        """Whether the output of a command that failed says that its sandbox kept it from writing what it may ask for.
+        """Return whether the output of a command that failed says that its sandbox kept it from writing what it may ask
+        for.
 
         Only bubblewrap has an error of its own for that. Elsewhere it is that of any file which is not the user's; so a
-        line that names a file which nobody reads or writes unasked does not count.
+        line that names a file which no one reads or writes without asking does not count.
         """
         assert self.found is not None
         if self.found.way == "bubblewrap":
@@ -221,7 +224,7 @@ class Sandbox:
         return False
 
     def git_attributes(self, root: str) -> tuple[str, bytes] | None:
-        """What keeps git from showing secrets there; None where nothing can be mounted to do so."""
+        """Return what keeps git from showing secrets there; None if nothing can be mounted to do so."""
         from codelet.safety.sandbox.git_attributes import find_attributes
 
         return find_attributes(root) if self.found is not None and self.found.way == "bubblewrap" else None
@@ -235,23 +238,23 @@ class Sandbox:
 
     @property
     def sees_home(self) -> bool:
-        """Whether confined commands see the home because the workspace is, or holds, the home."""
+        """Return whether confined commands see the home because the workspace is, or holds, the home."""
         from codelet.safety.sandbox.visible import holds_home
 
         return holds_home(str(self._workspace.resolve()))
 
     @property
     def is_without_repository(self) -> bool:
-        """Whether the workspace lies in no repository, so that one may still be made there."""
+        """Return whether the workspace lies in no repository, so that one may still be made there."""
         from codelet.system.git.hardening import find_repository
 
         return find_repository(str(self._workspace.resolve())) is None
 
     def newly_protected(self) -> Sequence[MadeFile]:
-        """What the last confined command made and nothing may write at, each told once; it is moved aside.
+        """Return what the last confined command made and nothing may write at, each told once; it is moved aside.
 
         What is absent cannot be made read-only. A repository and an environment stay where they are, and are read-only
-        from now on; so does what a command in the background, or anybody beside it, may have made.
+        from now on; so does what a command in the background, or anyone beside it, may have made.
         """
         before, self._before = self._before, None
         if before is None:
@@ -282,11 +285,11 @@ class Sandbox:
 
     @property
     def held(self) -> bool:
-        """Whether a confined command runs in the background, or has since the last look at what was made."""
+        """Return whether a confined command runs in the background, or has since the last look at what was made."""
         return self._held > 0 or self._owed
 
     def hold(self) -> None:
-        """A confined command goes on in the background."""
+        """A confined command continues in the background."""
         self._held += 1
 
     def release(self) -> None:

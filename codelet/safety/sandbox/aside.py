@@ -59,7 +59,7 @@ def _moved(place: Path, root: Path) -> str | None:
         if os.path.lexists(target):
             continue
         if place.is_dir() and not place.is_symlink():
-            target.mkdir()  # a folder replaces an empty one only, so nothing of anybody else's is lost
+            target.mkdir()  # a folder replaces an empty one only, so nothing of anyone else's is lost
             with suppress(OSError):
                 place.rename(target)
                 return str(target.relative_to(root))

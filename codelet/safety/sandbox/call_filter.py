@@ -62,7 +62,7 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
 
 
 def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
-    """What is done with each call that is looked at."""
+    """Return what is done with each call that is looked at."""
     calls = read_table("calls")
     refused = [*calls["refused"], *(() if metadata else (*calls["metadata"], *calls["shared memory"]))]
     blocks = {name: [_answer(_REFUSE)] for name in refused}

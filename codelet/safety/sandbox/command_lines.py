@@ -109,7 +109,7 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
 
 
 def _system() -> list[str]:
-    """What makes the system's folders of an empty file system."""
+    """Return what makes the system's folders of an empty file system."""
     words: list[str] = []
     for place in seen_of_system():
         words += ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind", place, place]
@@ -118,12 +118,12 @@ def _system() -> list[str]:
 
 
 def _at_top(bounds: Bounds) -> list[str]:
-    """What stands at the top of the workspace and may be written."""
+    """Return what stands at the top of the workspace and may be written."""
     return sorted(each.path for each in os.scandir(bounds.root) if not each.is_symlink())
 
 
 def _socket_covers(empty: Sequence[str]) -> list[str]:
-    """What takes the place of each socket that a service has now: a read-only mount alone stops no connection."""
+    """Return what replaces each socket that a service has now: a read-only mount alone stops no connection."""
     try:
         _, *lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

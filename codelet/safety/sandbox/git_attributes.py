@@ -25,7 +25,7 @@ _OPTION = re.compile(r"-[a-zA-Z0-9]+|--[a-z-]+|\d+|'.'|-d.")
 def find_attributes(root: str) -> tuple[str, bytes] | None:
     """The folder `info` of the repository around a workspace, and what git is to read as its `attributes`.
 
-    None where there is no such folder to mount over, or its own attributes are too long to be taken along.
+    None if there is no such folder to mount over, or its own attributes are too long to be taken along.
     """
     repository = find_repository(root)
     if repository is None or not os.path.isdir(folder := f"{repository.common}/info") or os.path.islink(folder):
@@ -64,8 +64,8 @@ def _text(path: str) -> bytes:
 
 
 def runs_only_git(command: str) -> bool:
-    """Whether each command of a line is git, or reads nothing but what git prints: it needs the tracked files as they
-    are, and prints none of them. What is not plain enough to be sure, is not.
+    """Return whether each command of a line is git, or reads nothing but what git prints: it needs the tracked files as
+    they are, and prints none of them. What is not plain enough to be sure, is not.
     """
     if not _PLAIN.fullmatch(command) or re.search(r"(?<!&)&(?!&)", command):
         return False

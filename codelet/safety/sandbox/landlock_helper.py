@@ -114,7 +114,7 @@ def filter_calls(program: bytes) -> None:
 
 
 def _private_folder(temporary: str) -> str | None:
-    """Make a folder of the command's own, and remove those whose helper was killed; None where none can be made.
+    """Make a folder of the command's own, and remove those whose helper was killed; None if none can be made.
 
     The helper holds a lock on its folder for as long as it lives.
     """

@@ -43,8 +43,8 @@ class Secrets:
         self._known: dict[str, tuple[int, list[str], list[str]]] = {}
 
     def hidden_from(self, command: str, kind: SandboxKind) -> list[str]:
-        """What a confined command cannot read of what it sees: private settings of the machine, the secrets of a home
-        that it sees, and those of the workspace where nothing is written.
+        """Return what a confined command cannot read of what it sees: private settings of the machine, the secrets of a
+        home that it sees, and those of the workspace where nothing is written.
 
         What git keeps is left to a line that runs nothing but git: it would take a hidden file for a changed one, and
         shows no content of a secret. git's configuration is hidden from all others if an address in it has a password.
@@ -60,7 +60,7 @@ class Secrets:
         return hidden + inside + [place for place in own if holds_password(place)]
 
     def _tracked(self, places: list[str]) -> set[str]:
-        """Which of the places git keeps, all of them where it does not say."""
+        """Return which of the places git keeps, all of them where it does not say."""
         names = [place[len(self._root) + 1 :] for place in places if contained(place, self._root)]
         said = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
         code, _, listed = (said or "").partition("\n")
@@ -82,7 +82,7 @@ class Secrets:
         return sorted({place for place in found if not contained(self._root, place)})
 
     def of_workspace(self) -> list[str]:
-        """The existing files of the workspace that a command may not read unasked."""
+        """The existing files of the workspace that a command may not read without asking."""
         found: list[str] = []
         waiting, searched = [self._root], 0
         while waiting and searched < self._most:
@@ -119,7 +119,7 @@ def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
     """The folders in a folder of `base`, and the files in it whose names speak of secrets, links followed."""
     folders, secrets = [], []
     inside = folder[len(base) :]
-    in_git = ".git" in inside.split("/")  # git needs its own configuration, and no command prints it unasked
+    in_git = ".git" in inside.split("/")  # git needs its own configuration, and no command prints it without asking
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
@@ -171,7 +171,7 @@ def obeyed_links(root: Path) -> set[tuple[str, str]]:
 
 
 def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
-    """What commands see outside the workspace and the system's folders: the repository, toolchains, and `more`.
+    """Return what commands see outside the workspace and the system's folders: the repository, toolchains, and `more`.
 
     A repository that holds the home is not one of them: all of the home would be seen.
     """
@@ -187,7 +187,7 @@ def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] =
 
 
 def _acts_outside(entry: os.DirEntry[str]) -> bool:
-    """Whether programs outside obey what stands there by its name, or it is a virtual environment of Python."""
+    """Return whether programs outside obey what stands there by its name, or it is a virtual environment of Python."""
     if _obeyed(entry.name):
         return True
     return entry.is_dir(follow_symlinks=False) and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")
@@ -198,5 +198,5 @@ def _obeyed(name: str) -> bool:
 
 
 def _is_real(place: str) -> bool:
-    """Whether there is something, and no link: what a link leads to is protected where it lies."""
+    """Return whether there is something, and no link: what a link leads to is protected where it lies."""
     return os.path.exists(place) and not Path(place).is_symlink()

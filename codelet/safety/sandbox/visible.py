@@ -100,7 +100,7 @@ def _outermost(places: Iterable[str], seen: Sequence[str]) -> Iterator[str]:
 
 
 def _is_plain(settings: str) -> bool:
-    """Whether a user's git settings hold neither addresses nor names of programs that give keys."""
+    """Return whether a user's git settings hold neither addresses nor names of programs that give keys."""
     try:
         with open(settings, encoding="utf-8", errors="replace") as file:
             text = file.read(_SETTINGS_CAP + 1).lower()
@@ -136,5 +136,5 @@ def private_settings() -> tuple[str, ...]:
 
 
 def holds_home(folder: str) -> bool:
-    """Whether the home is this folder or lies in it, so that commands that see the folder see all of the home."""
+    """Return whether the home is this folder or in it: commands that see the folder then see all of the home."""
     return contained(os.path.realpath(os.path.expanduser("~")), folder)

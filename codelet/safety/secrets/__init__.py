@@ -63,7 +63,7 @@ class Masker:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether there is anything to look for."""
+        """Return whether there is anything to look for."""
         return bool(self._secrets)
 
     def mask(self, text: str, *, patterns: bool = False) -> str:
@@ -82,7 +82,8 @@ class Masker:
         return [form for form in self._forms if _last_blank(form.text) >= 0]
 
     def with_blanks(self, text: str) -> list[tuple[int, int]]:
-        """Where `text` holds parts of secrets with blanks, the last first: its end, too, which may be one that goes on.
+        """Return where `text` holds parts of secrets with spaces, the last first: its end, too, which may be one that
+        continues.
 
         These stretches do not overlap.
         """
@@ -98,7 +99,7 @@ class Masker:
 
 class MaskStream:
     """Masks text that arrives in chunks. A word is held back until it is complete, so that no cut hides a secret, and
-    so are the words of which a secret that has blanks may be made.
+    so are the words of which a secret that has spaces may be made.
     """
 
     def __init__(self, masker: Masker, patterns: bool) -> None:
@@ -187,7 +188,7 @@ def _without(text: str, forms: Iterable[_Form]) -> str:
 
 
 def _spans(text: str, form: _Form) -> list[tuple[int, int]]:
-    """Where `text` holds the form or a piece of it that is long enough."""
+    """Return where `text` holds the form or a piece of it that is long enough."""
     found: list[tuple[int, int]] = []
     for start, probe in form.probes:
         at = text.find(probe)
@@ -200,7 +201,7 @@ def _spans(text: str, form: _Form) -> list[tuple[int, int]]:
 
 
 def _common_start(secret: str) -> int:
-    """Where a secret's public prefix ends: `sk-ant-api03-` alone gives nothing away."""
+    """Return where a secret's public prefix ends: `sk-ant-api03-` alone gives nothing away."""
     prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", secret)
     return prefix.end() if prefix and len(secret) - prefix.end() >= SHORTEST_PIECE else 0
 
@@ -216,12 +217,12 @@ def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple
 
 
 def _last_blank(text: str) -> int:
-    """Where the last blank stands; -1 without one."""
+    """Return where the last blank stands; -1 without one."""
     return max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"))
 
 
 def _shared_end(text: str, secret: str) -> int:
-    """How many characters at the end of `text` stand in `secret`, in a row."""
+    """Return how many characters at the end of `text` stand in `secret`, in a row."""
     least, most = 0, min(len(text), len(secret))
     while least < most:
         middle = (least + most + 1) // 2
@@ -269,7 +270,7 @@ class MaskedPieces:
         self._open: dict[tuple[type[events.Event], str], MaskStream] = {}
 
     def take(self, event: events.Event) -> list[events.Event]:
-        """What can be shown by now; a piece of another kind ends the streams before it."""
+        """Return what can be shown by now; a piece of another kind ends the streams before it."""
         if not self._masker.has_secrets:
             return [event]
         match event:

@@ -43,7 +43,7 @@ class SecretPrefilter:
         self._grams = frozenset(self._by_gram) | {following for some in self._by_gram.values() for _, following in some}
 
     def __call__(self, data: bytes) -> bool:
-        """Whether UTF-8 JSON (any number of messages) is worth an exact search."""
+        """Return whether UTF-8 JSON (any number of messages) is worth an exact search."""
         if self._always or (self._grams and self._holds_piece(data)) or any(_matches(data, each) for each in _marks()):
             return True
         return _tokens().search(b"\n" + b"\n".join(_runs(data))) is not None
@@ -55,13 +55,13 @@ class SecretPrefilter:
 
 
 def _gram(text: bytes, at: int) -> int:
-    """The number of four letters, 0 where the text ends before."""
+    """The number of four letters, 0 if the text ends before."""
     letters = text[at : at + _GRAM]
     return int.from_bytes(letters, sys.byteorder) if len(letters) == _GRAM else 0
 
 
 def _matches(data: bytes, shape: _Shape) -> bool:
-    """Whether the pattern matches where its start stands, which is found ten times as fast as the pattern."""
+    """Return whether the pattern matches where its start stands, which is found ten times as fast as the pattern."""
     start, pattern = shape
     at = data.find(start)
     while at >= 0:
@@ -90,7 +90,7 @@ def _tokens() -> re.Pattern[bytes]:
 
 @cache
 def _marks() -> list[_Shape]:
-    """What else is known by its shape: how it begins, and a pattern that matches there."""
+    """Return what else is known by its shape: how it begins, and a pattern that matches there."""
     blanks = rf"(?:\s|[\x80-\xff]|{_ESCAPED})*"
     shapes = [(start, _pattern(shape)) for shape in TOKENS if not _is_long(shape) for start in shape.starts]
     shapes += [(PRIVATE_KEY_START.strip(), ""), ("://", f"{ADDRESS_USER}{ADDRESS_PASSWORD}@")]

@@ -1,5 +1,5 @@
 """What no rule and no mode allows: commands that destroy the system, the home or the workspace as a whole,
-or plant what runs later; and those that rewrite shared history, which only a person may permit, each time anew.
+or plant what runs later; and those that rewrite shared history, which only a person may permit, each time again.
 Found in wrappers and in `sh -c` strings too.
 """
 
@@ -36,13 +36,13 @@ class _Context(Record):
     workspace: Path
 
     def forbids(self, targets: Sequence[str]) -> str | None:
-        """Why nothing may be written at one of these places, or None."""
+        """Return why nothing may be written at one of these places, or None."""
         found = (forbidden_place(target, cwd, self.workspace) for target in targets for cwd in self.folders)
         return next(filter(None, found), None)
 
 
 def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
-    """Why the command is critical, or None; what no person may permit before what one may."""
+    """Return why the command is critical, or None; what no person may permit before what one may."""
     text = command[:_TEXT_CAP]
     if script.fork_bomb or _COPIES_ITSELF.search(text):
         return "a fork bomb"
@@ -62,7 +62,9 @@ def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[
 
 
 def _may_hide(script: Script) -> bool:
-    """Whether commands may stand where none is looked for: in what is not understood, in a here-string for a shell."""
+    """Return whether commands may stand where none is looked for: in what is not understood, in a here-string for a
+    shell.
+    """
     started = {base_name(command.words[0].text) for command in script.commands if command.words}
     return any(isinstance(part, UnclearPart) and not part.confinable for part in script.parts) or (
         script.text_input and not started.isdisjoint(SHELLS)
@@ -103,7 +105,7 @@ def _words_critical(words: list[str], context: _Context, depth: int, printed: li
 
 
 def _simple(name: str, words: list[str], context: _Context) -> str | None:
-    """Why the command itself, without those that it starts, is critical; None where it is not."""
+    """Return why the command itself, without those that it starts, is critical; None if it is not."""
     rest, operands = words[1:], _operands(words)
     match name:
         case "rm":
@@ -172,7 +174,7 @@ def _find(words: list[str], context: _Context) -> str | None:
 
 
 def _everything(operand: str, context: _Context) -> str | None:
-    """What of value as a whole the operand stands for: the system, the home, the workspace; or None."""
+    """Return what of value as a whole the operand stands for: the system, the home, the workspace; or None."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     root = workspace_root(context.workspace)
     for cwd in sorted(context.folders):
@@ -213,14 +215,16 @@ def _git(words: list[str]) -> str | None:
 
 
 def _is_output(place: str) -> bool:
-    """Whether what is written there goes to the command's own output, to nowhere, or out of a socket, which asks."""
+    """Return whether what is written there goes to the command's own output, to nowhere, or out of a socket, which
+    asks.
+    """
     return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(
         contained(place, one) for one in _TABLE["outputs"].split()
     )
 
 
 def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
-    """Why nothing may ever be written at the place, or None where a person may decide."""
+    """Return why nothing may ever be written at the place, or None if a person may decide."""
     if "\0" in text:
         return "the path holds a NUL character"
     spelled = text if text.startswith("/") else f"{cwd}/{text}"
@@ -244,7 +248,7 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
 
 
 def _means(word: str, option: str) -> bool:
-    """Whether a word is the long option, perhaps cut short or with a value."""
+    """Return whether a word is the long option, perhaps cut short or with a value."""
     name = word.partition("=")[0]
     return len(name) > 2 and option.startswith(name)
 

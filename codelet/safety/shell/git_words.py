@@ -40,7 +40,7 @@ _SURE_COMMIT = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)
 
 
 def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedArguments:
-    """The paths that `git WORDS` names; raises RefusedError where it does more than read, or may print a secret.
+    """The paths that `git WORDS` names; raises RefusedError if it does more than read, or may print a secret.
 
     `mounts` says that the sandbox can put git's attributes in place.
     """
@@ -142,7 +142,7 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
 
 
 def _refuse_objects(operands: Sequence[str], place: Location) -> None:
-    """Raise RefusedError where an operand is content named by its number or a tag: nobody knows its file's name."""
+    """Raise RefusedError if an operand is content named by its number or a tag: no one knows its file's name."""
     if len(operands) > _MOST_OBJECTS:
         raise RefusedError(f"git shows more than {_MOST_OBJECTS} objects")
     for operand in operands:
@@ -162,7 +162,7 @@ _ADDED = "--all --root -c --full-history --no-renames --diff-filter=A --name-onl
 
 
 def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> str | None:
-    """A file with a secret's name that the index has, or with `history` some commit; None where there is none.
+    """A file with a secret's name that the index has, or with `history` some commit; None if there is none.
 
     `excluded` are pathspecs that leave files out. git is asked again only when the repository has changed.
     """
@@ -185,8 +185,8 @@ def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> s
 
 
 def _facts(repository: Repository, *, history: bool) -> _Facts:
-    """What changes with the index, and with `history` with every reference: git replaces a file to change it, so each
-    has another number then.
+    """Return what changes with the index, and with `history` with every reference: git replaces a file to change it, so
+    each has another number then.
     """
     names = ("index", "HEAD", *(("logs/HEAD", "FETCH_HEAD") if history else ()))
     files = [f"{repository.git_folder}/{name}" for name in names] + [f"{repository.common}/packed-refs"]

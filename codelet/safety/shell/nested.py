@@ -77,7 +77,7 @@ _RUN_IN_PLACE = frozenset(("builtin", "command", "time"))
 
 
 def changes_shell(words: Sequence[str]) -> bool:
-    """Whether a command that is not known to be read-only can change the shell that runs what follows it."""
+    """Return whether a command that is not known to be read-only can change the shell that runs what follows it."""
     rest = list(words)
     while rest and rest[0] in _RUN_IN_PLACE:
         rest.pop(0)

@@ -57,7 +57,7 @@ class ParsedArguments:
         self.uses: list[tuple[str, str]] = []
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options is given."""
+        """Return whether one of these options is given."""
         return any(name in names for name, _ in self.options)
 
 
@@ -132,7 +132,7 @@ def _use(where: str, kind: str, value: str, parsed: ParsedArguments) -> None:
 
 
 def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
-    """Give each operand its kind; raises RefusedError where there are more than the program may have."""
+    """Give each operand its kind; raises RefusedError if there are more than the program may have."""
     left = list(parsed.operands)
     for token in program.operands.split():
         kind, skipped, names = token.partition("!")
@@ -152,7 +152,7 @@ class Location(Record):
 
 
 def folder_reached(who: str, text: str, place: Location) -> str:
-    """The folder of the workspace that `who`, a `cd` or the like, reaches by `text`; RefusedError where there is none.
+    """The folder of the workspace that `who`, a `cd` or the like, reaches by `text`; RefusedError if there is none.
 
     It must not be reached through a link: `cd ..` afterwards would lead elsewhere for bash than for the kernel.
     """

@@ -31,8 +31,8 @@ _PIECES = re.compile(r"[\s=:,;]+")
 
 
 def runs_free(rule: Rule) -> bool:
-    """Whether what the rule allows runs outside the sandbox: exactly what it names, or a git command that changes the
-    repository, which every sandbox keeps as it is.
+    """Return whether what the rule allows runs outside the sandbox: exactly what it names, or a git command that
+    changes the repository, which every sandbox keeps as it is.
     """
     return rule.prefix is None or (
         rule.prefix[0] == "git" and rule.prefix[1:2] != () and rule.prefix[1] in word_list("rules", "git")
@@ -40,7 +40,7 @@ def runs_free(rule: Rule) -> bool:
 
 
 def why_not_covered(rule: Rule, command: SimpleCommand, workspace: Path) -> str | None:
-    """Why the rule, whose words the command begins with, does not allow it after all; None where it does."""
+    """Return why the rule, whose words the command begins with, does not allow it after all; None if it does."""
     prefix = rule.prefix
     if prefix is None:
         return None
@@ -55,7 +55,7 @@ def why_not_covered(rule: Rule, command: SimpleCommand, workspace: Path) -> str 
 
 
 def _stands_for(word: Word, place: Location) -> list[str]:
-    """What a word may become: itself, and the files that its pattern matches now."""
+    """Return what a word may become: itself, and the files that its pattern matches now."""
     if not word.glob:
         return [word.text]
     if set("[]{}\\\"'") & set(word.raw) or word.dynamic:
@@ -97,7 +97,7 @@ def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -
 
 
 def _takes_message(prefix: Sequence[str], option: str) -> bool:
-    """Whether the word after the option is a text for git to keep, whatever it says."""
+    """Return whether the word after the option is a text for git to keep, whatever it says."""
     with_message = prefix[:1] == ("git",) and prefix[1:2] in (("commit",), ("merge",), ("stash",), ("tag",))
     return with_message and re.fullmatch(r"-[anqv]*m|--message", option) is not None
 
@@ -134,7 +134,9 @@ def _paths_in(text: str) -> Iterator[str]:
 
 
 def _why_not_path(path: str, place: Location) -> str | None:
-    """Why a word is no path that a rule may be a yes to. One that names nothing is only a word, whatever its name."""
+    """Return why a word is no path that a rule may be a yes to. One that names nothing is only a word, whatever its
+    name.
+    """
     if path in ("", "-", "--", "/dev/null"):
         return None
     workspace = Path(place.root)
@@ -151,7 +153,7 @@ _WORD = re.compile(r"[\w./:=,+@%^~-]+")
 
 
 def rule_for(words: Sequence[str], *, moved: bool) -> str | None:
-    """The rule that covers this command and its like, None where that would be too much.
+    """The rule that covers this command and its like, None if that would be too much.
 
     `moved` says that it may run in another folder than the workspace: there its paths mean something else.
     """

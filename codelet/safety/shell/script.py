@@ -142,7 +142,7 @@ def _words_of(part: ScriptPart) -> tuple[Word, ...]:
 
 
 def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False) -> PartFinding | None:
-    """Why a part is not run unasked: in the read-only sandbox, or without one. None if it is."""
+    """Return why a part is not run without asking: in the read-only sandbox, or without one. None if it is."""
     if isinstance(part, UnclearPart):
         return None if confined and part.confinable else PartFinding(part.reason)
     if lost:
@@ -193,7 +193,7 @@ def _judge_part(
 
 
 def _is_named_git(part: ScriptPart, workspace: Path) -> bool:
-    """Whether a part is a git command of plain words that shows no secret even where nothing hides one from it."""
+    """Return whether a part is a git command of plain words that shows no secret even if nothing hides one."""
     if not isinstance(part, SimpleCommand) or not part.words or part.words[0].text != "git":
         return False
     try:

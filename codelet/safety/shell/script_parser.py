@@ -46,7 +46,7 @@ class Word(Record):
 
     @property
     def plain(self) -> bool:
-        """Whether it is known as it is."""
+        """Return whether it is known as it is."""
         return not (self.glob or self.dynamic)
 
 
@@ -424,7 +424,7 @@ def _ansi_c(text: str) -> Word:
 
 
 def _multiplies(function: Node, text: str) -> bool:
-    """Whether a function calls itself into a pipe or the background, until nothing is left of the machine."""
+    """Return whether a function calls itself into a pipe or the background, until nothing is left of the machine."""
     name = (function.children[0].text or b"").decode("utf-8", "replace").strip() if function.child_count else ""
     body = text[len(name) :]
     called = name and re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)

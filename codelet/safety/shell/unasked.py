@@ -1,4 +1,4 @@
-"""What runs unasked: listed programs with the options that only read, in the read-only sandbox or without one.
+"""What runs without asking: listed programs with the options that only read, in the read-only sandbox or without one.
 
 Confined, a line may have variables, patterns, loops and here-documents: the sandbox stops what they would write, reach
 or read of secrets, so none of these is worked out here. What asks: a program that is not listed, options by which a
@@ -67,7 +67,7 @@ twice: that would take for ever."""
 
 
 def is_plain(line: str) -> bool:
-    """Whether a line is made of plain words alone, so that every shell takes it apart as it is done here."""
+    """Return whether a line is made of plain words alone, so that every shell takes it apart as it is done here."""
     return _PLAIN_LINE.fullmatch(line) is not None
 
 
@@ -156,7 +156,7 @@ def _check(words: Sequence[str], place: _Place) -> None:
 
 
 def _supplied(name: str, root: str) -> bool:
-    """Whether the shell would take a program from the workspace, or from where it stands."""
+    """Return whether the shell would take a program from the workspace, or from where it stands."""
     if "/" in name:
         return True
     for folder in os.environ.get("PATH", "").split(os.pathsep):
@@ -184,7 +184,7 @@ def _check_paths(uses: Sequence[tuple[str, str]], place: _Place, *, sure: bool =
 
 
 def _is_confined(name: str, rest: list[str], place: _Place) -> bool:
-    """Whether the words run a builtin, a wrapper or git, looked at here. Raises RefusedError."""
+    """Return whether the words run a builtin, a wrapper or git, looked at here. Raises RefusedError."""
     form = _BUILTIN_WORDS.get(name, "")
     if form and not (rest and all(re.fullmatch(form, word, re.DOTALL) for word in rest)) and (rest or name == "set"):
         raise RefusedError(f"{name} may change its shell")

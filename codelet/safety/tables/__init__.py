@@ -1,6 +1,6 @@
 """The reader of the safety's tables: text files beside it that a person can review.
 
-`# …` is a comment, `[name]` begins a section, `name = words` is a row, and an indented line goes on with it.
+`# …` is a comment, `[name]` begins a section, `name = words` is a row, and an indented line continues with it.
 `name = @other` repeats a row above. `$name` in a word list stands for that row of the section `options`.
 """
 

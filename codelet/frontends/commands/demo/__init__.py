@@ -1,7 +1,7 @@
 """The demo: a recorded model fixes a small project through the real loop and the real tools.
 
 It needs no network, key, git or test runner. The model's words are recorded; the files are read, edited and
-tested as in any session, and the end says whether the test passes and how to go on with a real model.
+tested as in any session, and the end says whether the test passes and how to continue with a real model.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_command() -> str:
 
 
 def test_environment() -> dict[str, str]:
-    """What the commands get: this Python first on the path; no bytecode, which could be older than the fix."""
+    """Return what the commands get: this Python first on the path; no bytecode, which could be older than the fix."""
     environment = child_environment()
     path = environment.get("PATH", os.defpath)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"

@@ -49,7 +49,7 @@ def print_lines(results: Sequence[CheckResult]) -> None:
 
 
 def _rows(result: CheckResult, width: int) -> list[Text]:
-    """CheckState, name and detail; the advice below it. Long ones go on below, indented."""
+    """CheckState, name and detail; the advice below it. Long ones continue below, indented."""
     from rich.text import Text
 
     from codelet.frontends.terminal.show.console import wrap

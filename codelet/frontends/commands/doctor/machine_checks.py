@@ -52,7 +52,9 @@ async def git(folder: Path) -> CheckResult:
 
 
 def _no_git(folder: Path) -> CheckResult:
-    """Why git could not be run: there is none, only one of the workspace's own, or the repository is not trusted."""
+    """Return why git could not be run: there is none, only one of the workspace's own, or the repository is not
+    trusted.
+    """
     if find_program("git", folder) is not None:
         detail = "the repository's configuration leads to other files, or cannot be read: git is not asked here"
         return CheckResult("git", "warn", detail, "look at .git and .git/config")
@@ -86,7 +88,7 @@ async def ripgrep(folder: Path) -> CheckResult:
 
 
 async def sandbox(folder: Path) -> CheckResult:
-    """What confines commands here: many containers and some kernels forbid the best way."""
+    """Return what confines commands here: many containers and some kernels forbid the best way."""
     found = await find_confinement(folder)
     install = "" if find_program("bwrap", folder) or sys.platform == "darwin" else "install bubblewrap (Linux)"
     allow = install or "allow unprivileged user namespaces"

@@ -112,7 +112,7 @@ def proxies() -> CheckResult:
 
 
 def certificates() -> CheckResult:
-    """Whether the certificates that servers are checked against can be loaded, and where they come from."""
+    """Return whether the certificates that servers are checked against can be loaded, and where they come from."""
     named = [name for name in _CERTIFICATES if os.environ.get(name)]
     gone = [name for name in named if not Path(os.environ[name]).exists()]
     if gone:

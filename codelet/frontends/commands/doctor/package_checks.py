@@ -73,7 +73,7 @@ def tiktoken() -> CheckResult:
 
 
 def fact_search(settings: Settings) -> CheckResult:
-    """How a file of facts is searched. The model is read once: a package that is there may still be broken."""
+    """Return how a file of facts is searched. The model is read once: a package that is there may still be broken."""
     try:
         model = search_by_meaning(settings.file_of("facts_model"))
     except UsageError as error:

@@ -38,7 +38,7 @@ class Activity:
     stopping: bool = False
 
     def now(self, doing: str, *, anew: bool = False) -> None:
-        """Begin another activity; the same one keeps its clock, unless it begins `anew`."""
+        """Begin another activity; the same one keeps its clock, unless it begins `again`."""
         self.retry = None
         if anew or doing != self.doing:
             self.doing, self.since, self.thoughts = doing, self.clock(), ""
@@ -70,7 +70,7 @@ class Activity:
         return [self._row(self.doing, self.since, width, self._silence()), *self._thought_rows(width)]
 
     def _silence(self) -> float:
-        """The seconds without a piece of an answer that has begun; 0 where that is nothing to tell."""
+        """The seconds without a piece of an answer that has begun; 0 if that is nothing to tell."""
         silent = self.clock() - self.heard_at if self.doing in ("writing", "thinking") else 0.0
         return silent if silent >= _STALL_SECONDS else 0.0
 

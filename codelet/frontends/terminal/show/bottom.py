@@ -185,7 +185,7 @@ class Bottom:
 
     @property
     def is_lent(self) -> bool:
-        """Whether another program has the terminal."""
+        """Return whether another program has the terminal."""
         return self.app is not None and self.app._running_in_terminal
 
     def _top(self) -> str:

@@ -135,7 +135,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
 
 
 def _number(result: ToolResult) -> str:
-    """How much was found. A tool's remarks stand in brackets; "no …" means that nothing was."""
+    """Return how much was found. A tool's remarks stand in brackets; "no …" means that nothing was."""
     lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
     if len(lines) == 1 and lines[0].startswith("no "):
         return one_line(lines[0], 40)
@@ -187,7 +187,7 @@ def _details(result: ToolResult, shown: str, width: int, signs: Signs, hint: str
 
 
 def _shown_rows(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
-    """What a tool shows to people, from its beginning."""
+    """Return what a tool shows to people, from its beginning."""
     lines = [line for line in clean(shown).split("\n") if line.strip()]
     rows = [row for line in lines[:_LINES_SHOWN] for row in _beside_mark(line, width)]
     hidden = len(lines) - _LINES_SHOWN
@@ -196,7 +196,7 @@ def _shown_rows(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
 
 
 def _beside_mark(line: str, width: int) -> list[Text]:
-    """A line in rows: those that go on stand below its words, behind its number."""
+    """A line in rows: those that continue stand below its words, behind its number."""
     hanging = MARGIN + len(line) - len(line.lstrip("0123456789. "))
     first, *rest = wrap(Text(line), max(width - hanging, 10)) or [Text(line)]
     return [Text.assemble(" " * MARGIN, first), *(Text.assemble(" " * hanging, row) for row in rest)]

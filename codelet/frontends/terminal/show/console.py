@@ -103,7 +103,7 @@ def wrap_indented(text: Text, width: int, margin: str) -> list[Text]:
 
 
 def wrap_behind_sign(line: Text, width: int) -> list[Text]:
-    """Rows of a line that begins with a sign and a blank: what does not fit goes on where its words begin."""
+    """Rows of a line that begins with a sign and a blank: what does not fit continues where its words begin."""
     if line.cell_len <= width and "\n" not in line.plain:
         return [line]
     lead = line.plain.find(" ") + 1
@@ -112,9 +112,9 @@ def wrap_behind_sign(line: Text, width: int) -> list[Text]:
 
 
 def hanging(line: Text, width: int) -> list[Text]:
-    """A line of code in rows: what does not fit goes on below, two columns behind where the line begins.
+    """A line of code in rows: what does not fit continues below, two columns behind where the line begins.
 
-    A row ends behind a blank where there is one in its second half.
+    A row ends behind a blank if there is one in its second half.
     """
     if len(line) <= width // 2 or line.cell_len <= width:  # no sign is wider than two cells
         return [line]

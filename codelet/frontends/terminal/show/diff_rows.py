@@ -61,13 +61,13 @@ class DiffCount:
 
 
 def is_diff(text: str) -> bool:
-    """Whether the text is a unified diff from its first line on."""
+    """Return whether the text is a unified diff from its first line on."""
     head = text.lstrip("\n")[:4000]
     return head.startswith(("--- ", "diff --git ", "@@ -")) and HUNK.search(head) is not None
 
 
 def count_diff(text: str) -> DiffCount:
-    """How many lines the diff adds and removes."""
+    """Return how many lines the diff adds and removes."""
     added = removed = 0
     body = False
     for line in text.split("\n"):

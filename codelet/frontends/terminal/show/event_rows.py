@@ -43,7 +43,7 @@ class EventRows(Record):
         return wrap_behind_sign(Text(f"{self.signs.note} {text}", QUIET), self.width)
 
     def warning(self, text: str, style: str = WARN) -> list[Text]:
-        """What went wrong."""
+        """Return what went wrong."""
         return wrap_behind_sign(Text.assemble((f"{self.signs.failed} ", style), text), self.width)
 
     def _indented(self, text: str, style: str = QUIET) -> list[Text]:
@@ -75,7 +75,7 @@ class EventRows(Record):
         return [self._line((told, QUIET))] if words else []
 
     def compaction(self, event: Compaction) -> list[Text]:
-        """The warning before a compaction, or its receipt: what became smaller, what is gone, how to go on."""
+        """The warning before a compaction, or its receipt: what became smaller, what is gone, how to continue."""
         sizes = next_request(event.before, event.after, self.signs)
         match event.phase:
             case "starting":
@@ -102,7 +102,7 @@ class EventRows(Record):
     def interruption(
         self, event: Interrupted, titles: Mapping[str, str], running: Mapping[str, RunningCall], now: float
     ) -> list[Text]:
-        """What became of each call when the user stopped the turn, the end of what it wrote, and how to go on.
+        """Return what became of each call when the user stopped the turn, the end of what it wrote, and how to go on.
         `running` are the calls that were at work, `now` is the time by their clock.
         """
         groups = (
@@ -147,7 +147,7 @@ class EventRows(Record):
         return [*rows, *wrap(Text(f" {self.signs.dot} ".join(parts), QUIET), self.width)]
 
     def prompt(self, text: str, *, band: bool = False) -> list[Text]:
-        """What the user said, behind the prompt's sign: as a band across the screen, or below a rule."""
+        """Return what the user said, behind the prompt's sign: as a band across the screen, or below a rule."""
         lead = f"{self.signs.prompt} "
         lines = [row for line in clean(text).split("\n") for row in wrap(Text(line), self.width - len(lead))]
         rows = [
@@ -161,12 +161,14 @@ class EventRows(Record):
 
 
 def _when(event: Retry, seconds: float) -> str:
-    """Which try comes next, of how many, and in how many seconds; the request that failed first was the first try."""
+    """Return which try comes next, of how many, and in how many seconds; the request that failed first was the first
+    try.
+    """
     return f"try {event.attempt} of {event.attempts} in {duration(max(seconds, 0.0))}"
 
 
 def _what_stays(event: Compaction) -> str:
-    """What a compaction left as it was, and what became of the rest."""
+    """Return what a compaction left as it was, and what became of the rest."""
     if event.kept_turns or not event.kept_steps:
         kept = plural(event.kept_turns, "turn") if event.kept_turns else "no turn"
     else:

@@ -100,7 +100,7 @@ class Highlighter:
 def part_of_file(path: str, lines: list[str]) -> tuple[list[Text], bool] | None:
     """Some lines of a file, coloured, and whether their end stands inside a string or a comment.
 
-    None where the name tells no language.
+    None if the name tells no language.
     """
     lexer = _lexer_of_file(path.rpartition("/")[2])
     if lexer is None:
@@ -149,7 +149,7 @@ def _coloured(lines: list[str], parts: list[tuple[int, int, Style]]) -> tuple[li
 
 
 def fence_info(info: str) -> str:
-    """What stands after a fence apart from the name of a known language, which the colours show."""
+    """Return what stands after a fence apart from the name of a known language, which the colours show."""
     words = info.split(maxsplit=1)
     if not words or _lexer(_language_name(info)) is None or ":" in words[0]:
         return info

@@ -133,7 +133,7 @@ class MarkdownStream:
         return rows
 
     def _is_cuttable(self, line: str = "") -> bool:
-        """Whether the line that has not ended yet is running text."""
+        """Return whether the line that has not ended yet is running text."""
         line = (line or "".join(self._partial))[:BLOCK_LIMIT]
         is_text = self._kind == "more" or (self._kind == "text" and not _ITEM.match(line))
         return is_text and not line.startswith(_NOT_TEXT) and not _FENCE.match(line)
@@ -152,7 +152,7 @@ class MarkdownStream:
         return rows
 
     def _may_begin(self, item: re.Match[str]) -> bool:
-        """Whether an item begins here. In a paragraph only a bullet or the number 1 begins a list."""
+        """Return whether an item begins here. In a paragraph only a bullet or the number 1 begins a list."""
         return not self._lines or self._kind == "item" or (item[3] is not None and item[2] in (None, "1"))
 
     def _open_item(self, line: str, item: re.Match[str]) -> list[Text]:
@@ -200,7 +200,7 @@ class MarkdownStream:
         return rows + ([Text.assemble(" " * margin, row) for row in found] if margin else found)
 
     def _needs_gap(self) -> bool:
-        """Whether a blank row stands above the open block."""
+        """Return whether a blank row stands above the open block."""
         if self._kind == "more":
             return False
         if self._kind == self._last == "item" and self._marker == self._last_marker:

@@ -96,17 +96,19 @@ class Renderer:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is on the screen."""
+        """Return whether a question is on the screen."""
         return bool(self._asking)
 
     @property
     def has_waiting(self) -> bool:
-        """Whether something has come that is not on the screen yet."""
+        """Return whether something has come that is not on the screen yet."""
         return bool(self._text_waiting or self._finished)
 
     @property
     def is_owed(self) -> bool:
-        """Whether the terminal has something still to take, or a frame that was left out for that; `tick` brings it."""
+        """Return whether the terminal has something still to take, or a frame that was left out for that; `tick` brings
+        it.
+        """
         return self._owed or (self._bottom is not None and self._bottom.stream.writer.is_behind)
 
     @property
@@ -191,7 +193,7 @@ class Renderer:
         self._draw()
 
     def stand_still(self, still: bool) -> None:
-        """Say that the turn is being stopped and print nothing more, or go on as before."""
+        """Say that the turn is being stopped and print nothing more, or continue as before."""
         if still and self._asking:
             return
         self._still, self._activity.stopping = False, still

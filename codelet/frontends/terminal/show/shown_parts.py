@@ -57,7 +57,7 @@ class ShownParts:
         self._size = self._gone = 0
 
     def last(self) -> ShownPart | None:
-        """The last part that was shown only in part; else the last one, None where there is none."""
+        """The last part that was shown only in part; else the last one, None if there is none."""
         return next((part for part in reversed(self._parts) if part.folded), self._parts[-1] if self._parts else None)
 
     def rows(self, width: int, signs: Signs) -> tuple[list[Text], int]:

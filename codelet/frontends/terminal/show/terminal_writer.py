@@ -31,12 +31,12 @@ class TerminalWriter:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the terminal has not taken all yet; looking hands on what it takes now."""
+        """Return whether the terminal has not taken all yet; looking hands on what it takes now."""
         self._hand_on()
         return bool(self._kept)
 
     def write(self, text: str) -> None:
-        """Write, or keep for later what the terminal does not take now. Raises OSError where it is gone."""
+        """Write, or keep for later what the terminal does not take now. Raises OSError if it is gone."""
         text = writable(text, self._stream)
         if not self._opened:
             self._opened = True
@@ -68,7 +68,7 @@ class TerminalWriter:
 
 
 def _unblocked(stream: IO[str]) -> int | None:
-    """The stream's terminal, opened once more for writing that does not wait; None where that cannot be."""
+    """The stream's terminal, opened once more for writing that does not wait; None if that cannot be."""
     try:
         return os.open(os.ttyname(stream.fileno()), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):  # no terminal, a stream in memory, or one whose name is not to be had here

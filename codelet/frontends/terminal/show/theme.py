@@ -16,7 +16,7 @@ from codelet.setting_kinds import ThemeName
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "colour-blind", "plain")
 Ground = Literal["dark", "light", ""]
-"""What a terminal's text stands on; empty where that is not known."""
+"""What a terminal's text stands on; empty if that is not known."""
 
 
 class Look(Record):
@@ -71,7 +71,7 @@ _BLIND: Mapping[Ground, tuple[Mapping[str, str], Mapping[str, str]]] = {
 
 
 def look_of(theme: str, ground: Ground, colours: int) -> Look:
-    """What a theme looks like on that ground, on a terminal of so many colours: 16, 256 or more, 0 for none."""
+    """Return what a theme looks like on that ground, on a terminal of so many colours: 16, 256 or more, 0 for none."""
     if theme == "plain" or not colours:
         return Look({}, {**_MARKED, **_NO_CODE}, plain=theme == "plain")
     if theme in ("dark", "light"):
@@ -87,7 +87,7 @@ def look_of(theme: str, ground: Ground, colours: int) -> Look:
 
 
 def ground_told(environment: Mapping[str, str] = os.environ) -> Ground:
-    """What COLORFGBG says of the background, which some terminals set; nothing where it says nothing."""
+    """Return what COLORFGBG says of the background, which some terminals set; nothing if it says nothing."""
     number = environment.get("COLORFGBG", "").rpartition(";")[2]
     if not (number.isascii() and number.isdigit() and int(number) < 16):
         return ""

@@ -105,7 +105,7 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
 
 
 async def fork(repl: ReplControls, argument: str) -> None:
-    """Keep the conversation aside in memory and go on with a copy of it, or go on with one that was kept."""
+    """Keep the conversation aside in memory and continue with a copy of it, or continue with one that was kept."""
     forks = repl.forks
     number = whole_number(argument) or 0
     if argument == "list":
@@ -152,7 +152,7 @@ def _described(snapshot: Document, session: Session) -> str:
 
 
 async def resume(repl: ReplControls, argument: str) -> None:
-    """List the sessions saved in a folder, or go on with one of them by its number or name."""
+    """List the sessions saved in a folder, or continue with one of them by its number or name."""
     from codelet.export.store_target import open_place
 
     where, _, which = argument.rpartition(" ") if " " in argument else (argument, "", "")

@@ -142,7 +142,7 @@ def _summary(screen: Screen, report: CompactionReport, verb: str, sizes: tuple[i
 
 
 def _parts(score: Score) -> str:
-    """How much a turn counts, and what for."""
+    """Return how much a turn counts, and what for."""
     found = [f"{value} {told}" for name, told in _SCORED.items() if (value := getattr(score, name))]
     return f"{score.total}: {', '.join(found)}" if found else str(score.total)
 

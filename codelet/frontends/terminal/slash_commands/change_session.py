@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
-    """Let the user pick a model, or open the provider of one that is named, and go on with it."""
+    """Let the user pick a model, or open the provider of one that is named, and continue with it."""
     session = repl.session
     try:
         argument = argument or await repl.pick_model() or ""
@@ -122,7 +122,7 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
 
 
 def _effort_told(provider: Provider) -> str:
-    """How hard the model is asked to think, and what it takes, as far as that is known."""
+    """Return how hard the model is asked to think, and what it takes, as far as that is known."""
     from codelet.providers.effort import taken_words
     from codelet.providers.facts import model_facts
 

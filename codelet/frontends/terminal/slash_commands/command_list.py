@@ -140,7 +140,7 @@ _ELSEWHERE = {
 def commands_for(session: Session, keys: Sequence[tuple[str, str]] = ()) -> Commands:
     """Codelet's own commands, then those of the session's extensions; of two with one name the first counts.
 
-    `keys` are those of the terminal, each with what it does, or none where there is no terminal.
+    `keys` are those of the terminal, each with what it does, or none if there is no terminal.
     """
     return Commands(_OWN, _ELSEWHERE, keys, _FIRST, lambda: map(_of_extension, session.commands.values()))
 

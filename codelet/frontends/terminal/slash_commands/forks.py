@@ -24,7 +24,7 @@ _MOST_KEPT = 20
 class Forks:
     """The conversations that were put aside, by number; the 20 that were put aside last are kept.
 
-    `current` is the number of the one that the session goes on with, if it was put aside before.
+    `current` is the number of the one that the session continues with, if it was put aside before.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,9 @@ class RewoundFiles:
         return self.went_to(0)
 
     def told(self, turn: int) -> list[str]:
-        """What goes along with the prompt that begins this turn: the model is told of the files that wait for that."""
+        """Return what goes along with the prompt that begins this turn: the model is told of the files that wait for
+        that.
+        """
         names = self._names()
         self._told.update(dict.fromkeys(self._waiting, turn))
         self._waiting = []

@@ -197,7 +197,7 @@ class _ReviewInRepl:
 
 
 async def _change(argument: str) -> ReviewedChange:
-    """What the words name; without any what is not committed, or else the branch since the one that it follows.
+    """Return what the words name; without any what is not committed, or else the branch since the one that it follows.
 
     Raises UsageError.
     """

@@ -162,7 +162,7 @@ def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], lo
 async def _chosen_what(
     repl: ReplControls, point: Checkpoint, plan: Sequence[FileBack], ran: Sequence[RanCommand]
 ) -> What | None:
-    """What the user wants back; without files there is nothing to choose."""
+    """Return what the user wants back; without files there is nothing to choose."""
     if not plan:
         return "conversation"
     asked = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), max(repl.screen.width - 9, 10))
@@ -186,7 +186,7 @@ def _back_row(back: FileBack) -> Text:
 async def _files_back(
     repl: ReplControls, log: ChangeLog, plan: Sequence[FileBack], *, overwrite: bool
 ) -> list[FileBack] | None:
-    """Put files back; what somebody else changed only with a yes. None where one could not be, or nothing was to be."""
+    """Put files back; what someone else changed only with a yes. None if one could not be, or nothing was to be."""
     screen = repl.screen
     foreign = [back for back in plan if back.foreign and not back.lost]
     if foreign and not overwrite:
@@ -215,7 +215,7 @@ async def _files_back(
 
 
 async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> bool | None:
-    """Show what somebody else's changes are, and ask for a yes; None where nothing at all is to be done."""
+    """Show what someone else's changes are, and ask for a yes; None if nothing at all is to be done."""
     rows: list[Text] = []
     for back in foreign:
         rows.append(styled((clean(back.name), "bold"), (f" {back.foreign}", WARN)))

@@ -46,7 +46,7 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
 
 
 def change_words(back: FileBack) -> str:
-    """What became of a file, in a few words: `new`, `removed`, `+3 -1`, `mode 755`."""
+    """Return what became of a file, in a few words: `new`, `removed`, `+3 -1`, `mode 755`."""
     from codelet.frontends.terminal.show.diff_rows import count_diff
 
     before, now = back.target, back.now
@@ -81,7 +81,7 @@ def changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int
 
 
 def _unified(name: str, old: PlaceState, new: PlaceState) -> str | None:
-    """The difference of two states as text; None where one of them is none."""
+    """The difference of two states as text; None if one of them is none."""
     from codelet.tools.change import unified
 
     texts = [_text(state) for state in (old, new)]
@@ -100,7 +100,7 @@ def _text(state: PlaceState) -> str | None:
 
 
 def _no_diff(answer: GitAnswer | None) -> str:
-    """Why git made none."""
+    """Return why git made none."""
     if answer is None:
         return "git cannot be asked here; codelet doctor says why"
     if answer.broken_off:

@@ -129,7 +129,7 @@ _REMINDER_NAMES = {
 
 
 def _source(row: ContextRow) -> str:
-    """Where a message comes from, in words for people."""
+    """Return where a message comes from, in words for people."""
     kind, _, name = row.source.partition("reminder ")
     return row.source if kind or not name else f"reminder: {_REMINDER_NAMES.get(name, name)}"
 
@@ -220,7 +220,7 @@ def indented(screen: Screen, line: Text) -> list[Text]:
 
 
 async def _exact(screen: Screen, session: Session) -> Text | None:
-    """What a real tokeniser counts, where one is on this machine; the provider's own may differ."""
+    """Return what a real tokeniser counts, where one is on this machine; the provider's own may differ."""
     from codelet.context.tokens.exact import ExactUnavailable, encoding_name, exact_size, has_own_encoding
 
     model = session.provider.model
@@ -271,12 +271,12 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _switch(row: ReminderRow) -> tuple[str, str]:
-    """Whether a reminder is on, and in which style that stands."""
+    """Return whether a reminder is on, and in which style that stands."""
     return ("on", "") if row.on else ("off", WARN)
 
 
 def _tool_rows(session: Session) -> list[Text]:
-    """What the definition of each tool takes of every request, as an estimate."""
+    """Return what the definition of each tool takes of every request, as an estimate."""
     from codelet.context.tokens import estimate_text
 
     sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.toolbox.tools.values()]

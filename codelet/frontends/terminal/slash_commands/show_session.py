@@ -84,7 +84,7 @@ async def tools(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _effect(tool: Tool) -> str:
-    """What a tool's calls do; "asks" if that depends on the call or is unknown."""
+    """Return what a tool's calls do; "asks" if that depends on the call or is unknown."""
     touches = tool.touched({})
     if touches is None:
         return "asks"
@@ -108,7 +108,7 @@ async def permissions(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _decisions(screen: Screen, session: Session) -> list[Text]:
-    """What was asked and refused in this session, the newest last."""
+    """Return what was asked and refused in this session, the newest last."""
     history = session.toolbox.approvals.history
     rows = [styled("")] if history else []
     for decision in list(history)[-_ROWS:]:

@@ -59,7 +59,7 @@ class ReplControls(Protocol):
 
     @property
     def screen(self) -> Screen:
-        """Where commands write."""
+        """Return where commands write."""
 
     def open_model(self, name: str, effort: Effort | None, /) -> Provider:
         """The provider of a model by its name, asked for that effort. Raises CodeletError."""
@@ -72,7 +72,7 @@ class ReplControls(Protocol):
         """Go on in another theme."""
 
     async def pick_model(self) -> str | None:
-        """The model that the user picks of those that can be asked now; None where they pick none, or nothing can be
+        """The model that the user picks of those that can be asked now; None if they pick none, or nothing can be
         picked: there is none, or a turn runs.
         """
 
@@ -80,7 +80,7 @@ class ReplControls(Protocol):
         """Switch the policy's mode."""
 
     async def confinement(self) -> Confinement | None:
-        """What confines commands in this mode; None where nothing is to."""
+        """Return what confines commands in this mode; None if nothing is to."""
 
     async def warm_up(self) -> None:
         """Ready the model in the background."""
@@ -338,7 +338,7 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
-    """Names beside their meanings, which go on below themselves; above them where the screen is narrow.
+    """Names beside their meanings, which continue below themselves; above them where the screen is narrow.
 
     A name that is longer than its column has a row of its own, for one long name would leave all meanings little room.
     """
