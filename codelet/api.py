@@ -194,7 +194,7 @@ def _settings_of(named: dict[str, Any]) -> Settings:
     return settings_from(named | {name: _place(named[name]) for name in _PLACES if named.get(name) is not None})
 
 
-def settings_from(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Settings:
+def settings_from(values: Mapping[str, object], environment: Mapping[str, str] = os.environ) -> Settings:
     """The settings that a caller in Python gives by name, None for what is not set. Raises UsageError.
 
     No file and no variable counts but `CODELET_API_KEY`, where the key is not given.
@@ -254,7 +254,7 @@ class _Extra(Extension):
                     ending.push_async_callback(each.close)
 
 
-def _listed(name: str, values: Sequence[Any]) -> Sequence[Any]:
+def _listed(name: str, values: Sequence[object]) -> Sequence[Any]:
     if not isinstance(values, Sequence):
         raise UsageError(f"{name}: must be a list, not {type(values).__name__}")
     return values

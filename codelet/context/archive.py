@@ -73,20 +73,20 @@ class Archive:
         """The number of the next id: every message that is put in gets one, in order, even if it does not fit."""
         return self._next
 
-    def put(self, turn: int, message: Mapping[str, Any]) -> str | None:
+    def put(self, turn: int, message: Mapping[str, object]) -> str | None:
         """Store a message; return its id, or None if it alone is larger than the cap."""
         key = f"r{self._next}"
         self._next += 1
         return key if self._store(key, turn, message) else None
 
-    def original(self, message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def original(self, message: Mapping[str, object]) -> Mapping[str, Any] | None:
         """Return the message that a reduced one was made from, if it names it and it is still here.
 
         A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
         """
         return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
 
-    def take_out(self, message: Mapping[str, Any]) -> list[Archived]:
+    def take_out(self, message: Mapping[str, object]) -> list[Archived]:
         """Remove what a message was made from (reduced later, or cut on its way in); return it for `restore`."""
         found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
         for entry in found:
@@ -94,14 +94,14 @@ class Archive:
             self.bytes -= entry.bytes
         return found
 
-    def _named(self, message: Mapping[str, Any]) -> list[Archived]:
+    def _named(self, message: Mapping[str, object]) -> list[Archived]:
         """The entries that a message names, other than itself."""
         told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
         keys = dict.fromkeys(_NAMED.findall(told)) if "recall " in told else ()
         found = (self._entries[key] for key in keys if key in self._entries)
         return [entry for entry in found if entry.message is not message]
 
-    def _store(self, key: str, turn: int, message: Mapping[str, Any]) -> bool:
+    def _store(self, key: str, turn: int, message: Mapping[str, object]) -> bool:
         size = _size_of(message)
         if size > self.cap:
             self.lost += 1
@@ -122,7 +122,7 @@ class Archive:
         """All entries, oldest first."""
         return list(self._entries.values())
 
-    def restore(self, key: str, turn: int, message: Mapping[str, Any]) -> None:
+    def restore(self, key: str, turn: int, message: Mapping[str, object]) -> None:
         """Store a message under the id that it had in another archive."""
         following = int(key[1:]) + 1 if _OWN_ID.fullmatch(key) else 0
         if key not in self._entries and self._store(key, turn, message):
@@ -182,14 +182,14 @@ class Archive:
         ), hits
 
 
-def _size_of(message: Mapping[str, Any]) -> int:
+def _size_of(message: Mapping[str, object]) -> int:
     """Bytes in memory: a text takes one, two or four per character, as its widest one needs."""
     text = text_of(message)
     shown = sum(len(picture["data"]) for picture in images_of(message))
     return shown + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
 
-def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same_call(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     if one.get("role") != other.get("role"):
         return False
     if one.get("role") == "tool":
@@ -198,7 +198,7 @@ def _same_call(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(ids) and ids == [call["id"] for call in calls_of(other)]
 
 
-def _same_head(whole: Mapping[str, Any], cut: Mapping[str, Any]) -> bool:
+def _same_head(whole: Mapping[str, object], cut: Mapping[str, object]) -> bool:
     """Return whether the beginning of a text without a call stands in another one of its role."""
     head = text_of(whole)[:_HEAD]
     return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)

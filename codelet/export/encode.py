@@ -78,7 +78,7 @@ class Encoder:
         parts.append(b"}\n")
         return parts
 
-    def _short_line(self, field: str, value: Any) -> bytes:
+    def _short_line(self, field: str, value: object) -> bytes:
         """A part that is no list of items, encoded again only if it is another object than last time."""
         known = self._short.get(field)
         if known is not None and known[0] is value:
@@ -99,7 +99,7 @@ class Encoder:
         self._short[field] = (value, line)
         return line
 
-    def _line(self, field: str, value: Any) -> bytes:
+    def _line(self, field: str, value: object) -> bytes:
         """The value of a field as JSON, or the nearest that can be read back; nothing if there is none."""
         form = FORMS[field]
         try:
@@ -126,7 +126,7 @@ class Encoder:
             self._said.add(told)
             self._say(told)
 
-    def _lines(self, field: str, items: Sequence[Any]) -> list[bytes]:
+    def _lines(self, field: str, items: Sequence[object]) -> list[bytes]:
         """Each item's line, with the comma before it; a list that has only grown costs what is new."""
         if field == "messages" and len(items) > MOST_MESSAGES:
             raise ExportError(
@@ -193,7 +193,7 @@ def _bounded(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return _without_unbounded(message)
 
 
-def _without_unbounded(part: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_unbounded(part: Mapping[str, object]) -> Mapping[str, Any]:
     unbounded = [name for name in _FROM_A_SERVER if name in part and not _is_bounded(part[name])]
     return {name: value for name, value in part.items() if name not in unbounded} if unbounded else part
 

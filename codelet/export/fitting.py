@@ -21,7 +21,7 @@ _Number = inspect.IntType | inspect.FloatType
 _type_info = cache(inspect.type_info)
 
 
-def value_that_fits(value: Any, form: Any) -> Any:
+def value_that_fits(value: object, form: object) -> Any:
     """Return a value of the form in plain JSON, UNSET if there is none; of a whole field without a form, what fits."""
     kind = _type_info(form)
     if isinstance(kind, inspect.DictType) and isinstance(kind.value_type, inspect.AnyType):
@@ -32,7 +32,7 @@ def value_that_fits(value: Any, form: Any) -> Any:
     return _fitted(value, kind)
 
 
-def _fitted(value: Any, form: inspect.Type) -> Any:
+def _fitted(value: object, form: inspect.Type) -> Any:
     match form:
         case inspect.Metadata():
             return _fitted(value, form.type)
@@ -69,7 +69,7 @@ def _plain(value: object) -> Any:
     return told
 
 
-def _valid(value: Any) -> Any:
+def _valid(value: object) -> Any:
     """The value with U+FFFD for each half of a surrogate pair."""
     if isinstance(value, str):
         return valid_unicode(value)
@@ -78,7 +78,7 @@ def _valid(value: Any) -> Any:
     return [_valid(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _of_several(value: Any, form: inspect.UnionType) -> Any:
+def _of_several(value: object, form: inspect.UnionType) -> Any:
     for kind in form.types:
         if isinstance(kind, inspect.StructType) and isinstance(value, Mapping):
             if value.get(kind.tag_field) != kind.tag:
@@ -89,7 +89,7 @@ def _of_several(value: Any, form: inspect.UnionType) -> Any:
     return None if any(isinstance(kind, inspect.NoneType) for kind in form.types) else UNSET
 
 
-def _fields(value: Mapping[str, Any], form: _Fields) -> Any:
+def _fields(value: Mapping[str, object], form: _Fields) -> Any:
     """Return what fits of the named fields; a required text or number is empty or 0. What has no form stays."""
     known = {field.encode_name: field for field in form.fields}
     kept = {name: told for name, item in value.items() if name not in known and (told := _plain(item)) is not UNSET}
@@ -127,7 +127,7 @@ def _named(value: Mapping[Any, Any], form: inspect.DictType) -> Any:
     return dict(list(found.items())[: form.max_length])
 
 
-def _number(value: Any, form: _Number) -> Any:
+def _number(value: object, form: _Number) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return UNSET
     bounded = min(max(value, value if form.ge is None else form.ge), value if form.le is None else form.le)

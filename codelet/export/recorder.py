@@ -273,7 +273,7 @@ def call_entry(record: CallRecord) -> CallEntry:
     return cast("CallEntry", _plain(record.replace(seconds=round(record.seconds, 3))))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, tuple):
         return list(map(_plain, value))
     if not isinstance(value, Record):
@@ -301,7 +301,7 @@ class ExtensionKeys:
     `unknown` are the keys that the document does not know, as a file held them.
     """
 
-    def __init__(self, unknown: Mapping[str, Any], notices: events.Notices) -> None:
+    def __init__(self, unknown: Mapping[str, object], notices: events.Notices) -> None:
         self._notices = notices
         self._unknown = unknown
         self._fields: dict[str, Any] = {}

@@ -54,7 +54,7 @@ _HEADER_LENGTH = 200
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
-def redacted(value: Any, cover: Cover) -> Any:
+def redacted(value: object, cover: Cover) -> Any:
     """`value` with every text in it covered; the same object where nothing was found.
 
     A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would

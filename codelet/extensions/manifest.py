@@ -402,7 +402,7 @@ class _RowPart:
     def save(self) -> Any:
         return UNSAID if self._listed.awake is None and not self._always else self._own().save()
 
-    def restore(self, value: Any) -> None:
+    def restore(self, value: object) -> None:
         if value or self._listed.awake is not None:
             self._own().restore(value)
 

@@ -127,7 +127,7 @@ def facts_in(path: Path) -> list[str]:
     return [fact.shown for fact in read_facts(path)]
 
 
-def read_hooks(value: Any) -> tuple[Hook, ...]:
+def read_hooks(value: object) -> tuple[Hook, ...]:
     """Return the hooks in a table of events, or in the JSON file of that name. Raises ValueError."""
     from codelet.extensions.hooks.hook_file import hooks_from, hooks_in_file
 

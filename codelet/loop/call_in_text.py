@@ -74,7 +74,7 @@ def _value_at_end(text: str, start: int) -> Any:
     return value if _AFTER.match(text, end) else None
 
 
-def _named(value: Any) -> str | None:
+def _named(value: object) -> str | None:
     """The tool that a value calls, if it has the form of a call or of a list of calls."""
     if isinstance(value, list):
         return _named(value[-1]) if value else None

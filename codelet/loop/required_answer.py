@@ -29,7 +29,7 @@ _FENCED = re.compile(r"^```[a-zA-Z]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re
 class RequiredAnswer:
     """A schema, and the newest answer that meets it: `text` and `value`, None as long as none does."""
 
-    def __init__(self, schema: Mapping[str, Any], source: str) -> None:
+    def __init__(self, schema: Mapping[str, object], source: str) -> None:
         from jsonschema.validators import Draft202012Validator, validator_for
         from jsonschema_specifications import REGISTRY
 
@@ -67,7 +67,7 @@ class RequiredAnswer:
             return f"it is not one JSON value but {len(values)}, of which {len(met)} meet the schema"
         return "; ".join(objections[0][2])
 
-    def _problems(self, value: Any) -> list[str]:
+    def _problems(self, value: object) -> list[str]:
         """Return what a value lacks. Raises UsageError if the schema cannot be applied."""
         from referencing.exceptions import Unresolvable
 
@@ -172,7 +172,7 @@ def _references(schema: object, place: str) -> Iterator[tuple[str, str]]:
             yield from _references(part, f"{place}.{name}")
 
 
-def _stands_in(schema: Any, reference: str) -> bool:
+def _stands_in(schema: object, reference: str) -> bool:
     from urllib.parse import unquote
 
     for step in unquote(reference).removeprefix("#/").split("/"):

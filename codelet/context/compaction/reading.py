@@ -160,7 +160,7 @@ def _with_images(message: AnyMessage, text: str) -> str:
     return f"{text}\n{names}: {PICTURES_DROPPED}" if names else text
 
 
-def call_of(call: Mapping[str, Any]) -> DecodedCall:
+def call_of(call: Mapping[str, object]) -> DecodedCall:
     """Return a call with its arguments decoded."""
     values, name = _decoded(call_arguments(call)), call_name(call)
     path = next((v for k, v in values.items() if _PATH_KEY.search(k) and _is_path(v)), "")

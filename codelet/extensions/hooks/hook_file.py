@@ -73,7 +73,7 @@ def hooks_in_file(name: str) -> tuple[Hook, ...]:
     return hooks_from(value.get("hooks", value) if isinstance(value, dict) else value)
 
 
-def hooks_from(value: Any) -> tuple[Hook, ...]:
+def hooks_from(value: object) -> tuple[Hook, ...]:
     """The hooks in a table of events, each with a list of hooks. Raises ValueError."""
     if not isinstance(value, Mapping):
         raise ValueError("must be a table of events, such as [[hooks.PreToolUse]]")
@@ -83,7 +83,7 @@ def hooks_from(value: Any) -> tuple[Hook, ...]:
     return found
 
 
-def _of_event(event: str, entries: Any) -> Iterator[Hook]:
+def _of_event(event: str, entries: object) -> Iterator[Hook]:
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise ValueError(f"{event} must be a list of hooks")
     for entry in entries:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from codelet.errors import ToolError
 from codelet.messages import Picture
@@ -16,7 +15,7 @@ _LONGEST_RESULT = 30_000
 _MOST_PICTURES = 10
 
 
-def output_from(result: Mapping[str, Any], name: str, *, sees: bool) -> ToolOutput:
+def output_from(result: Mapping[str, object], name: str, *, sees: bool) -> ToolOutput:
     """Return the output for a result of the tool `name`; of a long text the rest can be recalled.
 
     Pictures are shown to a model that `sees`, and named to one that does not.
@@ -33,7 +32,7 @@ def output_from(result: Mapping[str, Any], name: str, *, sees: bool) -> ToolOutp
     return ToolOutput(text, failed=failed, most=_LONGEST_RESULT, images=pictures)
 
 
-def _text_of(item: Mapping[str, Any], name: str, pictures: list[Picture], *, sees: bool) -> Iterator[str]:
+def _text_of(item: Mapping[str, object], name: str, pictures: list[Picture], *, sees: bool) -> Iterator[str]:
     """Yield what one part of the content says; a picture goes to `pictures`."""
     match item.get("type"):
         case "text":

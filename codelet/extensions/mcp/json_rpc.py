@@ -85,7 +85,7 @@ class ServerLink(ABC):
         """Return whether the stateless revision is spoken."""
         return self.version == STATELESS
 
-    async def request(self, method: str, params: Mapping[str, Any] | None = None, told: Told | None = None) -> Any:
+    async def request(self, method: str, params: Mapping[str, object] | None = None, told: Told | None = None) -> Any:
         """Return the result of a request, an object. A cancel is sent on to the server. Raises McpError."""
         self._number += 1
         number = self._number
@@ -140,7 +140,7 @@ class ServerLink(ABC):
         if self.stateless and self.reports_changes:
             self._beside(self.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
 
-    def _take_capabilities(self, result: Mapping[str, Any]) -> None:
+    def _take_capabilities(self, result: Mapping[str, object]) -> None:
         capabilities = result.get("capabilities")
         tools = capabilities.get("tools") if isinstance(capabilities, dict) else None
         self.reports_changes = isinstance(tools, dict) and tools.get("listChanged") is True
@@ -200,7 +200,7 @@ def _reply_to(method: str, number: object) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
-def _result_of(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def _result_of(answer: Mapping[str, object]) -> Mapping[str, Any]:
     """Return the result in an answer. Raises McpError."""
     error, result = answer.get("error"), answer.get("result")
     if isinstance(error, dict):

@@ -79,7 +79,7 @@ class HttpLink(ServerLink):
         return headers
 
     async def _read(
-        self, message: Mapping[str, Any], response: Response, answered: asyncio.Future[Mapping[str, Any]]
+        self, message: Mapping[str, object], response: Response, answered: asyncio.Future[Mapping[str, Any]]
     ) -> None:
         """Take in what comes until the answer is there. Raises McpError and ProviderError."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -123,7 +123,7 @@ class Server:
         if len(listed) > _MOST_TOOLS:
             self.left_out["others"] = f"at most {_MOST_TOOLS} tools are taken"
 
-    async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], told: Told) -> Mapping[str, Any]:
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, object], told: Told) -> Mapping[str, Any]:
         """Return the result of a call. Raises McpError."""
         await self.start()
         try:
@@ -132,7 +132,7 @@ class Server:
             await self.start()
             return await self._called(tool, arguments, told)
 
-    async def _called(self, tool: RemoteTool, arguments: Mapping[str, Any], told: Told) -> Mapping[str, Any]:
+    async def _called(self, tool: RemoteTool, arguments: Mapping[str, object], told: Told) -> Mapping[str, Any]:
         assert self.link is not None
         seconds, loop = self.settings.timeout, asyncio.get_running_loop()
         latest = loop.time() + _LONGEST_CALL

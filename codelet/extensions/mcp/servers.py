@@ -39,7 +39,7 @@ class ServerSettings(Record, kw_only=True):
 
 
 def servers_of(
-    tables: Mapping[str, Any] | None, files: tuple[str, ...], workspace: Path, variables: Mapping[str, str]
+    tables: Mapping[str, object] | None, files: tuple[str, ...], workspace: Path, variables: Mapping[str, str]
 ) -> list[ServerSettings]:
     """Return the servers of the user's `tables` and of the `files`, of which a later one wins; those not enabled are
     left out. `variables` are those that `${NAME}` stands for. Raises UsageError.
@@ -71,7 +71,7 @@ def _tables_in(path: Path) -> Mapping[str, Any]:
 
 
 def _servers_in(
-    tables: Mapping[str, Any], place: str, variables: Mapping[str, str], *, own: bool
+    tables: Mapping[str, object], place: str, variables: Mapping[str, str], *, own: bool
 ) -> dict[str, ServerSettings]:
     """Return the enabled servers by name. In codelet's `own` file a key that is not known is an error."""
     found: dict[str, ServerSettings] = {}
@@ -92,7 +92,7 @@ def _servers_in(
     return found
 
 
-def _server(name: str, table: Mapping[str, Any], where: str, variables: Mapping[str, str]) -> ServerSettings:
+def _server(name: str, table: Mapping[str, object], where: str, variables: Mapping[str, str]) -> ServerSettings:
     def text(value: object, key: str) -> str:
         if not isinstance(value, str) or "\0" in value:
             raise UsageError(f"{where}: {key} must be a text")

@@ -98,7 +98,7 @@ def _parameters(schema: object) -> dict[str, Any]:
     return made
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: object) -> Any:
     """Return a part of a schema with its words cleaned. Raises UnusableTool where it is not in order."""
     if isinstance(part, list):
         return list(map(_plain, part))

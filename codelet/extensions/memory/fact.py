@@ -143,7 +143,7 @@ class FactList:
         stay = {id(fact), *map(id, others)}
         self.facts = tuple(new if each is fact else each for each in self.facts if id(each) in stay)
 
-    def restore(self, texts: Iterable[str], origins: Sequence[Mapping[str, Any]] = ()) -> None:
+    def restore(self, texts: Iterable[str], origins: Sequence[Mapping[str, object]] = ()) -> None:
         """The facts of an export in place of these; what is known of where they come from goes by their texts."""
         known = {str(origin.get("fact")): origin for origin in origins}
         self.facts = tuple(_restored(text, known.get(text, {})) for text in texts)

@@ -134,7 +134,7 @@ class EditorSession:
     async def _update(self, update: Update) -> None:
         await self._peer.notify("session/update", {"sessionId": self.name, "update": update})
 
-    def _touched(self, name: str, arguments: Any) -> Sequence[Touch] | None:
+    def _touched(self, name: str, arguments: object) -> Sequence[Touch] | None:
         tool = self.session.toolbox.tool_named(name, arguments)
         return None if tool is None or not isinstance(arguments, dict) else tool.touched(arguments)
 

@@ -130,7 +130,7 @@ class Peer:
         self._running.add(task)
         task.add_done_callback(ended)
 
-    def _fail(self, number: Any, error: BaseException) -> None:
+    def _fail(self, number: object, error: BaseException) -> None:
         match error:
             case RpcError():
                 code, text = error.code, str(error)

@@ -303,7 +303,7 @@ class MaskedPieces:
         return [event if settled == event.delta else event.replace(delta=settled)]
 
 
-def without_secrets(value: Any, masker: Masker) -> Any:
+def without_secrets(value: object, masker: Masker) -> Any:
     """A text, or every text inside a list, a tuple, an object or a record, masked."""
     match value:
         case str():

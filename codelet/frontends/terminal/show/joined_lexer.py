@@ -76,7 +76,7 @@ class JoinedLexer:
         return [re.compile("|".join(patterns), flags).match for flags, patterns in joined], rules
 
 
-def _followed(states: list[str], following: Any) -> list[str]:
+def _followed(states: list[str], following: object) -> list[str]:
     """The states with what follows: names, `#pop` and `#push`, or how many end; the first one never does."""
     if isinstance(following, int):
         return states[:following] if -following < len(states) else states[:1]
