@@ -9,8 +9,8 @@ from scripts.mutants.operators import Mutant
 NAMED: tuple[tuple[str, str, str], ...] = (
     (
         "a rule with a body allows its tool for everything",
-        "rule.tool == tool and rule.body is None",
-        "rule.tool == tool",
+        "if rule.body is None and rule.covers(tool):",
+        "if rule.covers(tool):",
     ),
     ("a wide rule lifts the ask for a secret", "exact=found.sensitive", "exact=False"),
     (
@@ -79,13 +79,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
         "made.report.after > made.report.target or unpaired(new)",
         "made.report.after > made.report.target",
     ),
-    ("a result out of its order is no fault", "if wanted and wanted[0] == call_id:", "if call_id in wanted:"),
-    (
-        "a call without its result is no fault",
-        'found.extend(f"a call without a result: {call_id}" for call_id in wanted)\n    return found',
-        "return found",
-    ),
-    ("a second reminder of a type is no fault", "if kind is not None and kind in types:", "if False:"),
+    ("a call without its result is no fault", "    return wrong + open_ids", "    return wrong"),
     ("an overflow that is told with 422 is none", "(400, 413, 422, 500)", "(400, 413, 500)"),
     (
         "a refused connection is not tried again",
@@ -113,8 +107,8 @@ NAMED: tuple[tuple[str, str, str], ...] = (
         "                return False\n",
     ),
     ("pinned messages are not kept", "        for at in pinned:", "        for at in ():"),
-    ("a score has no effect", "return 1 + (score.total - score.feedback) / 1_000 + score.feedback / 10", "return 1.0"),
-    ("names keep their weight once they stand", "            self._value[name] *= _COVERED", "            pass"),
+    ("a score has no effect", "return 1 + (self.total - self.feedback) / 1_000 + self.feedback / 10", "return 1.0"),
+    ("names keep their weight once they stand", "            self._value[name] *= self._covered", "            pass"),
     ("removed lines are shown", "            if text not in self._gone", "            if True"),
     (
         "an earlier failure is not told",

@@ -59,9 +59,8 @@ class RecordedCall(Struct, forbid_unknown_fields=True):
     name: _Text
     arguments: str | dict[str, Any] = {}
 
-    @property
     def sent(self) -> str:
-        """The arguments as they go over the wire."""
+        """Return the arguments as they go over the wire."""
         given = self.arguments
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
@@ -113,8 +112,9 @@ class RecordedStep(Struct, forbid_unknown_fields=True):
             yield RefusalChunk(self.refusal)
         for index, call in enumerate(self.tool_calls):
             yield ToolCallChunk(index=index, id=call.id, name=call.name)
-            for start in range(0, len(call.sent), _ARGUMENT_PIECE):
-                yield ToolCallChunk(index=index, arguments=call.sent[start : start + _ARGUMENT_PIECE])
+            sent = call.sent()
+            for start in range(0, len(sent), _ARGUMENT_PIECE):
+                yield ToolCallChunk(index=index, arguments=sent[start : start + _ARGUMENT_PIECE])
 
 
 class Recording(Struct, forbid_unknown_fields=True):

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from codelet.system.process.start import StartError, child_environment, given, program_path, start_error, start_problem
 from codelet.system.process.supervisor import FIRST_KEPT, KILL, RETIRE, START, TERMINATE
-from codelet.system.process.tree import MARKER, Tree, become_subreaper, hide_memory, new_marker, reap_leaders
+from codelet.system.process.tree import MARKER, Tree, become_subreaper, hide_memory, new_marker, reap_guards
 
 _PROGRAM = Path(__file__).with_name("supervisor.py")
 _ANSWER_SECONDS = 10.0
@@ -100,7 +100,7 @@ def start_supervisor() -> tuple[_Supervisor, bool]:
             atexit.register(retire_supervisor)
         else:
             before.close()
-            reap_leaders()
+            reap_guards()
         _current.append(_Supervisor())
         return _current[0], before is not None and before.owner == os.getpid()
 

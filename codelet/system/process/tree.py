@@ -1,6 +1,6 @@
 """Which processes belong to a child, and how to end them all.
 
-Killing the process group is not enough: the caller setsid, or forks twice and lets the parent die, is out
+Killing the process group is not enough: a child that calls setsid, or forks twice and lets the parent die, is out
 of the group and out of the tree. Four signs together find them: the session and the group of the child, the
 tree of parents, a marker in the environment, and having been handed to us when its parent died (we are the
 subreaper). The kernel's table is read from /proc; if there is none, only the group is ended.
@@ -14,6 +14,7 @@ import itertools
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ MARKER = "CODELET_CHILD"
 
 _PR_SET_CHILD_SUBREAPER, _PR_SET_DUMPABLE = 36, 4
 _KILL_LIMIT = 1.0
+_GUARD_NAME = b"codelet-guard"
+"""The name that supervisor.py gives to its processes."""
 _numbers = itertools.count()
 _leaders: set[int] = set()
 
@@ -148,12 +151,16 @@ class Tree:
         return self._orphans and row.parent == own.pid and row.session != own.session
 
 
-def reap_leaders() -> None:
-    """Reap the ended leaders of sessions that came to us and that no Tree is for: guards of a supervisor that died."""
+def reap_guards() -> None:
+    """Reap the guards that a supervisor left us when it was killed, now or when they end, within a second or so."""
     for row in _table().values():
-        if row.dead and row.parent == os.getpid() and row.session == row.pid not in _leaders:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(row.pid, os.WNOHANG)
+        if row.parent == os.getpid() and _read(f"/proc/{row.pid}/comm").strip() == _GUARD_NAME:
+            threading.Thread(target=_reap, args=(row.pid,), daemon=True).start()
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _table() -> dict[int, _Row]:

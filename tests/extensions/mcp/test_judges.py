@@ -61,6 +61,13 @@ def _has_mcp() -> bool:
     return subprocess.run([PYTHON, "-c", code], check=False).returncode == 0
 
 
+def _can_import_glob() -> bool:
+    """Whether Node has `fs.globSync`, which the conformance suite imports (Node 22)."""
+    code = "process.exit(require('fs').globSync ? 0 : 1)"
+    return NODE is not None and subprocess.run([str(NODE), "-e", code], check=False).returncode == 0
+
+
+needs_node_22 = pytest.mark.skipif(not _can_import_glob(), reason="needs Node 22 or newer")
 needs_mcp = pytest.mark.skipif(not _has_mcp(), reason=f"needs mcp in {PYTHON} (CODELET_MCP_PYTHON)")
 
 
@@ -148,6 +155,7 @@ async def test_the_python_server_over_pipes_and_http(begin: Begin, port: int) ->
 
 
 @needs("conformance")
+@needs_node_22
 @pytest.mark.parametrize("scenario", ["initialize", "tools_call"])
 def test_the_conformance_suite(scenario: str, tmp_path: Path) -> None:
     """`sse-retry` asks for the standalone stream of the older revision, `elicitation-…` and `auth/…` for what codelet

@@ -108,7 +108,7 @@ def test_a_model_for_the_facts_that_cannot_be_used_is_a_line(repo: Path, home: P
     own.write_bytes(b"\xff" * 100)
     own.with_name("tokenizer.json").write_text("{}", encoding="utf-8")
     _, found = findings(repo, home)
-    assert found["fact search"]["detail"].startswith(f"by words only: {own}: facts cannot be found by meaning: ")
+    assert found["fact search"]["detail"].startswith(f"by words only: {own}: ")
     assert "codelet-repl[semantic]" in found["fact search"]["advice"]
 
 

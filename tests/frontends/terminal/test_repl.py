@@ -16,7 +16,7 @@ from typing import Any
 import pyte
 import pytest
 
-from codelet.errors import EXIT_DONE, EXIT_USAGE
+from codelet.errors import EXIT_DONE
 from codelet.frontends.terminal.repl import PARTING
 from tests.support.program import CODELET, descendants, lives, processes_with
 from tests.support.recorded import STATUS, Start, ask, bash, step
@@ -196,7 +196,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/permissions", "mode   ask")
     ask(terminal, "/mode auto-edit", "mode auto-edit")
     ask(terminal, "/mode nonsense", "there is no mode nonsense")
-    ask(terminal, "/model", "model: recorded (recording)")
+    ask(terminal, "/model", "model: recorded (recording")
     ask(terminal, "/model replay:/nowhere.json", "no such recording")
     ask(terminal, "/contxt", "did you mean /context?")
     ask(terminal, "/undo", "no call has changed a file")
@@ -660,12 +660,6 @@ def test_suspend_and_go_on(tmp_path: Path, repo: Path, home: Path) -> None:
         terminal.settle(0.5)
         terminal.line("echo over $?")
         terminal.wait_for("over 0")
-
-
-def test_a_dumb_terminal_is_no_place_for_it(start: Start) -> None:
-    terminal = start(env={"TERM": "dumb"}, columns=120, ready="TERM")
-    assert terminal.wait_exit() == EXIT_USAGE
-    assert "-p PROMPT" in terminal.text
 
 
 def test_no_color(start: Start) -> None:

@@ -213,4 +213,5 @@ async def test_no_guard_stays_unreaped_though_its_supervisor_dies_at_the_same_mo
     for turn in range(25):
         await run(f"(sleep 0.00{turn % 10}; kill -9 {_GRANDPARENT}) & exit 0", tmp_path)
         newest = await run(f"echo {_GRANDPARENT}", tmp_path)
-    assert children() - known <= {int(newest.output)}
+    # The last kill may come while the last command runs: its supervisor is reaped a moment later.
+    await happens(lambda: children() - known <= {int(newest.output)})

@@ -173,7 +173,7 @@ class _RecordedAnswers:
 
     def __init__(self, renderer: Renderer, recording: Recording) -> None:
         self._renderer = renderer
-        self._expected = [(call.name, json.loads(call.sent)) for step in recording.steps for call in step.tool_calls]
+        self._expected = [(call.name, json.loads(call.sent())) for step in recording.steps for call in step.tool_calls]
 
     async def ask(self, question: Question) -> Answer:
         """The answer, shown as a row."""
