@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import aclosing
 from typing import Literal
 
@@ -125,7 +125,7 @@ class TurnView:
                     for piece in _slices(event):
                         self._renderer.show(piece)
                         if time.monotonic() - since >= _TURN_SECONDS:
-                            await _undisturbed(asyncio.sleep(0), asyncio.sleep(0))
+                            await _undisturbed(_two_rounds())
                             since = time.monotonic()
                     if self._renderer.has_waiting and self._frame is None:
                         self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
@@ -167,13 +167,16 @@ class TurnView:
             self._renderer.tick()
 
 
-async def _undisturbed(*work: Awaitable[None]) -> None:
-    """Wait for these, so that a key is read and its letter drawn. A cancel meanwhile comes with the turn's own next
-    wait.
-    """
+async def _two_rounds() -> None:
+    """Give the event loop its turns: one reads a key, the next draws its letter."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+async def _undisturbed(work: Coroutine[None, None, None]) -> None:
+    """Wait for this. A cancel meanwhile comes with the turn's own next wait."""
     try:
-        for each in work:
-            await each
+        await work
     except asyncio.CancelledError:
         task = asyncio.current_task()
         assert task is not None
