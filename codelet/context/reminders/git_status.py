@@ -23,7 +23,7 @@ class GitStatus(Source):
     """The status of one workspace. What it says always holds: now, or as of the moment that it names.
 
     git is asked at the turn's start and again after each step that may have changed files. A question that it does not
-    answer within STEP_SECONDS continues beside the request, and serves a later one. Once a turn has waited in vain, no
+    answer within STEP_SECONDS continues during the request, and serves a later one. Once a turn has waited in vain, no
     other one waits, until it answers again.
     """
 

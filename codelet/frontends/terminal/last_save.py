@@ -30,7 +30,7 @@ class LastSave:
         self._saving = False
 
     def signalled(self) -> bool:
-        """Take a signal in; True if the last save was continuing, which is then waited for no longer."""
+        """Take a signal in; True if the last save was running, which is then no longer waited for."""
         if self._saving:
             self._signal.set()
         return self._saving

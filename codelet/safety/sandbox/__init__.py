@@ -171,7 +171,7 @@ class Sandbox:
     ) -> Sequence[str]:
         """The words that run the shell command confined; only after `works` said so.
 
-        A `lasting` one continues beside others: if there is no repository yet, it could write the hooks of one that is
+        A `lasting` one runs alongside others: if there is no repository yet, it could write the hooks of one that is
         made later, so nothing at the top of the workspace but what stands there now can be written by it.
         """
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
