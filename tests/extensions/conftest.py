@@ -11,6 +11,8 @@ import pytest
 from codelet.extensions.base import Extension
 from codelet.loop.session import Session
 from codelet.safety import Policy
+from codelet.safety.verdict import Answer as Said
+from codelet.safety.verdict import Question
 from codelet.tools import all_tools
 from tests.context.scripted import ScriptedProvider
 
@@ -36,3 +38,15 @@ async def open_session(tmp_path: Path) -> AsyncIterator[Open]:
     yield begin
     for session in opened:
         await session.close()
+
+
+class Person:
+    """Answers every question alike, and keeps them."""
+
+    def __init__(self, answer: Said) -> None:
+        self.answer = answer
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Said:
+        self.asked.append(question)
+        return self.answer

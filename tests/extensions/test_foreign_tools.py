@@ -17,24 +17,11 @@ from codelet.loop.meter import Limits
 from codelet.safety import Policy
 from codelet.safety.rules import parse_rule
 from codelet.safety.verdict import Answer as Said
-from codelet.safety.verdict import Question
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
 from tests.context.scripted import Answer, turn
-from tests.extensions.conftest import Open
+from tests.extensions.conftest import Open, Person
 
 SOURCE = "the server of a test"
-
-
-class Person:
-    """Answers every question alike, and keeps them."""
-
-    def __init__(self, answer: Said) -> None:
-        self.answer = answer
-        self.asked: list[Question] = []
-
-    async def ask(self, question: Question) -> Said:
-        self.asked.append(question)
-        return self.answer
 
 
 class Far(Extension, Guard):

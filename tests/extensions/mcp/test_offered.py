@@ -13,8 +13,8 @@ from codelet.context.tokens import estimate_text
 from codelet.extensions.mcp.tool_list import LONGEST_TOOL_NAME, tool_name
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Said
-from codelet.safety.verdict import Question
 from tests.context.scripted import Answer, Sent, turn
+from tests.extensions.conftest import Person
 from tests.extensions.mcp.conftest import Begin, command
 from tests.support.waiting import happens
 
@@ -24,16 +24,6 @@ LATE = 1.5
 
 def names(sent: Sent) -> list[str]:
     return [each["function"]["name"] for each in json.loads(sent.tools)]
-
-
-class Person:
-    def __init__(self, answer: Said) -> None:
-        self.answer = answer
-        self.asked: list[Question] = []
-
-    async def ask(self, question: Question) -> Said:
-        self.asked.append(question)
-        return self.answer
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> Answer:
