@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
+import os
 import socket
 import ssl
 import struct
@@ -124,6 +126,11 @@ async def shut(server: asyncio.Server, connections: Callable[[], Iterable[asynci
     await asyncio.sleep(0)
 
 
+# Below the ports that the kernel gives away, and each of them once in a long while: a client of an earlier test that
+# still retries, or of a test that wants a refused connection (`closed_port`), must not reach the server of another test.
+_OWN_PORTS = itertools.islice(itertools.cycle(range(20_000, 32_000)), os.getpid() * 997 % 12_000, None)
+
+
 class ModelServer:
     """Plays a script.
 
@@ -185,8 +192,16 @@ class ModelServer:
         self._thread.stop()
 
     async def _listen(self) -> asyncio.Server:
+        if self._port:
+            return await self._bind(self._port)
+        for port in _OWN_PORTS:
+            with contextlib.suppress(OSError):
+                return await self._bind(port)
+        raise AssertionError("no port is free")
+
+    async def _bind(self, port: int) -> asyncio.Server:
         loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: Connection(self), "127.0.0.1", self._port, ssl=self._tls)
+        return await loop.create_server(lambda: Connection(self), "127.0.0.1", port, ssl=self._tls)
 
     def drop_connections(self) -> None:
         """Close every connection that is open now, as a server does that is tired of keeping them."""
