@@ -127,7 +127,7 @@ async def shut(server: asyncio.Server, connections: Callable[[], Iterable[asynci
 
 
 # Below the ports that the kernel gives away, and each of them once in a long while: a client of an earlier test that
-# still retries, or of a test that wants a refused connection (`closed_port`), must not reach the server of another test.
+# still retries, or of one that expects a refused connection (`closed_port`), must not reach the server of another test.
 _OWN_PORTS = itertools.islice(itertools.cycle(range(20_000, 32_000)), os.getpid() * 997 % 12_000, None)
 
 
