@@ -17,7 +17,7 @@ from codelet.record import Record
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codelet.extensions.services import Hook
+    from codelet.extensions.services import Checker, Hook
     from codelet.providers.catalog import Vendor
 
 ThemeName = Literal["auto", "dark", "light", "colour-blind", "plain"]
@@ -159,6 +159,15 @@ def own_hooks(value: Any) -> tuple[Hook, ...]:
     from codelet.extensions.services import read_hooks  # only where a user has one
 
     return tuple(hook for each in (value if isinstance(value, list) else [value]) for hook in read_hooks(each))
+
+
+def own_checkers(value: Any) -> tuple[Checker, ...]:
+    """Names of known checkers, or a table with one for each name."""
+    if isinstance(value, tuple):
+        return value
+    from codelet.extensions.services import read_checkers  # only where a user has one
+
+    return read_checkers(value)
 
 
 def files(value: Any) -> tuple[str, ...]:

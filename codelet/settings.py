@@ -32,6 +32,7 @@ from codelet.setting_kinds import (
     models,
     names,
     own_aliases,
+    own_checkers,
     own_hooks,
     own_keys,
     own_servers,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from codelet.extensions.services import Hook
+    from codelet.extensions.services import Checker, Hook
     from codelet.extensions.session_view import LogLevel
     from codelet.providers import Transport
     from codelet.providers.catalog import Vendor
@@ -181,6 +182,14 @@ class Settings(Record):
     deny: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; wins over both", "RULE", by=_ALL)
     hooks: tuple[Hook, ...] = row(
         (), own_hooks, PERMISSIONS, "run the hooks in this JSON file, too", "FILE", by=(USER_FILE, FLAG)
+    )
+    checkers: tuple[Checker, ...] = row(
+        (),
+        own_checkers,
+        PROMPT,
+        "report problems after edits: ruff, mypy, gopls, tsc, …",
+        "NAMES",
+        by=(USER_FILE, FLAG),
     )
     yes: bool = row(False, switch, PERMISSIONS, "answer every question with yes", by=(FLAG,), short="-y")
     ask_timeout: float | None = row(

@@ -184,6 +184,13 @@ ROWS = (
         guard=True,
     ),
     ManifestRow(
+        made="diagnostics:Diagnostics",
+        on=lambda given: bool(given.settings.checkers),
+        starts=lambda given: True,
+        guard=True,
+        wakes=("starting", "after"),
+    ),
+    ManifestRow(
         made="mcp.client:Mcp",
         late=True,
         commands={"mcp": ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")},

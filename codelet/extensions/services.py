@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codelet.extensions.base import Extension, Guard, extension_of
 
 if TYPE_CHECKING:
+    from codelet.extensions.diagnostics.checker import Checker
     from codelet.extensions.file_history.change_log import ChangeLog, FileBack, RanCommand
     from codelet.extensions.file_history.place_state import PlaceState
     from codelet.extensions.hooks.hook_file import Hook
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ChangeLog",
+    "Checker",
     "FactFile",
     "FileBack",
     "Hook",
@@ -41,6 +43,7 @@ __all__ = [
     "plan_first",
     "profile_in_force",
     "profile_places",
+    "read_checkers",
     "read_hooks",
     "search_by_meaning",
     "text_search",
@@ -132,6 +135,13 @@ def read_hooks(value: object) -> tuple[Hook, ...]:
     from codelet.extensions.hooks.hook_file import hooks_from, hooks_in_file
 
     return hooks_in_file(value) if isinstance(value, str) else hooks_from(value)
+
+
+def read_checkers(value: object) -> tuple[Checker, ...]:
+    """Return the checkers that a setting names. Raises ValueError."""
+    from codelet.extensions.diagnostics.checker import checkers_from
+
+    return checkers_from(value)
 
 
 def search_by_meaning(model: Path | None) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from codelet.extensions.base import Extension, Guard, OpenedWith, extension_of
+from codelet.extensions.diagnostics.checker import KNOWN
 from codelet.extensions.hooks.hook_file import Hook
 from codelet.extensions.machine_status import Machine
 from codelet.extensions.manifest import OPTIONAL_TOOLS, ROWS, Listed, ManifestRow, turned_on
@@ -32,7 +33,11 @@ def with_all(open_session: Open, tmp_path: Path) -> Session:
         path.parent.mkdir(parents=True)
         path.write_text("---\nname: one\ndescription: one\n---\n")
     hooks = (Hook(event="Stop", command="true"),)
-    given = OpenedWith(settings=Settings(log=str(tmp_path / "log"), plan=True, home=tmp_path, hooks=hooks, web=True))
+    given = OpenedWith(
+        settings=Settings(
+            log=str(tmp_path / "log"), plan=True, home=tmp_path, hooks=hooks, web=True, checkers=(KNOWN["ruff"],)
+        )
+    )
     session, _ = open_session(*turned_on(given), safeguards=safeguards, tools=None)
     return session
 

@@ -1,0 +1,147 @@
+"""Checkers: programs that report problems in a file. Some are known by name, the user's settings define others."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from codelet.errors import UsageError
+from codelet.record import Record
+from codelet.system.process.start import supplied_by
+
+FILE = "{file}"
+"""Stands for the changed file in a checker's command."""
+LINES = (
+    r"\s*(?P<path>[^\s:(][^:(]*)"
+    r"(?::(?P<line>\d+)(?::\d+)?(?:-[\d:]+)?|\((?P<row>\d+)(?:,\d+)?\))\s*(?::|-)\s*(?P<text>.+)"
+)
+"""Matches `PATH:LINE:COLUMN: TEXT` and `PATH(LINE,COLUMN): TEXT`, the forms of compilers."""
+_SECONDS, _MOST_SECONDS = 10.0, 120.0
+_LONGEST_LINE = 2_000
+_KEYS = ("command", "files", "lines", "timeout")
+
+
+class Complaint(Record):
+    """One problem in a file; `line` counts from 1, 0 if it is not known."""
+
+    line: int
+    text: str
+
+
+class Checker(Record, kw_only=True):
+    """A program that checks files whose name, or path in the workspace, matches one of the patterns `files`.
+
+    Its `command` runs in the workspace. `lines` is the regular expression of a line of its output, with the groups
+    `text`, `line` and `path`; without `path` each line is about the changed file. `timeout` is in seconds.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    files: tuple[str, ...]
+    lines: str = LINES
+    timeout: float = _SECONDS
+
+    def fits(self, path: str) -> bool:
+        """Return whether it checks the file at this path, relative to the workspace."""
+        name = os.path.basename(path)
+        return any(fnmatchcase(path if "/" in each else name, each) for each in self.files)
+
+    def refuse_workspace(self, workspace: Path) -> None:
+        """Raise UsageError if its program, or a file that its command names, is one that the model could change."""
+        for place, word in enumerate(self.command):
+            path = os.path.expanduser(word)
+            named = "/" in path if not place else os.path.isfile(os.path.join(workspace, path))
+            if named and supplied_by(workspace, os.path.join(workspace, path)):
+                raise UsageError(f"checkers: {self.name}: {word} is in the workspace, where the model could change it")
+
+    def complaints(self, output: str, file: str, workspace: Path) -> tuple[list[Complaint], bool]:
+        """Return the complaints about the file at the path `file`, and whether there is one about any file."""
+        found: list[Complaint] = []
+        is_any, form = False, re.compile(self.lines)
+        for line in output.splitlines():
+            groups = match.groupdict() if (match := form.match(line[:_LONGEST_LINE])) else None
+            if groups is None or not (groups["text"] or "").strip():
+                continue
+            is_any, path = True, groups.get("path")
+            if path is None or os.path.realpath(os.path.join(workspace, path.strip())) == file:
+                number = groups.get("line") or groups.get("row") or ""
+                found.append(Complaint(int(number[:9]) if number.isdecimal() else 0, groups["text"].strip()))
+        return found, is_any
+
+
+def _known(command: str, *files: str, timeout: float = _SECONDS) -> Checker:
+    words = tuple(command.split())
+    return Checker(name=words[0], command=words, files=files, timeout=timeout)
+
+
+_PYTHON = ("*.py", "*.pyi")
+KNOWN = {
+    each.name: each
+    for each in (
+        _known("ruff check --no-cache --quiet --output-format concise {file}", *_PYTHON),
+        _known("mypy --cache-dir=/dev/null --no-error-summary --hide-error-context {file}", *_PYTHON),
+        _known("pyright {file}", *_PYTHON),
+        _known("basedpyright {file}", *_PYTHON),
+        _known("gopls check {file}", "*.go", timeout=30.0),
+        _known("shellcheck --format gcc {file}", "*.sh", "*.bash"),
+        _known("tsc --noEmit --pretty false --project .", "*.ts", "*.tsx", "*.mts", "*.cts", timeout=30.0),
+    )
+}
+
+
+def checkers_from(value: object) -> tuple[Checker, ...]:
+    """Return the checkers that a list of known names, a text with commas, or a table names. Raises ValueError."""
+    if isinstance(value, Mapping):
+        return tuple(_defined(value))
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not all(isinstance(each, str) for each in names):
+        raise ValueError("must be names, or a table for each checker, such as [checkers.NAME]")
+    return tuple(_named(each.strip()) for each in dict.fromkeys(names) if each.strip())
+
+
+def _named(name: str) -> Checker:
+    if name not in KNOWN:
+        raise ValueError(f"there is no checker {name!r}; known are {', '.join(KNOWN)}, others need [checkers.NAME]")
+    return KNOWN[name]
+
+
+def _defined(tables: Mapping[str, object]) -> Iterator[Checker]:
+    for name, table in tables.items():
+        if table is True:
+            yield _named(name)
+        elif isinstance(table, Mapping):
+            yield _checker(name, table)
+        elif table is not False:
+            raise ValueError(f"{name}: must be true, false or a table")
+
+
+def _checker(name: str, table: Mapping[str, object]) -> Checker:
+    if unknown := sorted(table.keys() - set(_KEYS)):
+        raise ValueError(f"{name}: unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}")
+    known = KNOWN.get(name)
+    command = _words(name, table, "command") or (known.command if known else ())
+    files = _words(name, table, "files") or (known.files if known else ())
+    if not command or not files:
+        raise ValueError(
+            f"{name}: a checker needs a command and files, two lists such as ['lint', '{FILE}'] and ['*.py']"
+        )
+    lines, seconds = table.get("lines", LINES), table.get("timeout", _SECONDS)
+    try:
+        groups = re.compile(lines).groupindex if isinstance(lines, str) else {}
+    except re.error as error:
+        raise ValueError(f"{name}: lines is no regular expression: {error}") from None
+    if not isinstance(lines, str) or "text" not in groups:
+        raise ValueError(f"{name}: lines must be a regular expression with a group (?P<text>…)")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _MOST_SECONDS:
+        raise ValueError(f"{name}: timeout must be a number of seconds up to {_MOST_SECONDS:g}")
+    return Checker(name=name, command=command, files=files, lines=lines, timeout=float(seconds))
+
+
+def _words(name: str, table: Mapping[str, object], key: str) -> tuple[str, ...]:
+    value = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) and each and "\0" not in each for each in value):
+        raise ValueError(f"{name}: {key} must be a list of texts")
+    return tuple(value)
