@@ -7,6 +7,7 @@ all        every kind in turn, each round with a seed of its own, until the time
 git        allowed git commands in repositories of generated configurations, in the sandbox: no effect, nothing planted
 scripts    shell scripts that are allowed without a sandbox, run by bash: no effect on files, no planted secret printed
 commands   the same for commands made from the tables, watched by strace
+confined   shell lines in each sandbox that works here: no effect on files, no planted secret printed
 text       any text: no verdict may fail or take long
 
 It prints every difference and a line with the figures, and ends with status 1 where there was a difference.
@@ -20,11 +21,11 @@ import random
 import sys
 import time
 
-KINDS = ("scripts", "commands", "text", "git")
+KINDS = ("scripts", "commands", "text", "git", "confined")
 """Each is a module of this package with `run(count, seed)`, which prints and gives the number of differences."""
 
 
-_OF_A_ROUND = {"scripts": 300, "commands": 600, "text": 12_000, "git": 300}
+_OF_A_ROUND = {"scripts": 300, "commands": 600, "text": 12_000, "git": 300, "confined": 600}
 """How many cases of each kind one round takes: about as long for each."""
 
 

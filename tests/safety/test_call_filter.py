@@ -26,7 +26,9 @@ libc = ctypes.CDLL(None, use_errno=True)
 null = os.open(os.devnull, os.O_RDWR)
 other = os.getppid()
 libc.prctl(38, 1, 0, 0, 0)  # no new privileges: without that only root may take on a filter
-landlock_helper.filter_calls(bytes.fromhex(sys.argv[2]))
+listener = landlock_helper.filter_calls(bytes.fromhex(sys.argv[2]))
+if listener is not None:
+    os.close(listener)  # the helper is gone: its calls do not exist
 
 def asked(number, *arguments):
     ctypes.set_errno(0)
@@ -45,6 +47,7 @@ calls = {
     "mount": (165 if X86 else 40, 0, 0, 0, 0, 0),
     "ptrace": (101 if X86 else 117, 16, 0, 0, 0),
     "mode": (91 if X86 else 52, 1 << 20, 0o600),
+    "extended attributes": (190 if X86 else 7, 1 << 20, 0, 0, 0, 0),
     "own priority": (141 if X86 else 140, 0, 0, 0),
     "another's priority": (141 if X86 else 140, 0, other, 0),
     "own parameters": (142 if X86 else 118, 0, 0),
@@ -72,7 +75,7 @@ REFUSED = errno.errorcode[13]
 ALWAYS = ("terminal input", "console input", "new users", "mount", "ptrace", "packets")
 ABSENT = ("io_uring", "clone3")
 OF_PROCESSES = ("priority", "parameters", "scheduler", "processors", "attributes", "turn at the disk", "limits")
-METADATA = ("file flags", "mode", *(f"another's {what}" for what in OF_PROCESSES))
+METADATA = ("file flags", *(f"another's {what}" for what in OF_PROCESSES))
 INTERNET = ("internet", "internet 6", "routes")
 FREE = ("another ioctl", "new nothing", *(f"own {what}" for what in OF_PROCESSES))
 
@@ -90,6 +93,8 @@ def test_what_the_kernel_refuses(network: bool, sockets: bool, metadata: bool) -
     refused |= {"other numbers"} if platform.machine() == "x86_64" else set()
     assert {name for name, error in found.items() if error == REFUSED} == refused
     assert {found[name] for name in ABSENT} == {"ENOSYS"}
+    assert found["mode"] == ("EBADF" if metadata else "ENOSYS")
+    assert (found["extended attributes"] == "ENOTSUP") == (not metadata)
     assert not {found[name] for name in FREE} & {REFUSED, "ENOSYS"}
 
 
@@ -140,19 +145,23 @@ def test_calls_by_the_numbers_of_another_machine_are_refused(
 
 _NUMBERS = {
     "x86_64": {
-        "refused": {29, 30, 31, 41, *range(64, 72), 220, 240, 241, 90, 91, 92, 93, 94, 101, 103, 132, 141, 142, 144,
-                    155, 161, 163, 165, 166, 188, 189, 190, 197, 198, 199, 203, 235, 248, 249, 250, 251, 260, 261,
-                    268, 280, 298, 302, 308, 310, 311, 312, 314, 321, 323, 438, 440, 452, 463, 466, 469},
+        "refused": {29, 30, 31, 41, *range(64, 72), 220, 240, 241, 101, 103, 132, 141, 142, 144,
+                    155, 161, 163, 165, 166, 203, 235, 248, 249, 250, 251, 261,
+                    298, 302, 308, 310, 311, 312, 314, 321, 323, 438, 440, 469},
+        "helped": {90, 91, 92, 93, 94, 260, 268, 280, 452},
+        "unsupported": {188, 189, 190, 197, 198, 199, 463, 466},
         "absent": {425, 426, 427, 428, 429, 430, 431, 432, 433, 435, 442},
     },
     "aarch64": {
-        "refused": {180, 181, *range(186, 198), 5, 6, 7, 14, 15, 16, 30, 39, 40, 41, 51, 52, 53, 54, 55,
-                    88, 89, 116, 117, 118, 119, 122, 140,
-                    198, 217, 218, 219, 241, 261, 268, 270, 271, 272, 274, 280, 282, 438, 440, 452, 463, 466, 469},
+        "refused": {180, 181, *range(186, 198), 30, 39, 40, 41, 51, 89, 116, 117, 118, 119, 122, 140,
+                    198, 217, 218, 219, 241, 261, 268, 270, 271, 272, 274, 280, 282, 438, 440, 469},
+        "helped": {52, 53, 54, 55, 88, 452},
+        "unsupported": {5, 6, 7, 14, 15, 16, 463, 466},
         "absent": {425, 426, 427, 428, 429, 430, 431, 432, 433, 435, 442},
     },
 }  # fmt: skip
-"""What is refused, and what is told to be absent, where every argument is 99: as the kernel's tables number it."""
+"""The calls by the filter's answer when every argument is 99, numbered as in the kernel's tables."""
+_ANSWERS = {"refused": 0x5000D, "absent": 0x50026, "unsupported": 0x5005F, "helped": 0x7FC00000}
 
 
 @pytest.mark.parametrize("machine", _NUMBERS)
@@ -164,9 +173,9 @@ def test_each_call_that_is_refused_by_its_number(machine: str, monkeypatch: pyte
     own = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
     lines = list(struct.iter_unpack("HBBI", program))
     found = {number: answer(lines, struct.pack("=II8x6Q", number, own, *[99] * 6)) for number in range(600)}
-    assert {number for number, said in found.items() if said == 0x5000D} == _NUMBERS[machine]["refused"]
-    assert {number for number, said in found.items() if said == 0x50026} == _NUMBERS[machine]["absent"]
-    assert set(found.values()) == {0x5000D, 0x50026, 0x7FFF0000}
+    for name, value in _ANSWERS.items():
+        assert {number for number, given in found.items() if given == value} == _NUMBERS[machine][name], name
+    assert set(found.values()) == {*_ANSWERS.values(), 0x7FFF0000}
 
 
 _HEADERS = {

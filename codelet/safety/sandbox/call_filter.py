@@ -11,6 +11,7 @@ from __future__ import annotations
 import platform
 import struct
 from collections.abc import Sequence
+from errno import EACCES, ENOSYS, EOPNOTSUPP
 from functools import cache
 
 from codelet.safety.tables import read_table
@@ -21,7 +22,8 @@ _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: both put letters in
 
 _LOAD, _EQUAL, _MASK, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
 _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
-_REFUSE, _UNKNOWN, _ALLOW = 0x00050000 | 13, 0x00050000 | 38, 0x7FFF0000
+_ERROR, _ASK_HELPER, _ALLOW = 0x00050000, 0x7FC00000, 0x7FFF0000
+_REFUSE, _UNKNOWN, _UNSUPPORTED = (_ERROR | number for number in (EACCES, ENOSYS, EOPNOTSUPP))
 
 # The kernel's number of the machine, and which of the numbers in the table `calls` are its calls'.
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -61,6 +63,12 @@ def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
     return b"".join(lines)
 
 
+def helped_calls() -> dict[str, str]:
+    """The calls that the helper of Landlock answers: their names by number."""
+    _, column = _MACHINES[platform.machine()]
+    return {row.split()[column]: name for name, row in read_table("calls")["helped"].items()}
+
+
 def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
     """Return what is done with each call that is looked at."""
     calls = read_table("calls")
@@ -70,6 +78,8 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)
     blocks["clone"] = blocks["unshare"] = _masked(_CLONE_NEWUSER)
     if not metadata:
+        blocks |= {name: [_answer(_ASK_HELPER)] for name in calls["helped"]}
+        blocks |= {name: [_answer(_UNSUPPORTED)] for name in calls["extended attributes"]}
         named = {name: int(row.split()[2]) for name, row in calls["of processes"].items()}
         blocks |= {name: _unless(argument, [0], refuse=False) for name, argument in named.items()}
     internet = [_AF_INET, _AF_INET6, _AF_NETLINK] if network or metadata else []

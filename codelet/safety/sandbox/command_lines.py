@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 from codelet.record import Record
 from codelet.safety.paths import contained
-from codelet.safety.sandbox.call_filter import filter_program
+from codelet.safety.sandbox.call_filter import filter_program, helped_calls
 from codelet.safety.sandbox.visible import home_in_system, seen_of_system
 from codelet.safety.verdict import SandboxKind
 from codelet.system.process.start import DESCRIPTOR, CommandWords
@@ -158,6 +158,7 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
         "list": [*real, *besides],
         "network": bounds.network,
         "calls": calls.hex(),
+        "helped": helped_calls(),
         "temporary": os.path.realpath(tempfile.gettempdir()),
     }
     return [sys.executable, "-I", "-S", str(_HELPER), json.dumps(request), *command]

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from scripts.fuzz import scripts, text
+from scripts.fuzz import confined, scripts, text
 from tests.support.amount import amount
 
 
@@ -21,3 +21,12 @@ def test_allowed_scripts_change_nothing(monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_no_text_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert text.run(amount(400, 20_000), seed=5) == 0, capsys.readouterr().out
+
+
+@pytest.mark.needs("bash", "bwrap", "git")
+def test_lines_in_the_sandbox_have_no_effect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DEPLOY_TARGET", "")
+    monkeypatch.setenv("HOME", "/root")
+    assert confined.run(amount(40, 4_000), seed=5) == 0, capsys.readouterr().out
