@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from codelet.context.tokens import Estimate
-from codelet.context.tokens.budget import CATEGORIES, Budget, CompactionOptions, Reason, Shares
+from codelet.context.tokens.budget import CATEGORIES, CompactionOptions, Reason, Shares, SizeTarget
 from codelet.context.window import ContextWindow
 from codelet.errors import CodeletError
 from codelet.messages import Message, kind_of, newest_messages, newest_prompt
@@ -73,18 +73,6 @@ def parsed(argument: str) -> tuple[Size | None, str]:
     return Size(tokens=tokens), instruction
 
 
-class SizeTarget(Record, kw_only=True):
-    """A size for the conversation in tokens, and what of it the newest turns and unseen results may take whole.
-
-    `note` says why fewer of the newest turns than asked for stay whole, if that is so.
-    """
-
-    size: int
-    whole: int
-    unseen: int
-    note: str = ""
-
-
 def refused_limit(limit: int, size: int) -> int:
     """Return what a provider that refused a request of that size as too long can be expected to take."""
     return min(limit, size) * 8 // 10
@@ -93,13 +81,28 @@ def refused_limit(limit: int, size: int) -> int:
 def conversation_targets(
     parts: Parts, window: ContextWindow, options: CompactionOptions, reason: Reason, size: Size | None = None
 ) -> list[SizeTarget]:
-    """Return sizes for the conversation, best first; none if there is no room for one.
+    """Return the allotments of a compaction, best first; none if there is no room for one.
 
     The first is the larger of 35 % of the budget and the newest turns with 10 % of it, at most 80 %. Each turn of the
     newest ones stays whole if they take at most 60 % together. Raises NothingToCompact for a compaction by hand that
     would change nothing.
     """
-    usual = _usual_targets(parts, window, options, overflow=reason == "overflow")
+    shares = Shares.of(window.budget.limit, options.shares)
+    # With the usual shares the newest turns come first, whatever earlier ones then have left.
+    context = None if options.shares == tuple(CATEGORIES.values()) else shares.share("context")
+    found = _targets(parts, window, options, reason, size, context)
+    return [target.replace(history=shares.share("history"), context=context) for target in found]
+
+
+def _targets(
+    parts: Parts,
+    window: ContextWindow,
+    options: CompactionOptions,
+    reason: Reason,
+    size: Size | None,
+    context: int | None,
+) -> list[SizeTarget]:
+    usual = _usual_targets(parts, window, options, context, overflow=reason == "overflow")
     total = sum(map(window.estimate, parts.body))
     if reason == "entries":
         return [target.replace(size=min(target.size, total)) for target in usual]
@@ -144,7 +147,7 @@ def smaller_size(body: int, newest: int, turns: int, beside: int) -> int:
 
 
 def _usual_targets(
-    parts: Parts, window: ContextWindow, options: CompactionOptions, *, overflow: bool
+    parts: Parts, window: ContextWindow, options: CompactionOptions, context: int | None, *, overflow: bool
 ) -> list[SizeTarget]:
     body, budget, beside = parts.body, window.budget, window.beside(parts)
     estimated, real = beside + sum(map(window.estimate, body)), max(1, window.size(parts))
@@ -161,7 +164,6 @@ def _usual_targets(
         turns: sum(map(window.estimate, body[len(body) - newest_messages(body, turns) :]))
         for turns in range(wanted, 0, -1)
     }
-    context = context_share(budget, options)
     fitting = (
         turns for turns, size in sizes.items() if size <= for_turns and (context is None or size - sizes[1] <= context)
     )
@@ -169,7 +171,7 @@ def _usual_targets(
     kept = sizes[turns] if turns else min(max(0, room - least), _unseen_size(body, window.estimate))
     if turns < wanted:
         note = (
-            f"{turns} of the newest {wanted} turns stay word for word: together they take {sizes[wanted]:,} tokens, "
+            f"{turns} of the newest {wanted} turns stay verbatim: together they take {sizes[wanted]:,} tokens, "
             f"and there is room for {max(0, for_turns):,}"
         )
     first = min(room, max(base * _USUAL // 100 - beside, kept + base * _BESIDE_TURNS // 100))
@@ -179,13 +181,6 @@ def _usual_targets(
         for size in tries
         if size >= first and size > 0
     ]
-
-
-def context_share(budget: Budget, options: CompactionOptions) -> int | None:
-    """Return what earlier turns and their quotes may take, if the user set shares; else the newest turns go first."""
-    if options.shares == tuple(CATEGORIES.values()):
-        return None
-    return Shares.of(budget.limit, options.shares).share("context")
 
 
 def _unseen_size(body: Sequence[Message], estimate: Estimate) -> int:

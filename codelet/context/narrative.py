@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -245,5 +244,5 @@ def narrative_room(target: int) -> int:
 def with_struck(made: Compacted, struck: tuple[str, ...], without: str = "") -> Compacted:
     """The same with what was not kept of a handoff; `without` says in the receipt why there is none."""
     notes = (f"{without}: the summary stands without a handoff.",) if without else ()
-    report = replace(made.report, warnings=(*made.report.warnings, *notes), struck=struck)
+    report = made.report.replace(warnings=(*made.report.warnings, *notes), struck=struck)
     return made._replace(report=report)

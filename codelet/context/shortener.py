@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from codelet.call_record import CallRecord
 from codelet.context.allotment import (
     Size,
-    SizeTarget,
     category_sizes,
-    context_share,
     conversation_targets,
     refused_limit,
 )
 from codelet.context.compaction import Compacted, CompactionSettings, IrreducibleContext, compact
 from codelet.context.pins import Pins
-from codelet.context.tokens.budget import CompactionOptions, Reason, Shares
+from codelet.context.tokens.budget import CompactionOptions, Reason, SizeTarget
 from codelet.context.window import ContextWindow
 from codelet.messages import Message, kind_of
 
@@ -68,48 +65,38 @@ class Shortener:
         pinned = [place for place, message in enumerate(body) if message in self._pins]
         held = [place for place, message in enumerate(body) if self._held(message) and reason != "overflow"]
         tries = [(places, target) for places in ([*pinned, *held], pinned)[not held :] for target in targets]
+        settings = CompactionSettings(
+            keep_last=self._options.keep_last,
+            fold=reason == "entries",
+            votes=self._pins.votes(body),
+            instruction=instruction,
+            first_id=self._archive.next_number if self._archive is not None else 1,
+        )
         for number, (places, target) in enumerate(tries, 1):
-            settings = self._settings(target, body, instruction, fold=reason == "entries")
             try:
-                made = self._smaller(body, target.size, settings, places, handoff)
+                made = self._smaller(body, target, settings, places, handoff)
             except IrreducibleContext as error:
                 if number == len(tries):  # sizes are those of the next request, as everywhere
                     raise IrreducibleContext(error.target + beside, {BESIDE: beside, **error.floor}) from None
             else:
                 notes = [target.note] if target.note and made.report.tier else []
-                notes += self._passed_shares(made)
-                return made._replace(report=replace(made.report, warnings=(*notes, *made.report.warnings)))
+                notes += self._passed_shares(made, target)
+                return made._replace(report=made.report.replace(warnings=(*notes, *made.report.warnings)))
         raise ValueError("there is no size to aim at")
 
-    def _passed_shares(self, made: Compacted) -> list[str]:
-        """Say which shares that the user set are passed even so, as pinned messages may do."""
-        if not made.report.tier or context_share(self._window.budget, self._options) is None:
+    def _passed_shares(self, made: Compacted, target: SizeTarget) -> list[str]:
+        """Name the shares set by the user that the result exceeds, as pinned messages can do."""
+        if not made.report.tier or target.context is None:
             return []
-        shares = Shares.of(self._window.budget.limit, self._options.shares)
         used = category_sizes(cast("list[Message]", made.messages), self._window.estimate, 0)
-        over = {name: used[name] - shares.share(name) for name in ("context", "history")}
-        return [f"The share of {name} is passed by {tokens:,} tokens." for name, tokens in over.items() if tokens > 0]
-
-    def _settings(
-        self, target: SizeTarget, body: Sequence[Message], instruction: str, *, fold: bool
-    ) -> CompactionSettings:
-        shares = Shares.of(self._window.budget.limit, self._options.shares)
-        return CompactionSettings(
-            keep_last=self._options.keep_last,
-            whole=target.whole,
-            unseen=target.unseen,
-            fold=fold,
-            history=shares.share("history"),
-            context=context_share(self._window.budget, self._options),
-            votes=self._pins.votes(body),
-            instruction=instruction,
-            first_id=self._archive.next_number if self._archive is not None else 1,
-        )
+        limits = {"context": target.context, "history": target.history or 0}
+        over = {name: used[name] - limit for name, limit in limits.items()}
+        return [f"The share of {name} is exceeded by {tokens:,} tokens." for name, tokens in over.items() if tokens > 0]
 
     def _smaller(
         self,
         body: Sequence[Message],
-        target: int,
+        target: SizeTarget,
         settings: CompactionSettings,
         pinned: Sequence[int],
         handoff: Sequence[str],
@@ -127,7 +114,7 @@ class Shortener:
         made = compacted(whole)
         if made.report.after >= before and whole != list(body):
             made = compacted(body)
-        return made._replace(report=replace(made.report, before=before))
+        return made._replace(report=made.report.replace(before=before))
 
     def originals(self, body: Sequence[Message]) -> list[Message]:
         """Return the conversation with what was cut before as it was; what was pinned since stays cut."""

@@ -353,7 +353,7 @@ async def test_what_pins_take_beyond_a_share_is_said(open_session: Open):
             session.compactor.pin(number)
     session.compactor.options = CompactionOptions(shares=(5, 5, 15, 75))
     [*_, done] = compactions(await compacted(session, "mind the ports"))
-    assert done.phase == "done" and "The share of context is passed by" in done.note
+    assert done.phase == "done" and "The share of context is exceeded by" in done.note
 
 
 async def test_the_prefix_changes_only_where_that_is_reported(open_session: Open):

@@ -141,7 +141,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def uncompact(self) -> None:
-        self.reported |= self.session.compactor.undo() is not None
+        with suppress(UsageError):  # a summary was pinned since
+            self.reported |= self.session.compactor.undo() is not None
 
     @rule()
     def rewind(self) -> None:

@@ -29,7 +29,7 @@ from codelet.context.compaction.reading import ReadSession, call_of, strings
 from codelet.context.compaction.report import Allocation, Compacted, CompactionReport, Score, TurnFate, scores
 from codelet.context.compaction.segments import NOTE, USER, ParsedSegment, SegmentEntry, render
 from codelet.context.tokens import Estimate, estimate_message
-from codelet.context.tokens.budget import checked_tokens
+from codelet.context.tokens.budget import SizeTarget, checked_tokens
 from codelet.messages import AnyMessage, Normalised, calls_of, kind_of, newest_prompt, normalise, segment, text_of
 
 # In percent of what the user's words leave: recorded state, and then the agent's prose.
@@ -46,7 +46,7 @@ _ORDER = {"user": 0, "agent": 1, "call": 2, "result": 3}
 
 def compact(
     messages: Sequence[AnyMessage],
-    target: int,
+    target: int | SizeTarget,
     *,
     estimate: Estimate | None = None,
     settings: CompactionSettings | None = None,
@@ -64,19 +64,23 @@ def compact(
     Raises IrreducibleContext, with the floor itemized, if the target cannot be met, and ValueError for a target that
     is not a positive integer.
     """
-    target = checked_tokens(target, "target")
+    allotted = target if isinstance(target, SizeTarget) else SizeTarget(size=target)
+    target = checked_tokens(allotted.size, "target")
     settings, measure = settings or CompactionSettings(), estimate or estimate_message
     normal = normalise(messages, in_flight=in_flight)
     sizes = [measure(message) for message in normal.messages]
     before = sum(sizes) if len(sizes) == len(messages) else sum(measure(m) for m in messages if isinstance(m, dict))
-    unchanged = Compacted(_as_given(normal.messages, normal, messages), CompactionReport(0, target, before, sum(sizes)))
+    unchanged = Compacted(
+        _as_given(normal.messages, normal, messages),
+        CompactionReport(tier=0, target=target, before=before, after=sum(sizes)),
+    )
     if sum(sizes) <= target and not settings.fold:
         return unchanged
     place_of = {origin: place for place, origin in enumerate(normal.origin) if origin >= 0}
     held = [place_of[at] for at in pinned if at in place_of]
-    work = _Compaction(normal.messages, sizes, measure, settings, records, target, handoff)
+    work = _Compaction(normal.messages, sizes, measure, settings, records, allotted, handoff)
     for level in range(_LEVELS):
-        plan = KeepPlan(normal.messages, measure, settings, target, level, held, work.anchored)
+        plan = KeepPlan(normal.messages, measure, settings, allotted, level, held, work.anchored)
         if not level and settings.fold and len(plan.kept) == len(normal.messages):
             return unchanged
         if (made := work.made(plan)) is not None:
@@ -120,7 +124,7 @@ class _Compaction:
         measure: Estimate,
         settings: CompactionSettings,
         records: Mapping[str, CallRecord] | None,
-        target: int,
+        target: SizeTarget,
         handoff: Sequence[str],
     ) -> None:
         self._messages, self._sizes, self._measure, self._settings = messages, sizes, measure, settings
@@ -139,7 +143,7 @@ class _Compaction:
     def made(self, plan: KeepPlan) -> _Made | None:
         """Return the list that a plan gives; None if that is impossible."""
         kept = sum(map(self._measure, plan.kept.values()))
-        runs, free = self._runs(plan), self._target - kept
+        runs, free = self._runs(plan), self._target.size - kept
         note = free >= _LEAST_FOR_NOTE
         frames = [ParsedSegment(*self._turns(run)) for run in runs]
         for number, frame in enumerate(frames):
@@ -154,10 +158,10 @@ class _Compaction:
 
     def _text(self, plan: KeepPlan, room: int) -> _Text:
         """Divide the room, in characters: each part gets its share of what the parts before it left."""
-        session, settings, lexicon = self._session, self._settings, self._lexicon
+        session, target, lexicon = self._session, self._target, self._lexicon
         old = [(n, piece) for n, piece in enumerate(session.pieces) if piece.at not in plan.kept]
         said = [each for each in old if each[1].kind == "user"]
-        history = None if settings.history is None else int(settings.history * self._characters)
+        history = None if target.history is None else int(target.history * self._characters)
         if history is not None:
             history = max(0, history - len(NOTE) - ENTRY * (len(said) + 4)) * 9 // 10
         words = users_words(said, room, history)
@@ -167,10 +171,10 @@ class _Compaction:
         share = share if history is None else min(share, history - spent)
         state, failures = state_lines(self._facts, {number for number, _ in old}, share)
         left -= sum(len(line) + 1 for line in state)
-        if settings.context is not None:
+        if target.context is not None:
             newest = newest_prompt(self._messages)
             kept = [message for at, message in plan.kept.items() if at < newest and kind_of(message) in BODY]
-            left = min(left, int((settings.context - sum(map(self._measure, kept))) * self._characters))
+            left = min(left, int((target.context - sum(map(self._measure, kept))) * self._characters))
         cut = {line.number: line.text for line in words.lines if line.piece.text.strip() not in line.text}
         if history is not None and 10 * spent > 8 * history:
             cut = {}  # the user's words have all the room that they may take
@@ -207,10 +211,10 @@ class _Compaction:
 
     def _fitted(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made | None:
         """Leave out as much of the evidence, the least first, as the target asks for."""
-        while (made := self._assembled(plan, runs, kept, text, note)).size > self._target:
+        while (made := self._assembled(plan, runs, kept, text, note)).size > self._target.size:
             if not text.evidence:
                 return None
-            spare, count = (made.size - self._target) * self._characters, 0
+            spare, count = (made.size - self._target.size) * self._characters, 0
             while spare > 0 and count < len(text.evidence):
                 count += 1
                 spare -= len(text.evidence[-count].text) + 1
@@ -268,7 +272,7 @@ class _Compaction:
         )
         return CompactionReport(
             tier=3 if plan.cut or plan.whole_turns < wanted else 2,
-            target=self._target,
+            target=self._target.size,
             before=before,
             after=made.size,
             turns=self._fates(made),

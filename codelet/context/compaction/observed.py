@@ -37,7 +37,7 @@ _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
 _LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
 _NO_STEP = re.compile(r"#|cd\s+\S+\Z")
-_QUOTED_PIPE = re.compile(r"""['"][^|]* \| """)
+_BEFORE_PIPE = re.compile(r"""(?:[^'"]|'[^']*'|"(?:\\.|[^"\\])*")*?(?= \| )""")
 # With `-f` it also ends well if there was nothing to remove.
 _REMOVES = re.compile(r"\s*(?:rm|del|unlink|Remove-Item|git rm)((?:\s+-\w+)*)((?:\s+[\w./\\-]+)+)\s*\Z")
 _MAY_REMOVE = re.compile(
@@ -110,10 +110,10 @@ def counts_in(text: str) -> list[str]:
 
 
 def command_key(command: str) -> str:
-    """Return a command without what its output is piped into, for comparing two of them."""
+    """Return a command without what its output is piped into, to compare two of them."""
     command = _LONG_CD.sub("cd …", command)
-    if " | " in command and not _QUOTED_PIPE.search(command):
-        command = command.partition(" | ")[0]
+    if " | " in command and (found := _BEFORE_PIPE.match(command)):
+        command = found[0]
     return " ".join(_BOTH.sub("", command).split())
 
 

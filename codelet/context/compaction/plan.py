@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from codelet.context.compaction.lexicon import common_cap
 from codelet.context.compaction.reading import is_error
 from codelet.context.tokens import Estimate
+from codelet.context.tokens.budget import SizeTarget
 from codelet.errors import EXIT_LIMIT, CodeletError
 from codelet.messages import AnyMessage, calls_of, kind_of, text_of, with_text, without_images
 from codelet.prompt import PICTURES_DROPPED
+from codelet.record import Record
 
 # In percent of what is available: the newest turns whole, else the newest units; the newest prompt before its calls;
 # the results, or the prompt, that the model has not seen, and what they are cut to if they are larger.
@@ -38,24 +39,17 @@ class IrreducibleContext(CodeletError):
         super().__init__(f"the context cannot be made smaller than {least}; the target is {target:,}")
 
 
-@dataclass(frozen=True)
-class CompactionSettings:
-    """What a compaction keeps. Sizes are in tokens; None is the usual share of the target.
+class CompactionSettings(Record):
+    """What a compaction keeps, apart from sizes.
 
-    The newest `keep_last` turns stay whole while they take at most `whole`. `unseen` is the most that the last results
-    or the last prompt take before they are cut. `fold` writes segments even if the list fits. `history` and `context`
-    bound what segments say in the user's words and recorded state, and in the agent's prose and evidence. `votes` are
-    what pins and drops say of turns, -5 to 5. `instruction` is what the user wants kept. `first_id` is the number of
-    the archive's next id, which the first message that is cut gets.
+    The newest `keep_last` turns stay whole if they fit. `fold` writes segments even if the list fits. `votes` are the
+    user's pins and drops by turn, -5 to 5. `instruction` is what the user asked to keep. `first_id` is the number of
+    the archive's next id; the first message that is cut gets it.
     """
 
     keep_last: int = 2
-    whole: int | None = None
-    unseen: int | None = None
     fold: bool = False
-    history: int | None = None
-    context: int | None = None
-    votes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    votes: Mapping[int, int] = MappingProxyType({})
     instruction: str = ""
     first_id: int | None = None
 
@@ -81,12 +75,13 @@ class KeepPlan:
         messages: Sequence[AnyMessage],
         measure: Estimate,
         settings: CompactionSettings,
-        target: int,
+        target: SizeTarget,
         level: int,
         pinned: Collection[int],
         anchored: Collection[int],
     ) -> None:
-        self._messages, self._measure, self._settings, self._anchored = messages, measure, settings, set(anchored)
+        self._messages, self._measure, self._anchored = messages, measure, set(anchored)
+        self._settings, self._target = settings, target
         units: list[_Unit] = []
         for at, kind in enumerate(map(kind_of, messages)):
             if kind == "tool" and units:
@@ -104,7 +99,7 @@ class KeepPlan:
         self.cut: list[int] = []
         self.warnings: list[str] = []
         self.whole_turns, self._newest = 0, len(messages)
-        available = target - sum(map(measure, self.kept.values()))
+        available = target.size - sum(map(measure, self.kept.values()))
         if level == 3 or available <= 0:
             return
         spent = 0 if level else self._keep_turns(available)
@@ -126,7 +121,7 @@ class KeepPlan:
 
         What follows a segment without a prompt counts as a turn.
         """
-        most = self._settings.whole if self._settings.whole is not None else available * _TURNS // 100
+        most = available * _TURNS // 100 if self._target.whole is None else self._target.whole
         kinds = list(map(kind_of, self._messages))
         segment = max((at for at, kind in enumerate(kinds) if kind == "segment"), default=-1)
         prompts = [at for at, kind in enumerate(kinds) if kind == "prompt" and at > segment]
@@ -149,7 +144,7 @@ class KeepPlan:
             size = prompt.size
         if last.places.stop < len(messages) or not (last.is_prompt or kind_of(messages[-1]) == "tool"):
             return size
-        left, most = available - size, self._settings.unseen
+        left, most = available - size, self._target.unseen
         if last.size <= (left * _UNSEEN // 100 if most is None else min(most, left)) and not short:
             return size + self._keep([last])
         return size + self._keep_cut(last, left * _CUT_TO // (200 if short else 100))
@@ -168,7 +163,7 @@ class KeepPlan:
         self._keep([unit])
         self.kept.update(messages)
         self.cut += places
-        whose = "there is" if self._settings.unseen is None else "the budget has"
+        whose = "there is" if self._target.unseen is None else "the budget has"
         self.warnings.append(
             f"{len(places)} of the newest messages {'is' if len(places) == 1 else 'are'} cut: together they take "
             f"{unit.size:,} tokens, {whose} room for {room:,}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import TurnAnchor
 from codelet.context.compaction.reading import ReadSession
+from codelet.record import Record
 
 ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
 _RECENT, _READ, _MOST_NAMES = 3, 20_000, 60
@@ -105,8 +105,7 @@ class Allocation(NamedTuple):
     handoff: int = 0
 
 
-@dataclass(frozen=True)
-class CompactionReport:
+class CompactionReport(Record, kw_only=True):
     """What one compaction did.
 
     `tier`: 0 only put in order, 2 summarised, 3 fewer of the newest turns kept whole than asked for, or a message cut.
@@ -134,7 +133,7 @@ class CompactionReport:
     struck: tuple[str, ...] = ()
     kept_turns: int = 0
     kept_steps: int = 0
-    allocation: Allocation = field(default_factory=Allocation)
+    allocation: Allocation = Allocation()
 
 
 class Compacted(NamedTuple):

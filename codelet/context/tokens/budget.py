@@ -138,7 +138,7 @@ class Shares:
         for name, share in self.percent.items():
             checked_tokens(share, f"share of {name}", at_most=100)
         if sum(self.percent.values()) != 100:
-            raise ValueError(f"the shares must add up to 100 per cent, not {sum(self.percent.values())}")
+            raise ValueError(f"the shares must add up to 100 %, not {sum(self.percent.values())}")
 
     @classmethod
     def of(cls, total: int, percent: Sequence[int]) -> Shares:
@@ -177,6 +177,22 @@ class CompactionOptions(Record):
     entries: int | None = None
     keep_last: int = 3
     shares: tuple[int, ...] = tuple(CATEGORIES.values())
+
+
+class SizeTarget(Record, kw_only=True):
+    """The sizes of a compacted list, in tokens; None is the usual share of `size`.
+
+    The list takes at most `size`, the newest turns at most `whole` of it, the last results or the last prompt at most
+    `unseen`; larger ones are cut. `history` limits the user's words and the recorded state in segments, `context`
+    earlier turns, the agent's prose and evidence. `note` says why fewer turns than asked for stay whole.
+    """
+
+    size: int
+    whole: int | None = None
+    unseen: int | None = None
+    history: int | None = None
+    context: int | None = None
+    note: str = ""
 
 
 class ContextLimits(Record):
