@@ -211,7 +211,7 @@ def _without_settings(options: argparse.Namespace) -> int | None:
         from codelet.frontends.acp import run_acp
 
         _raise_at_interrupt()
-        return asyncio.run(run_acp(lambda folder: _settings(options, folder)))
+        return asyncio.run(run_acp(lambda folder: _settings(options, folder), options.sessions))
     if options.command == "demo":
         import asyncio
 

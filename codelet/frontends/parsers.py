@@ -146,6 +146,9 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     match command:
         case "help":
             parser.add_argument("about", nargs="?", metavar="TOPIC|COMMAND")
+        case "acp":
+            about = "keep each session as an export in this folder, and let the editor list and load them"
+            parser.add_argument("--sessions", metavar="DIR", help=about)
         case "demo":
             parser.add_argument("--keep", action="store_true", help="keep the demo's folder")
         case "doctor":

@@ -21,10 +21,11 @@ _SIGNALS = {signal.SIGINT: EXIT_INTERRUPT, signal.SIGTERM: EXIT_TERMINATE, signa
 _UNUSED = ("export", "snapshots", "resume", "record", "json_schema", "history")
 
 
-async def run_acp(settings_for: Callable[[Path], Settings]) -> int:
+async def run_acp(settings_for: Callable[[Path], Settings], sessions: str | None) -> int:
     """Serve an editor until it closes stdin, or a signal ends it; the exit status.
 
-    `settings_for` reads the settings for a session in a folder. Raises UsageError.
+    `settings_for` reads the settings for a session in a folder. `sessions` is the folder that keeps sessions. Raises
+    UsageError.
     """
     from codelet.frontends.acp.agent import Agent
     from codelet.frontends.acp.peer import Peer, open_pipes
@@ -32,7 +33,13 @@ async def run_acp(settings_for: Callable[[Path], Settings]) -> int:
     settings = settings_for(Path.cwd())
     for name in _UNUSED:
         if getattr(settings, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} does not go with codelet acp")
+            hint = "; --sessions DIR keeps sessions" if name in ("export", "snapshots", "resume") else ""
+            raise UsageError(f"--{name.replace('_', '-')} does not go with codelet acp{hint}")
+    saved = None
+    if sessions is not None:
+        from codelet.frontends.acp.saved_sessions import SavedSessions
+
+        saved = SavedSessions(sessions)
     own = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -49,7 +56,7 @@ async def run_acp(settings_for: Callable[[Path], Settings]) -> int:
 
     for number, status in _SIGNALS.items():
         loop.add_signal_handler(number, end, status)
-    agent = Agent(peer, settings_for)
+    agent = Agent(peer, settings_for, saved)
     try:
         await peer.serve(agent.methods)
     except asyncio.CancelledError:

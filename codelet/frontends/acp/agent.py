@@ -1,4 +1,4 @@
-"""What an editor can ask of the agent: sessions, prompts, and what is switched in them."""
+"""The methods that an editor calls: sessions, prompts, options."""
 
 from __future__ import annotations
 
@@ -6,41 +6,24 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from codelet import __version__
 from codelet.frontends.acp.editor_session import EditorSession
-from codelet.frontends.acp.peer import BAD_PARAMETERS, INVALID_REQUEST, Handler, Peer, RpcError, RpcResult
+from codelet.frontends.acp.parameters import Params
+from codelet.frontends.acp.peer import BAD_PARAMETERS, INVALID_REQUEST, Handler, Json, Peer, RpcError, RpcResult
+from codelet.frontends.acp.saved_sessions import SavedSessions
 from codelet.settings import Settings
 
 _MOST_SESSIONS = 32
-_ABOUT = {
-    "protocolVersion": 1,
-    "agentInfo": {"name": "codelet", "title": "codelet", "version": __version__},
-    "agentCapabilities": {
-        "loadSession": False,
-        "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-        "mcpCapabilities": {"http": True, "sse": False},
-        "sessionCapabilities": {"close": {}},
-    },
-    "authMethods": [],
-}
-
-
-def _mcp_server(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return an MCP server of the editor's, which its user has named, as the settings have it."""
-    table: dict[str, Any] = {key: given[key] for key in ("type", "command", "args", "url") if key in given}
-    for key in ("env", "headers"):
-        table |= {key: {each["name"]: each["value"] for each in given[key]}} if key in given else {}
-    return given["name"], table
 
 
 class Agent:
-    """The sessions of one editor; `settings_for` reads the settings for one in a folder."""
+    """The sessions of one editor; `settings_for` reads the settings for one in a folder, `saved` keeps them."""
 
-    def __init__(self, peer: Peer, settings_for: Callable[[Path], Settings]) -> None:
+    def __init__(self, peer: Peer, settings_for: Callable[[Path], Settings], saved: SavedSessions | None) -> None:
         self._peer = peer
         self._settings_for = settings_for
+        self._saved = saved
         self._sessions: dict[str, EditorSession] = {}
         self._opening = asyncio.Lock()
         self.methods: dict[str, Handler] = {
@@ -51,49 +34,76 @@ class Agent:
             "session/close": self._close,
             "session/set_config_option": self._set_option,
         }
+        if saved is not None:
+            self.methods["session/load"] = self._load
+            self.methods["session/list"] = saved.list
 
     async def close(self) -> None:
         """End all sessions."""
         await asyncio.gather(*(each.close() for each in self._sessions.values()), return_exceptions=True)
 
-    async def _initialize(self, params: dict[str, Any]) -> RpcResult:
-        return RpcResult(_ABOUT)
+    async def _initialize(self, params: Params) -> RpcResult:
+        listing: Json = {} if self._saved is None else {"list": {}}
+        return RpcResult({
+            "protocolVersion": 1,
+            "agentInfo": {"name": "codelet", "title": "codelet", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": self._saved is not None,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": True, "sse": False},
+                "sessionCapabilities": {"close": {}, **listing},
+            },
+            "authMethods": [],
+        })  # fmt: skip
 
-    async def _new(self, params: dict[str, Any]) -> RpcResult:
-        folder = Path(params["cwd"])
+    async def _new(self, params: Params) -> RpcResult:
+        opened = await self._open(f"codelet-{os.urandom(8).hex()}", params)
+        return RpcResult({"sessionId": opened.name, "configOptions": opened.options()}, opened.announce)
+
+    async def _load(self, params: Params) -> RpcResult:
+        opened = await self._open(params.session_id, params, load=True)
+        await opened.replay()
+        return RpcResult({"configOptions": opened.options()}, opened.announce)
+
+    async def _open(self, name: str, params: Params, *, load: bool = False) -> EditorSession:
+        folder = Path(params.cwd or "")
         if not folder.is_absolute() or not folder.is_dir():
             raise RpcError(BAD_PARAMETERS, f"cwd must be the absolute path of a folder: {folder}")
-        name = f"codelet-{os.urandom(8).hex()}"
         async with self._opening:
+            if name in self._sessions:
+                raise RpcError(INVALID_REQUEST, f"the session {name} is open")
             if len(self._sessions) >= _MOST_SESSIONS:
                 raise RpcError(INVALID_REQUEST, f"{_MOST_SESSIONS} sessions are open: close one")
             settings = self._settings_for(folder)
-            servers = (settings.mcp_servers or {}) | dict(map(_mcp_server, params.get("mcpServers") or ()))
-            opened = EditorSession(name, self._peer, settings.replace(mcp_servers=servers or None))
+            servers = (settings.mcp_servers or {}) | dict(each.settings() for each in params.mcp_servers or ())
+            settings = settings.replace(mcp_servers=servers or None)
+            if self._saved is not None:
+                settings = settings.replace(**self._saved.settings(name, load=load))
+            opened = EditorSession(name, self._peer, settings)
             await opened.open(folder)
             self._sessions[name] = opened
-        return RpcResult({"sessionId": name, "configOptions": opened.options()}, opened.announce)
+        return opened
 
-    async def _prompt(self, params: dict[str, Any]) -> RpcResult:
-        return RpcResult({"stopReason": await self._named(params).prompt(params["prompt"])})
+    async def _prompt(self, params: Params) -> RpcResult:
+        return RpcResult({"stopReason": await self._named(params).prompt(params.prompt)})
 
-    async def _cancel(self, params: dict[str, Any]) -> RpcResult:
+    async def _cancel(self, params: Params) -> RpcResult:
         await self._named(params).cancel()
         return RpcResult({})
 
-    async def _close(self, params: dict[str, Any]) -> RpcResult:
+    async def _close(self, params: Params) -> RpcResult:
         opened = self._named(params)
         del self._sessions[opened.name]
         await opened.close()
         return RpcResult({})
 
-    async def _set_option(self, params: dict[str, Any]) -> RpcResult:
+    async def _set_option(self, params: Params) -> RpcResult:
         opened = self._named(params)
-        await opened.set_option(params["configId"], params["value"])
+        await opened.set_option(params.config_id, params.value)
         return RpcResult({"configOptions": opened.options()})
 
-    def _named(self, params: dict[str, Any]) -> EditorSession:
-        opened = self._sessions.get(params["sessionId"])
+    def _named(self, params: Params) -> EditorSession:
+        opened = self._sessions.get(params.session_id)
         if opened is None:
-            raise RpcError(BAD_PARAMETERS, f"there is no session {params['sessionId']}")
+            raise RpcError(BAD_PARAMETERS, f"no session {params.session_id} is open")
         return opened

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
-from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from codelet.errors import CodeletError, UsageError
+from codelet.frontends.acp.parameters import Params
 from codelet.record import Record
 from codelet.safety.secrets import mask
 from codelet.system.text import one_line
+
+Json = dict[str, object]
 
 _LONGEST_LINE = 64 * 1024 * 1024
 _LONGEST_ERROR = 2_000
@@ -21,7 +26,7 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, BAD_PARAMETERS, FAILED = -32700, -32600
 
 
 class RpcError(Exception):
-    """An error to answer a request with, or one that the editor answered with."""
+    """An error to answer a request with, or the editor's answer to ours."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -29,17 +34,27 @@ class RpcError(Exception):
 
 
 class RpcResult(Record):
-    """The result of a request, and what is to be done once it is sent."""
+    """A request's result, and what to do after it is sent."""
 
-    value: dict[str, Any]
-    then: Callable[[], Awaitable[None]] | None = None
+    value: Json
+    then: Callable[[], Coroutine[object, object, None]] | None = None
 
 
-Handler = Callable[[dict[str, Any]], Awaitable[RpcResult]]
+class _Message(Struct):
+    """A request or notification (`method`), or an answer (`result` or `error`)."""
+
+    id: int | str | UnsetType | None = UNSET
+    method: str | None = None
+    params: object = None
+    result: object = UNSET
+    error: object = UNSET
+
+
+Handler = Callable[[Params], Coroutine[object, object, RpcResult]]
 
 
 async def open_pipes(stdin: int, stdout: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open both directions. Raises ValueError if one is no pipe, socket or terminal."""
+    """Open both directions. Raises ValueError if one is not a pipe, a socket or a terminal."""
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_LONGEST_LINE)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(stdin, "rb", closefd=False))
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(stdout, "wb"))
@@ -53,8 +68,8 @@ class Peer:
         self._reader = reader
         self._writer = writer
         self._numbers = count(1)
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._running: set[asyncio.Future[Any]] = set()
+        self._waiting: dict[object, asyncio.Future[_Message]] = {}
+        self._running: set[asyncio.Task[RpcResult | None]] = set()
 
     async def serve(self, methods: Mapping[str, Handler]) -> None:
         """Answer requests until the editor closes its end."""
@@ -74,8 +89,8 @@ class Peer:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def request(self, method: str, params: dict[str, Any]) -> Any:
-        """Ask the editor; its result. Raises RpcError."""
+    async def request(self, method: str, params: Json) -> object:
+        """Return the editor's result. Raises RpcError."""
         number = next(self._numbers)
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._write({"id": number, "method": method, "params": params})
@@ -86,49 +101,53 @@ class Peer:
             raise
         finally:
             del self._waiting[number]
-        if "error" in answer:
-            raise RpcError(FAILED, str(answer["error"]))
-        return answer["result"]
+        if answer.error is not UNSET:
+            raise RpcError(FAILED, str(answer.error))
+        return answer.result
 
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Tell the editor something; waits while it does not read."""
+    async def notify(self, method: str, params: Json) -> None:
+        """Send a notification; wait while the editor does not read."""
         self._write({"method": method, "params": params})
         await self._writer.drain()
 
     def _take(self, line: bytes, methods: Mapping[str, Handler]) -> None:
         try:
-            message = json.loads(line)
-        except ValueError as error:
+            message = msgspec.convert(json.loads(line), _Message)
+        except msgspec.ValidationError as error:
+            self._fail(None, RpcError(INVALID_REQUEST, str(error)))
+        except (ValueError, RecursionError) as error:
             self._fail(None, RpcError(PARSE_ERROR, f"not JSON: {error}"))
-            return
-        if not isinstance(message, dict) or not message.keys() & {"method", "result", "error"}:
-            self._fail(None, RpcError(INVALID_REQUEST, "neither a request nor an answer to one"))
-        elif "method" not in message:
-            waiting = self._waiting.get(message.get("id", 0))
-            if waiting is not None and not waiting.done():  # else it came too late
+        else:
+            if message.method is not None:
+                self._run(self._handled(message, methods), message)
+            elif message.result is UNSET and message.error is UNSET:
+                self._fail(None, RpcError(INVALID_REQUEST, "neither a request nor an answer to one"))
+            elif (waiting := self._waiting.get(message.id)) is not None and not waiting.done():  # else it came too late
                 waiting.set_result(message)
-        elif (handler := methods.get(message["method"])) is not None:
-            self._run(handler(message.get("params") or {}), message)
-        elif "id" in message:
-            self._fail(message["id"], RpcError(NO_METHOD, f"there is no method {message['method']}"))
 
-    def _run(self, work: Awaitable[Any], message: dict[str, Any]) -> None:
-        """Run a handler, and answer with what comes of it. The agent continues whatever fails."""
+    async def _handled(self, message: _Message, methods: Mapping[str, Handler]) -> RpcResult:
+        handler = methods.get(message.method or "")
+        if handler is None:
+            raise RpcError(NO_METHOD, f"there is no method {message.method}")
+        return await handler(Params() if message.params is None else msgspec.convert(message.params, Params))
 
-        def ended(task: asyncio.Future[Any]) -> None:
+    def _run(self, work: Coroutine[object, object, RpcResult | None], message: _Message) -> None:
+        """Run a method, then send its result or its error. The agent continues whatever fails."""
+
+        def end(task: asyncio.Task[RpcResult | None]) -> None:
             self._running.discard(task)
-            if task.cancelled() or "id" not in message:
+            if task.cancelled() or message.id is UNSET:
                 return
             if (error := task.exception()) is not None:
-                self._fail(message["id"], error)
-                return
-            self._write({"id": message["id"], "result": task.result().value})
-            if task.result().then is not None:
-                self._run(task.result().then(), {})
+                self._fail(message.id, error)
+            elif (result := task.result()) is not None:
+                self._write({"id": message.id, "result": result.value})
+                if result.then is not None:
+                    self._run(result.then(), _Message())
 
-        task = asyncio.ensure_future(work)
+        task = asyncio.create_task(work)
         self._running.add(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(end)
 
     def _fail(self, number: object, error: BaseException) -> None:
         match error:
@@ -136,12 +155,12 @@ class Peer:
                 code, text = error.code, str(error)
             case CodeletError():
                 code, text = BAD_PARAMETERS if isinstance(error, UsageError) else FAILED, str(error)
-            case LookupError() | TypeError() | AttributeError() | ValueError():
-                code, text = BAD_PARAMETERS, f"bad parameters: {type(error).__name__}: {error}"
+            case msgspec.ValidationError():
+                code, text = BAD_PARAMETERS, f"bad parameters: {error}"
             case _:
-                code, text = FAILED, f"failed inside codelet: {type(error).__name__}: {error}"
+                code, text = FAILED, f"a bug in codelet: {type(error).__name__}: {error}"
         self._write({"id": number, "error": {"code": code, "message": one_line(mask(text), _LONGEST_ERROR)}})
 
-    def _write(self, message: dict[str, Any]) -> None:
+    def _write(self, message: Json) -> None:
         if not self._writer.is_closing():
             self._writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")

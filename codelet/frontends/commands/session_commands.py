@@ -114,7 +114,7 @@ def _described(store: Store, name: str) -> dict[str, Any]:
     except UsageError as error:
         return {"problem": str(error).removeprefix(store.shown(name) + ": ")}
     counts = {"messages": len(snapshot.messages), "tokens": snapshot.token_count, "model": snapshot.model}
-    return counts | {"prompt": _first_prompt(snapshot)}
+    return counts | {"prompt": first_prompt(snapshot)}
 
 
 def _row(row: dict[str, Any]) -> str:
@@ -135,8 +135,8 @@ def _size(count: int) -> str:
     return f"{count / 1024:.0f} KiB" if count < 1024 * 1024 else f"{count / 1024 / 1024:.1f} MiB"
 
 
-def _first_prompt(snapshot: Document) -> str:
-    """The first words that are the user's own."""
+def first_prompt(snapshot: Document) -> str:
+    """Return the beginning of the user's first prompt."""
     from codelet.messages import kind_of
 
     for message in snapshot.messages:

@@ -26,6 +26,8 @@ NO_SDK = f"needs npm's @agentclientprotocol/sdk at {SDK} (CODELET_ACP_SDK names 
 _REQUESTS = {
     "initialize": "InitializeResponse",
     "session/new": "NewSessionResponse",
+    "session/load": "LoadSessionResponse",
+    "session/list": "ListSessionsResponse",
     "session/prompt": "PromptResponse",
     "session/close": "CloseSessionResponse",
     "session/set_config_option": "SetSessionConfigOptionResponse",
@@ -52,10 +54,15 @@ def _draft() -> Any:
 
 
 class Editor:
-    """`async with Editor(…) as editor`. `permit` answers questions; a function that gives None never does."""
+    """`async with Editor(…) as editor`. `permit` answers questions; a function that returns None never does.
 
-    def __init__(self, *arguments: str, cwd: Path, home: Path, env: dict[str, str] | None = None) -> None:
-        self._arguments = arguments
+    `sessions` is the folder that keeps sessions.
+    """
+
+    def __init__(
+        self, *arguments: str, cwd: Path, home: Path, env: dict[str, str] | None = None, sessions: Path | None = None
+    ) -> None:
+        self._arguments = (*arguments, "acp", *(("--sessions", str(sessions)) if sessions is not None else ()))
         self._cwd, self._home, self._env = cwd, home, env
         self.lines: list[Message] = []
         self.permit: Callable[[Message], Message | None] = choose("yes")
@@ -69,7 +76,6 @@ class Editor:
         self.process = await asyncio.create_subprocess_exec(
             *CODELET,
             *self._arguments,
-            "acp",
             cwd=self._cwd,
             env=environment(self._home, self._env),
             stdin=asyncio.subprocess.PIPE,

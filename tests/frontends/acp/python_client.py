@@ -43,8 +43,14 @@ async def main(workspace: str, command: str, *arguments: str) -> None:
         await judge.waits.wait()
         await agent.cancel(session_id=opened.session_id)
         second = await running
+    loaded = Judge()
+    async with spawn_agent_process(loaded, command, *arguments, env=dict(os.environ)) as (agent, _):
+        await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        listed = await agent.list_sessions(cwd=workspace)
+        await agent.load_session(cwd=workspace, session_id=opened.session_id, mcp_servers=[])
     seen = {"updates": judge.updates, "asked": judge.asked, "version": about.protocol_version}
     seen |= {"options": [each.id for each in opened.config_options]}
+    seen |= {"listed": [each.session_id for each in listed.sessions] == [opened.session_id], "loaded": loaded.updates}
     print(json.dumps(seen | {"first": first.stop_reason, "second": second.stop_reason}))
 
 

@@ -223,13 +223,14 @@ async def test_limits_failures_and_nonsense_each_have_an_answer(
         assert await editor.prompt(session, "go") == "max_turn_requests"
         failed = await _prompt(editor, session, [{"type": "text", "text": "go"}])
         assert failed["error"]["code"] == -32603 and "test-key" not in json.dumps(failed)
-        for line, code in [(b"{nonsense", -32700), (b"[1]", -32600), (b'{"id": 7}', -32600)]:
+        for line, code in [(b"{nonsense", -32700), (b"[" * 200_000, -32700), (b"[1]", -32600), (b'{"id": 7}', -32600)]:
             before = len(editor.lines)
             editor.write(line)
             await editor.until(lambda before=before: len(editor.lines) > before)
             assert editor.lines[-1]["error"]["code"] == code
         for method, params, code in [
             ("session/fork", {}, -32601),
+            ("session/load", {"sessionId": "none", "cwd": str(repo), "mcpServers": []}, -32601),
             ("session/prompt", {}, -32602),
             ("session/prompt", {"sessionId": "none", "prompt": []}, -32602),
             ("session/new", {"cwd": "relative", "mcpServers": []}, -32602),
@@ -241,6 +242,57 @@ async def test_limits_failures_and_nonsense_each_have_an_answer(
         assert (await _prompt(editor, session, []))["error"]["code"] == -32602
         assert await editor.end() == 0
     assert editor.junk == []
+
+
+async def test_saved_sessions_are_listed_and_continued(
+    model_server: ModelServer, repo: Path, home: Path, tmp_path: Path
+) -> None:
+    play(model_server, Reply("I write it.", calls=[CALL_EDIT], reasoning="Hm."), Reply("Done."), Reply("Again."))
+    arguments = ["--model", "openai/scripted", "--api-base", model_server.openai]
+    (kept := tmp_path / "kept").mkdir()
+    (kept / "notes.json").write_text("{}")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    start: dict[str, Any] = {"cwd": repo, "home": home, "env": {"OPENAI_API_KEY": "test-key"}, "sessions": kept}
+    async with Editor(*arguments, **start) as editor:
+        about = (await editor.ask("initialize", protocolVersion=1, clientCapabilities={}))["result"]
+        abilities = about["agentCapabilities"]
+        assert abilities["loadSession"] and "list" in abilities["sessionCapabilities"]
+        await editor.open(elsewhere)
+        session = await editor.open(repo)
+        assert await editor.prompt(session, "write new.txt") == "end_turn"
+        assert (await editor.ask("session/load", sessionId=session, cwd=str(repo), mcpServers=[]))["error"]
+        assert await editor.end() == 0
+    assert sorted(each.name for each in kept.iterdir() if not each.name.startswith(".")) == [
+        f"{session}.json",
+        "notes.json",
+    ]
+    async with Editor(*arguments, **start) as again:
+        [listed] = (await again.ask("session/list", cwd=str(repo)))["result"]["sessions"]
+        assert (listed["sessionId"], listed["cwd"], listed["title"]) == (session, str(repo), "write new.txt")
+        assert (await again.ask("session/list", cwd=str(elsewhere)))["result"] == {"sessions": []}
+        assert (await again.ask("session/list", cursor="x"))["error"]["code"] == -32602
+        for name in ("../kept/notes", "absent", "notes"):
+            answer = await again.ask("session/load", sessionId=name, cwd=str(repo), mcpServers=[])
+            assert answer["error"]["code"] == -32602, name
+        loaded = await again.ask("session/load", sessionId=session, cwd=str(repo), mcpServers=[])
+        assert [each["id"] for each in loaded["result"]["configOptions"]] == ["mode", "model", "effort"]
+        kinds = [each["sessionUpdate"] for each in again.updates()]
+        answered = ["agent_message_chunk", "tool_call", "tool_call_update", "agent_message_chunk"]
+        assert kinds[:6] == ["user_message_chunk", "agent_thought_chunk", *answered]
+        assert again.text == "I write it.Done." and statuses(again, "c1") == ["in_progress", "completed"]
+        assert await again.prompt(session, "and again") == "end_turn"
+        assert await again.end() == 0
+    assert "I write it." in json.dumps(model_server.requests[-1].messages)
+    assert "Again." in (kept / f"{session}.json").read_text()
+    saved = (kept / f"{session}.json").read_bytes()
+    for number in range(60):
+        (kept / f"{number}.json").write_bytes(saved)
+    async with Editor(*arguments, **start) as paging:
+        first = (await paging.ask("session/list"))["result"]
+        second = (await paging.ask("session/list", cursor=first["nextCursor"]))["result"]
+    names = [each["sessionId"] for each in (*first["sessions"], *second["sessions"])]
+    assert len(names) == len(set(names)) == 61 and "nextCursor" not in second
+    assert [*editor.junk, *again.junk, *paging.junk] == []
 
 
 async def test_a_signal_or_a_closed_pipe_in_a_turn_leaves_nothing(
@@ -268,6 +320,8 @@ async def test_too_many_sessions_are_refused(editor: Editor, repo: Path) -> None
 def test_what_does_not_go_with_it_is_refused(repo: Path, home: Path) -> None:
     kept = run("--export", "work.json", "acp", cwd=repo, home=home)
     assert kept.exit == 2 and kept.out == "" and "--export" in kept.err
+    absent = run("acp", "--sessions", "absent", cwd=repo, home=home)
+    assert absent.exit == 2 and absent.out == "" and "absent" in absent.err
     file = repo / "in.txt"
     file.write_text("")
     with file.open("rb") as stdin:

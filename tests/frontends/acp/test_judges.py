@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,12 +29,13 @@ def _has_client() -> bool:
 
 
 @pytest.fixture
-def command(model_server: ModelServer) -> list[str]:
+def command(model_server: ModelServer, tmp_path: Path) -> list[str]:
+    (kept := tmp_path / "kept").mkdir()
     edit = Call("c1", "edit", {"path": "new.txt", "edits": [{"old": "", "new": "one\n"}]})
     plan = Call("c2", "plan", {"plan": "mend\n[x] read\n[ ] fix"})
     wait = Call("c3", "bash", {"command": "sleep 300"})
     model_server.script = [Reply("I write it.", calls=[edit, plan]), Reply("Done."), Reply("wait", calls=[wait])]
-    return [*CODELET, "--model", "openai/scripted", "--api-base", model_server.openai, "acp"]
+    return [*CODELET, "--model", "openai/scripted", "--api-base", model_server.openai, "acp", "--sessions", str(kept)]
 
 
 def judged(*words: str, cwd: Path, home: Path) -> dict[str, object]:
@@ -42,12 +44,13 @@ def judged(*words: str, cwd: Path, home: Path) -> dict[str, object]:
     return finished.json()
 
 
-def _holds(seen: dict[str, object]) -> None:
+def _holds(seen: dict[str, Any]) -> None:
     assert seen["version"] == 1 and seen["options"] == ["mode", "model", "effort"]
     assert (seen["first"], seen["second"]) == ("end_turn", "cancelled")
-    assert seen["asked"][0] == ["allow_once", "allow_always", "allow_always", "reject_once"]  # type: ignore[index]
+    assert seen["asked"][0] == ["allow_once", "allow_always", "allow_always", "reject_once"]
+    assert seen["listed"] and seen["loaded"][:2] == ["user_message_chunk", "agent_message_chunk"]
     kinds = {"agent_message_chunk", "tool_call", "tool_call_update", "plan", "usage_update"}
-    assert kinds <= set(seen["updates"])  # type: ignore[call-overload]
+    assert kinds <= set(seen["updates"])
 
 
 @pytest.mark.skipif(not SDK.is_dir() or shutil.which("node") is None, reason=NO_SDK)
