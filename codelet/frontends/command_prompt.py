@@ -1,4 +1,4 @@
-"""A prompt that is a /command, if there is no terminal: with -p and in an editor. What works there gives a text."""
+"""/commands outside the REPL: with -p, in an editor, and on a plain terminal."""
 
 from __future__ import annotations
 
@@ -58,15 +58,6 @@ class TextScreen(Screen):
         self.lines.clear()
 
 
-async def prompt_of_command(session: Session, prompt: str) -> str | None:
-    """The prompt that a command gives, None if the text names no such command. Raises CodeletError."""
-    try:
-        found = commands_for(session).named_by(prompt)
-    except LookupError:
-        return None
-    return await session.run_command(found[0].name, found[1]) if found is not None and found[0].prompts else None
-
-
 def fact_command(prompt: str, *, is_kept: bool) -> str:
     """Return the command that keeps `#TEXT` as a fact. Raises UsageError if the session ends with it."""
     if not is_kept:
@@ -77,22 +68,28 @@ def fact_command(prompt: str, *, is_kept: bool) -> str:
     return f"/facts add {prompt.lstrip('#').strip()}"
 
 
-def answer_of_command(
-    session: Session, prompt: str, *, piped: bool, kept: bool = True
-) -> AsyncGenerator[Event, None] | None:
-    """The events of the command that the prompt names; None if it names none and is for the model, such as a path.
+def text_commands(session: Session) -> list[SlashCommand]:
+    """Return the commands that need no terminal, without subcommands."""
+    return [each for each in commands_for(session) if (each.show or each.prompts) and " " not in each.name]
 
-    Raises UsageError for a word that is nearly a command, for a command that only works in a terminal, and where
-    something is `piped` to one. What changes the session says so where nothing of that is `kept`.
+
+async def run_command(
+    session: Session, text: str, *, piped: bool = False, kept: bool = True
+) -> str | AsyncGenerator[Event, None]:
+    """Return the prompt for the model, which is `text` or what its command gives, or the events of its command.
+
+    A path such as /etc/hosts is a prompt. Raises UsageError for a word that is nearly a command, for a command that
+    needs a terminal, and for one with `piped` input. A command that changes a session which is not `kept` says so.
     """
-    commands = commands_for(session)
     try:
-        found = commands.named_by(prompt)
+        found = commands_for(session).named_by(text)
     except LookupError as error:
         raise UsageError(str(error.args[0])) from None
     if found is None:
-        return None
+        return text
     command, argument = found
+    if command.prompts:
+        return await session.run_command(command.name, argument)
     if command.show is None:
         raise UsageError(f"/{command.name} works in the terminal session only")
     if piped:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.errors import EXIT_DONE, CodeletError
-from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
+from codelet.frontends.command_prompt import run_command
 from codelet.frontends.printing import TextOutput
 from codelet.frontends.streams import say
 from codelet.opening import turn_of
@@ -81,11 +81,8 @@ class PlainRepl:
 
     async def _answer(self, line: str) -> None:
         output = TextOutput(quiet=False)
-        shown = answered = None
-        if line.startswith("/"):
-            answered = await prompt_of_command(self._session, line)
-            shown = None if answered else answer_of_command(self._session, line, piped=False)
-        turn = shown if shown is not None else turn_of(self._session, answered or line)
+        answer = await run_command(self._session, line) if line.startswith("/") else line
+        turn = turn_of(self._session, answer) if isinstance(answer, str) else answer
         try:
             async with aclosing(turn):
                 async for event in turn:

@@ -73,8 +73,11 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("what", choices=("requests", "exports", "settings", "verdicts", "diff"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--root", default=_HERE)
-    parser.add_argument("--out", default="recorded.json")
-    return parser.parse_intermixed_args()
+    parser.add_argument("--out", help="where to write; needed by all but diff")
+    arguments = parser.parse_intermixed_args()
+    if arguments.out is None and arguments.what != "diff":
+        parser.error("--out FILE is needed")
+    return arguments
 
 
 if __name__ == "__main__":

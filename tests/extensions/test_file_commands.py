@@ -12,7 +12,7 @@ from codelet.errors import EXIT_REFUSED, CodeletError, PromptRefused
 from codelet.extensions.base import OpenedWith, OwnFolder
 from codelet.extensions.file_commands import find_commands, with_arguments
 from codelet.extensions.manifest import turned_on
-from codelet.frontends.command_prompt import prompt_of_command
+from codelet.frontends.command_prompt import run_command
 from codelet.loop.session import Session
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer as Given
@@ -65,11 +65,11 @@ async def test_a_file_is_a_command(opened: Callable[..., Session], tmp_path: Pat
     fix, commit = session.commands["fix"], session.commands["git:commit_all"]
     assert (fix.help, fix.arguments, fix.prompts) == ("Fix an issue", "NUMBER [branch]", True)
     assert commit.help == "Write a commit message."
-    assert await prompt_of_command(session, "/fix 7") == "Fix issue 7 on main."
+    assert await run_command(session, "/fix 7") == "Fix issue 7 on main."
     [note] = session.notices.take()
     assert "allowed-tools" in note
-    assert await prompt_of_command(session, "/git:commit_all") == "Write a commit message.\nShort."
-    asked = await prompt_of_command(session, "/GIT:commit_all in German")
+    assert await run_command(session, "/git:commit_all") == "Write a commit message.\nShort."
+    asked = await run_command(session, "/GIT:commit_all in German")
     assert asked is not None and asked.endswith("Short.\n\nARGUMENTS: in German")
 
 
@@ -80,13 +80,13 @@ async def test_files_may_change_while_the_session_runs(open_session: Open, tmp_p
     session, provider = open_session(*turned_on(given))
     path.write_text("changed")
     write(folder, "two.md", "two")
-    assert await prompt_of_command(session, "/one") == "changed"
+    assert await run_command(session, "/one") == "changed"
     provider.answers.append(Answer())
     await turn(session)
-    assert await prompt_of_command(session, "/two") == "two"
+    assert await run_command(session, "/two") == "two"
     path.unlink()
     with pytest.raises(CodeletError, match=r"one\.md"):
-        await prompt_of_command(session, "/one")
+        await run_command(session, "/one")
 
 
 async def test_its_shell_commands_are_judged(opened: Callable[..., Session], tmp_path: Path) -> None:
@@ -94,11 +94,11 @@ async def test_its_shell_commands_are_judged(opened: Callable[..., Session], tmp
     write(folder, "look.md", "Branch: !`echo on-$1 && false`\nEnd.")
     write(folder, "write.md", "Now !`touch $1`.")
     policy = Policy(tmp_path, yes=True)
-    asked = await prompt_of_command(opened(policy=policy), "/look main")
+    asked = await run_command(opened(policy=policy), "/look main")
     assert asked is not None and "on-main" in asked and asked.endswith("End.") and "`" not in asked
     refusing = opened()
     with pytest.raises(PromptRefused) as refused:
-        await prompt_of_command(refusing, "/write made")
+        await run_command(refusing, "/write made")
     assert refused.value.exit_status == EXIT_REFUSED
     assert refusing.toolbox.approvals.refused and not (tmp_path / "made").exists()
     questions: list[Question] = []
@@ -109,8 +109,8 @@ async def test_its_shell_commands_are_judged(opened: Callable[..., Session], tmp
 
     person = opened(ask=ask)
     with pytest.raises(PromptRefused):
-        await prompt_of_command(person, "/write made")
-    assert await prompt_of_command(person, "/write 'made; touch more'") is not None
+        await run_command(person, "/write made")
+    assert await run_command(person, "/write 'made; touch more'") is not None
     assert [each.arguments["command"] for each in questions] == ["touch made", "touch made; touch more"]
     assert (tmp_path / "made").exists() and (tmp_path / "more").exists()
     assert person.conversation.messages[:] == [], "they are calls of the user's"
@@ -119,7 +119,7 @@ async def test_its_shell_commands_are_judged(opened: Callable[..., Session], tmp
 async def test_a_session_without_bash_runs_none(opened: Callable[..., Session], tmp_path: Path) -> None:
     write(tmp_path / "home/.claude/commands", "look.md", "!`echo hello`")
     with pytest.raises(PromptRefused):
-        await prompt_of_command(opened(tools=[]), "/look")
+        await run_command(opened(tools=[]), "/look")
 
 
 async def test_a_projects_are_read_only_if_it_is_trusted(opened: Callable[..., Session], tmp_path: Path) -> None:
@@ -158,5 +158,5 @@ async def test_of_two_the_users_counts_and_codelets_own_before_it(
     write(tmp_path / "home/.claude/commands", "same.md", "second")
     write(tmp_path / "home/.claude/commands", "plan.md", "mine")
     session = opened()
-    assert await prompt_of_command(session, "/same") == "first"
+    assert await run_command(session, "/same") == "first"
     assert session.commands["plan"].prompts is False

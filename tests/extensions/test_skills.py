@@ -15,7 +15,7 @@ from codelet.errors import CodeletError
 from codelet.extensions.base import OpenedWith, OwnFolder
 from codelet.extensions.manifest import turned_on
 from codelet.extensions.skills import Skill, Skills, find_skills
-from codelet.frontends.command_prompt import prompt_of_command
+from codelet.frontends.command_prompt import run_command
 from codelet.loop.session import Session
 from codelet.messages import reminder_type
 from codelet.settings import Settings
@@ -91,7 +91,7 @@ async def test_its_text_survives_a_compaction(opened: Opened, tmp_path: Path) ->
     session, provider = opened()
     provider.answers.extend([Answer("", [("skill", {"name": "rules"})]), Answer("ok"), Answer("ok")])
     await turn(session)
-    asked = await prompt_of_command(session, "/more please")
+    asked = await run_command(session, "/more please")
     await turn(session, asked)
     for number in range(12):
         provider.answers.append(Answer(f"A long answer, number {number}. " * 200))
@@ -108,20 +108,20 @@ async def test_one_is_called_by_its_name(opened: Opened, tmp_path: Path) -> None
     write(tmp_path / "home/.agents/skills", "quiet", hidden)
     session, provider = opened()
     provider.answers.append(Answer())
-    asked = await prompt_of_command(session, "/pdf the tax form")
+    asked = await run_command(session, "/pdf the tax form")
     assert asked is not None and asked.startswith("Use the skill pdf: the tax form") and BODY in asked
     [note] = session.notices.take()
     assert "allowed-tools" in note and "model" in note
-    await prompt_of_command(session, "/pdf again")
+    await run_command(session, "/pdf again")
     assert session.notices.take() == []
-    assert BODY in (await prompt_of_command(session, "/quiet") or "")
+    assert BODY in (await run_command(session, "/quiet") or "")
     await turn(session)
     assert "- pdf" in skills_in(provider) and "quiet" not in skills_in(provider)
     listed = await session.run_command("skills")
     assert str(path) in listed and "/quiet" in listed
     path.unlink()
     with pytest.raises(CodeletError, match=r"SKILL\.md"):
-        await prompt_of_command(session, "/pdf")
+        await run_command(session, "/pdf")
 
 
 async def test_the_list_is_the_same_until_a_skill_changes(opened: Opened, tmp_path: Path) -> None:

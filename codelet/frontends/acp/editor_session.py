@@ -88,12 +88,11 @@ class EditorSession:
 
     async def announce(self) -> None:
         """Send the list of commands, and the notices from the session's opening."""
-        from codelet.frontends.terminal.slash_commands.command_list import commands_for
+        from codelet.frontends.command_prompt import text_commands
 
         commands = [
             {"name": each.name, "description": each.help, "input": {"hint": each.arguments} if each.arguments else None}
-            for each in commands_for(self.session)
-            if (each.show or each.prompts) and " " not in each.name
+            for each in text_commands(self.session)
         ]
         await self._update({"sessionUpdate": "available_commands_update", "availableCommands": commands})
         await self._show_notices()
@@ -146,12 +145,12 @@ class EditorSession:
         content = content_of(blocks)
         words = content.words
         if words.startswith("/"):
-            from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
+            from codelet.frontends.command_prompt import run_command
 
-            given = await prompt_of_command(self.session, words)
-            if given is None and (answer := answer_of_command(self.session, words, piped=False)) is not None:
+            answer = await run_command(self.session, words)
+            if not isinstance(answer, str):
                 return answer
-            words = words if given is None else given
+            words = answer
         attached = await mentioned(self.session, words, person=None, pasted=content.images) or Attached()
         for note in attached.notes:
             await self._show(events.Note(note))

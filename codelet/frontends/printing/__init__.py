@@ -366,19 +366,17 @@ class _OneShot:
 
     async def _turn(self, session: Session) -> AsyncGenerator[events.Event, None]:
         if self._question.startswith("/"):
-            from codelet.frontends.command_prompt import answer_of_command, prompt_of_command
+            from codelet.frontends.command_prompt import run_command
             from codelet.providers.choice.choose import NoModel
 
             settings = self._settings
-            asked = await prompt_of_command(session, self._question)
-            self._question = self._question if asked is None else asked
             kept = settings.keeps_changes or (settings.facts is not None and self._question.startswith("/facts"))
-            piped = self._piped is not None
-            answer = answer_of_command(session, self._question, piped=piped, kept=kept) if asked is None else None
-            if answer is not None:
-                if self._settings.json_schema is not None:
+            answer = await run_command(session, self._question, piped=self._piped is not None, kept=kept)
+            if not isinstance(answer, str):
+                if settings.json_schema is not None:
                     raise UsageError("--json-schema is for the model's answer: a /command has none")
                 return answer
+            self._question = answer
             if isinstance(session.provider, NoModel):
                 raise session.provider.missing
         attached = await mentioned(session, self._question, person=None)

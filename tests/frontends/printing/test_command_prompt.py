@@ -10,7 +10,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.events import Text
 from codelet.extensions.base import Command, Extension
-from codelet.frontends.command_prompt import answer_of_command
+from codelet.frontends.command_prompt import run_command, text_commands
 from codelet.loop.session import Session
 from codelet.providers.content.replay import ReplayProvider, read_recording
 from codelet.safety import Policy
@@ -237,17 +237,19 @@ def session(tmp_path: Path) -> Session:
     return Session(provider, workspace=tmp_path, policy=Policy(tmp_path), extensions=[Greeting()])
 
 
+async def text_of(session: Session, prompt: str) -> str:
+    answer = await run_command(session, prompt)
+    assert not isinstance(answer, str), answer
+    [event] = [event async for event in answer]
+    assert isinstance(event, Text)
+    return event.delta
+
+
 async def test_a_command_of_an_extension(session: Session):
-    answer = answer_of_command(session, "/greet  world ", piped=False)
-    assert answer is not None
-    assert [event async for event in answer] == [Text("Hello world from recorded\nsk-secret-of-mine")]
-    listed = answer_of_command(session, "/help", piped=False)
-    assert listed is not None
-    assert ["/greet NAME" in event.delta async for event in listed if isinstance(event, Text)] == [True]
-    refused = answer_of_command(session, "/greet", piped=False)
-    assert refused is not None
-    with pytest.raises(UsageError, match="greet whom"):
-        await anext(refused)
-    with pytest.raises(UsageError, match="did you mean /greet"):
-        answer_of_command(session, "/gret you", piped=False)
-    assert answer_of_command(session, "/grotto", piped=False) is None
+    assert await text_of(session, "/greet  world ") == "Hello world from recorded\nsk-secret-of-mine"
+    assert "/greet NAME" in await text_of(session, "/help")
+    assert "greet" in {each.name for each in text_commands(session)}
+    for wrong in ("/greet", "/gret you"):
+        with pytest.raises(UsageError, match="greet"):
+            await text_of(session, wrong)
+    assert await run_command(session, "/grotto") == "/grotto"
