@@ -18,6 +18,11 @@ def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
     return SetAside(kind=kind, why=why, **same)
 
 
+def duplicate(finding: Finding, twin: Finding) -> SetAside:
+    """The finding as one that repeats another."""
+    return set_aside(finding, "duplicate", f"the same as {twin.title!r} in {twin.path}, line {twin.line}")
+
+
 def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
     """The findings with duplicates joined into the gravest and surest of them, and what was joined.
 
@@ -32,7 +37,7 @@ def joined(findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
             kept.append(finding)
             by_path[finding.path].append(finding)
         else:
-            aside.append(set_aside(finding, "duplicate", f"the same as {twin.title!r} in line {twin.line}"))
+            aside.append(duplicate(finding, twin))
     return kept, aside
 
 
@@ -74,7 +79,10 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     if most is not None and report.shard is None:
         surplus = [set_aside(each, "surplus", f"over the {most} findings asked for") for each in findings[most:]]
         findings = findings[:most]
-    aside = sorted((*report.aside, *twins, *below, *surplus), key=_aside_order)
+    aside = sorted(
+        (*report.aside, *twins, *below, *surplus),
+        key=lambda one: (one.kind, one.path, one.line or 0, one.rule, one.title),
+    )
     report = report.replace(findings=tuple(findings), aside=tuple(aside))
     # Nothing confirmed or refuted those at or above `fail_on` that have no place or cannot be read.
     placeless = [each for each in aside if each.kind in ("misplaced", "malformed") and _fails(each, gate)]
@@ -101,10 +109,6 @@ def _with_own_prints(findings: Sequence[Finding]) -> list[Finding]:
         taken[finding.fingerprint] += 1
         own.append(finding.replace(fingerprint=f"{finding.fingerprint[:-2]}{number:02x}") if number else finding)
     return own
-
-
-def _aside_order(one: SetAside) -> tuple[str, str, int, str, str]:
-    return one.kind, one.path, one.line or 0, one.rule, one.title
 
 
 def _fails(finding: Finding | SetAside, gate: Gate) -> bool:

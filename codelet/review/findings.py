@@ -45,7 +45,8 @@ class Finding(Record, kw_only=True):
     `line` to `end_line`, counted from 1, hold `quote`, verbatim without line ends; `before` and `after` are up to three
     lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change leaves
     these lines, and those next to them, as they were. `removed` are rows that the change removes and that the finding
-    is about: it is on the row after them. `suggestion` is a unified patch or None.
+    is about: it is on the row after them. `suggestion` is a unified patch, `replacement` its text for the lines
+    without a last line end; both are None without one, `replacement` also for lines with a carriage return.
     `verified` is None if no second request was asked for. `fingerprint` stays the same when lines move; "" until it
     is made. `rank` orders findings of one severity by importance, if the last request ranked them.
     """
@@ -65,6 +66,7 @@ class Finding(Record, kw_only=True):
     unchanged: bool = False
     removed: str = ""
     suggestion: str | None = None
+    replacement: str | None = None
     verified: bool | None = None
     fingerprint: str = ""
     rank: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codelet.record import Record
@@ -23,10 +23,10 @@ _LONGEST = 20_000
 _WRAPPING = re.compile(r"\s|\ufeff|```(?:json)?|<(think)>.*?</\1>", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 _BROKEN = re.compile(r"[\[{]\s*(?:[\[{]\s*)*[\"']")
-_MOST_VALUES = 1_000
-_MOST_REPAIRS, _MOST_TRIES = 5, 100
+_MOST_VALUES, _MOST_TRIES = 1_000, 100
 _LONGEST_LITERAL = 1 << 16
 _DEEPEST = 4
+_EMPTY: tuple[object, ...] = (None, "", [])
 _THOUGHTS = re.compile(r"\A.*</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
 _ODD = re.compile(
     r'"(?:[^"\\]|\\.)*"|,(?=(?:\s|//[^\n]*\n|/\*.*?\*/)*[}\]])|//[^\n]*|/\*.*?\*/|\b(?:True|False|None|NaN)\b',
@@ -52,7 +52,18 @@ _ALIASES = {
     "replacement": "replacement suggestion suggestedcode suggestedfix fix improvedcode patch",
 }
 _FIELD_OF = {alias: field for field, aliases in _ALIASES.items() for alias in aliases.split()}
-_HOLDS = "holds valid isvalid confirmed verdict real correct"
+_VERDICT_ALIASES = {
+    "n": "n number id index finding findingnumber",
+    "holds": "holds valid isvalid confirmed verdict real correct",
+    "why": "why reason explanation rationale",
+    "severity": "severity",
+    "same_as": "sameas duplicateof duplicate",
+}
+_CLOSING_ALIASES = {
+    "summary": "summary paragraph overview text",
+    "duplicates": "duplicates same groups",
+    "order": "order ranking ranked",
+}
 _SEVERITY_WORDS: Mapping[Severity, str] = {
     "critical": "critical crit blocker blocking fatal severe urgent catastrophic p0 s0 s1 sev0 sev1",
     "high": "high major error important serious p1 s2 sev2",
@@ -150,7 +161,7 @@ class BadAnswer(Exception):
 def claims_in(answer: str) -> Claims:
     """The findings of an answer. Raises BadAnswer if there is no list of findings in it, or it is broken."""
     values, broken = _values(answer)
-    lists = [found for value in values if (found := _entries(value)) is not None]
+    lists = [found for value in values if (found := _entries(value, _is_finding, _LISTS)) is not None]
     if _WRAPPING.sub("", answer) == "[]":
         lists = [[]]  # within other words an empty list is no answer
     entries = [entry for found in lists for entry in found]
@@ -175,15 +186,24 @@ def claims_in(answer: str) -> Claims:
 
 def verdicts_in(answer: str, count: int) -> dict[int, SecondLook]:
     """The verdicts on `count` findings by their number, from 1. Raises BadAnswer if one is missing."""
-    entries = [each for value in _values(answer)[0] for each in _verdict_entries(value)]
-    numbers = [_number(_first(entry, "n number id index finding findingnumber")) for entry in entries]
+    entries = [each for value in _values(answer)[0] for each in _entries(value, _is_verdict) or ()]
+    fields = [_fields(entry, _VERDICT_ALIASES) for entry in entries if isinstance(entry, dict)]
+    numbers = [_number(each["n"]) for each in fields]
     shift = 1 if 0 in numbers and count not in numbers else 0
     found: dict[int, SecondLook] = {}
-    for place, (entry, number) in enumerate(zip(entries, numbers, strict=True), 1):
-        verdict = _verdict(entry, shift)
-        if number is None and verdict is not None and len(entries) == 1 and (verdict.holds or count == 1):
+    for place, (each, number) in enumerate(zip(fields, numbers, strict=True), 1):
+        word, same = _plain(str(each["holds"])), _number(each["same_as"])
+        if word not in (*_YES, *_NO):
+            continue
+        verdict = SecondLook(
+            holds=word in _YES,
+            why=_text(each["why"]),
+            severity=severity_in(each["severity"]),
+            same_as=same + shift if same is not None and same + shift > 0 else None,
+        )
+        if number is None and len(fields) == 1 and (verdict.holds or count == 1):
             found = dict.fromkeys(range(1, count + 1), verdict)
-        elif verdict is not None:
+        else:
             found.setdefault(place if number is None else number + shift, verdict)
     found = {number: verdict for number, verdict in found.items() if 1 <= number <= count}
     if missing := [str(number) for number in range(1, count + 1) if number not in found]:
@@ -199,11 +219,11 @@ def closing_in(answer: str, count: int) -> Closing:
         return tuple(dict.fromkeys(each for each in listed if each is not None and 1 <= each <= count))
 
     for value in _values(answer)[0]:
-        if isinstance(value, dict) and (text := _text(_first(value, "summary paragraph overview text"))):
-            groups = _first(value, "duplicates same groups")
-            joined = [numbers(group) for group in groups] if isinstance(groups, list) else []
-            ranking = numbers(_first(value, "order ranking ranked"))
-            return Closing(summary=text, groups=tuple(each for each in joined if len(each) > 1), ranking=ranking)
+        fields = _fields(value, _CLOSING_ALIASES) if isinstance(value, dict) else {}
+        if text := _text(fields.get("summary")):
+            groups = fields["duplicates"] if isinstance(fields["duplicates"], list) else []
+            joined = tuple(each for each in map(numbers, groups) if len(each) > 1)
+            return Closing(summary=text, groups=joined, ranking=numbers(fields["order"]))
     return Closing()
 
 
@@ -215,60 +235,58 @@ def _values(answer: str) -> tuple[list[Any], str]:
 
 
 def _decoded(text: str) -> tuple[list[Any], str]:
-    values: list[Any] = []
-    broken = ""
-    place = repairs = 0
-    while len(values) < _MOST_VALUES and repairs < _MOST_TRIES and (opening := _OPENING.search(text, place)):
+    """The values in a text, repaired where one is nearly JSON, and the first part that is broken."""
+    import ast
+
+    values, start = _scanned(text)
+    if start is None:
+        return [value for _, value in values], ""
+    before, broken = [value for place, value in values if place < start], text[start:]
+    repaired = _ODD.sub(lambda odd: odd[0] if odd[0].startswith('"') else _PYTHON.get(odd[0], ""), broken)
+    more, still_broken = _scanned(repaired)
+    if still_broken is None:
+        return before + [value for _, value in more], ""
+    literal = broken[:_LONGEST_LITERAL][: max(broken.rfind("}"), broken.rfind("]")) + 1]
+    try:
+        return [*before, ast.literal_eval(literal)], ""
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return before + [value for _, value in more], broken
+
+
+def _scanned(text: str) -> tuple[list[tuple[int, Any]], int | None]:
+    """The outermost values of a text, each with its place, and the place of the first that is broken, if any."""
+    values: list[tuple[int, Any]] = []
+    broken, place, tries = None, 0, 0
+    while len(values) < _MOST_VALUES and tries < _MOST_TRIES and (opening := _OPENING.search(text, place)):
         place = opening.start()
         try:
-            value, place = _DECODER.raw_decode(text, place)
-            values.append(value)
-            continue
+            value, end = _DECODER.raw_decode(text, place)
+            values.append((place, value))
+            place = end
         except (ValueError, RecursionError):
-            repairs += 1
-        repaired = _repaired(text[place:]) if repairs < _MOST_REPAIRS else None
-        if repaired is not None:
-            value, text = repaired
-            values.append(value)
-            place = 0
-        else:
-            broken = broken or (text[place:] if _BROKEN.match(text, place) else "")
+            tries += 1
+            if broken is None and _BROKEN.match(text, place):
+                broken = place
             place += 1
     return values, broken
 
 
-def _repaired(text: str) -> tuple[Any, str] | None:
-    """The first value of a text that is nearly JSON, and the rest of the text."""
-    import ast
-
-    try:
-        plain = _ODD.sub(lambda odd: odd[0] if odd[0].startswith('"') else _PYTHON.get(odd[0], ""), text)
-        value, end = _DECODER.raw_decode(plain)
-        return value, plain[end:]
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(text[:_LONGEST_LITERAL][: max(text.rfind("}"), text.rfind("]")) + 1]), ""
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-
-
-def _entries(value: object, depth: int = 0) -> list[Any] | None:
-    """The findings that a value lists; None if it is no list of findings."""
+def _entries(value: object, is_entry: Callable[[object], bool], names: str = "", depth: int = 0) -> list[Any] | None:
+    """The entries that a value lists, be it under one of these names; None if it lists none."""
     if isinstance(value, list):
-        return value if any(map(_is_finding, value)) else None
+        return value if any(map(is_entry, value)) else None
     if not isinstance(value, dict) or depth > _DEEPEST:
         return None
     named = {_plain(key): each for key, each in value.items()}
-    for name in _LISTS.split():
-        listed = named.get(name, "")
+    for listed in (named[name] for name in names.split() if name in named):
         if listed is None or isinstance(listed, list):
             return listed or []
-        if isinstance(listed, dict):
-            return [listed] if _is_finding(listed) else list(listed.values())
-    if _is_finding(value):
+    if is_entry(value):
         return [value]
-    return next((found for each in value.values() if (found := _entries(each, depth + 1)) is not None), None)
+    if value and all(map(is_entry, value.values())):
+        return [{"n": key, **each} for key, each in value.items()]
+    found = (_entries(each, is_entry, names, depth + 1) for each in value.values())
+    return next((each for each in found if each is not None), None)
 
 
 def _is_finding(value: object) -> bool:
@@ -276,18 +294,15 @@ def _is_finding(value: object) -> bool:
     return len(fields & {"title", "explanation", "severity", "path", "quote"}) >= 3
 
 
+def _is_verdict(value: object) -> bool:
+    return isinstance(value, dict) and bool({*map(_plain, value)} & {*_VERDICT_ALIASES["holds"].split()})
+
+
 def _claim(entry: object) -> Claim | None:
     """The finding in an entry; None if it says neither what is wrong nor where."""
     if not isinstance(entry, dict):
         return None
-    flat: _Json = {}
-    for key, value in _flat(entry):
-        if flat.get(name := _plain(key)) in (None, "", []):
-            flat[name] = value
-    fields = {
-        field: next((flat[alias] for alias in aliases.split() if flat.get(alias) not in (None, "", [])), None)
-        for field, aliases in _ALIASES.items()
-    }
+    fields = _fields(entry, _ALIASES)
     texts = {name: _text(value) for name, value in fields.items()}
     title, trigger, path, line = texts["title"], texts["trigger"], texts["path"], _number(fields["line"])
     explanation = texts["explanation"] or trigger or title
@@ -312,8 +327,20 @@ def _claim(entry: object) -> Claim | None:
     )
 
 
+def _fields(entry: Mapping[str, object], aliases: Mapping[str, str]) -> _Json:
+    """The values of an entry by field: the first that is not empty under one of the field's names, else None."""
+    flat: _Json = {}
+    for key, value in _flat(entry):
+        if flat.get(name := _plain(key)) in _EMPTY:
+            flat[name] = value
+    return {
+        field: next((flat[name] for name in names.split() if flat.get(name) not in _EMPTY), None)
+        for field, names in aliases.items()
+    }
+
+
 def _flat(entry: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The fields of an entry, those of nested objects after its own: a place is often an object."""
+    """Yield the fields of an entry, those of nested objects after its own: a place is often an object."""
     nested = {key: value for key, value in entry.items() if isinstance(value, dict)}
     yield from ((key, value) for key, value in entry.items() if key not in nested)
     if depth < _DEEPEST:
@@ -348,39 +375,6 @@ def _confidence(value: object) -> float:
         return 1.0
     share = value if value <= 1 else value / 10 if value <= 10 else value / 100
     return min(max(float(share), 0.0), 1.0)
-
-
-def _verdict_entries(value: object) -> list[Any]:
-    if isinstance(value, list):
-        return [entry for each in value for entry in _verdict_entries(each)]
-    if not isinstance(value, dict):
-        return []
-    if _first(value, _HOLDS) is not None:
-        return [value]
-    entries = [entry for each in value.values() if isinstance(each, (dict, list)) for entry in _verdict_entries(each)]
-    numbered = all(isinstance(each, dict) and key.isdigit() for key, each in value.items())
-    if numbered and len(entries) == len(value):
-        return [{"n": key, **entry} for key, entry in zip(value, entries, strict=True)]
-    return entries
-
-
-def _verdict(entry: Mapping[str, object], shift: int) -> SecondLook | None:
-    word = _plain(str(_first(entry, _HOLDS)))
-    if word not in (*_YES, *_NO):
-        return None
-    same = _number(_first(entry, "sameas duplicateof duplicate"))
-    return SecondLook(
-        holds=word in _YES,
-        why=_text(_first(entry, "why reason explanation rationale")),
-        severity=severity_in(_first(entry, "severity")),
-        same_as=same + shift if same is not None and same + shift > 0 else None,
-    )
-
-
-def _first(entry: Mapping[str, object], names: str) -> Any:
-    """The first value under one of these names."""
-    named = {_plain(key): value for key, value in entry.items()}
-    return next((named[name] for name in names.split() if named.get(name) is not None), None)
 
 
 def _number(value: object) -> int | None:

@@ -233,6 +233,9 @@ def _finding(claim: Claim, place: _Place) -> Finding:
     first = next((n for n, row in enumerate(side) if lines and row is lines[0]), len(side))
     last = first + len(lines)
     before, after = side[max(0, first - NEIGHBOURS) : first], side[last : last + NEIGHBOURS]
+    text = claim.replacement
+    new = clean(valid_unicode(text)).removesuffix("\n").split("\n") if text else []
+    is_new = text is not None and bool(place.new) and [line.text for line in lines] != new
     return Finding(
         rule=claim.rule,
         title=one_line(mask(claim.title, patterns=True), _LONGEST_TITLE),
@@ -248,7 +251,8 @@ def _finding(claim: Claim, place: _Place) -> Finding:
         after=tuple(_code([line]) for line in after),
         unchanged=not place.is_touched,
         removed=_code([place.rows[n] for n in place.found if place.rows[n].sign == "-"]),
-        suggestion=_patch(place, before, lines, after, claim.replacement),
+        suggestion=_patch(place, before, lines, after, new) if is_new else None,
+        replacement=mask("\n".join(new)) if is_new and not any(line.ending for line in lines) else None,
     )
 
 
@@ -263,16 +267,9 @@ def _code(lines: Sequence[HunkLine]) -> str:
 
 
 def _patch(
-    place: _Place,
-    before: Sequence[HunkLine],
-    old: Sequence[HunkLine],
-    after: Sequence[HunkLine],
-    replacement: str | None,
-) -> str | None:
-    """A unified patch that puts other lines in the quote's place; None if they are the same, or it has none."""
-    new = clean(valid_unicode(replacement)).removesuffix("\n").split("\n") if replacement else []
-    if replacement is None or not place.new or [line.text for line in old] == new:
-        return None
+    place: _Place, before: Sequence[HunkLine], old: Sequence[HunkLine], after: Sequence[HunkLine], new: list[str]
+) -> str:
+    """A unified patch that puts other lines in the quote's place."""
     ending = next((line.ending for line in (*old, *before, *after) if not line.unended), "")
     added = [old[0].replace(text=text, ending=ending, unended=False) for text in new]
     if added and old[-1].unended:

@@ -1,4 +1,4 @@
-"""The report as a JSON document, and back: the same names, nothing left out, unknown is null. And as JSON lines."""
+"""The report as a JSON document, and back: the same names, nothing left out, unknown is null."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from codelet.record import Record
 from codelet.review.findings import REPORT_VERSION, Finding, Gate, HunkCoverage, Report, SetAside, Shard
 from codelet.usage import Usage
 
-_LISTS: dict[str, tuple[type[Record], str]] = {
-    "findings": (Finding, "finding"),
-    "aside": (SetAside, "set_aside"),
-    "hunks": (HunkCoverage, "hunk"),
-}
+_LISTS: dict[str, type[Record]] = {"findings": Finding, "aside": SetAside, "hunks": HunkCoverage}
 _PARTS: dict[str, type[Record]] = {"gate": Gate, "shard": Shard, "usage": Usage}
 _TUPLES = ("before", "after")
-_START = ("version", "subject", "base", "head", "model", "shard")
 
 
 def report_document(report: Report) -> dict[str, Any]:
@@ -37,27 +32,13 @@ def report_as_json(report: Report) -> str:
     return json.dumps(report_document(report), indent=1) + "\n"
 
 
-def report_events(report: Report) -> str:
-    """JSON lines: an object for each finding, hunk and finding that was set aside, between two of the whole.
-
-    Each has a `type`: review_start, finding, set_aside, hunk, review_end. The last one is the JSON report without the
-    lists: a reader who does not see it has a review that is not whole.
-    """
-    document = report_document(report)
-    lines: list[dict[str, Any]] = [{"type": "review_start"} | {name: document[name] for name in _START}]
-    for name, (_, kind) in _LISTS.items():
-        lines += [{"type": kind} | each for each in document.pop(name)]
-    lines.append({"type": "review_end"} | document)
-    return "".join(f"{json.dumps(line)}\n" for line in lines)
-
-
 def report_from(document: object, source: str) -> Report:
     """The report in a document. Raises UsageError that begins with `source` for what is none."""
     if not isinstance(document, dict) or document.get("version") != REPORT_VERSION:
         raise UsageError(f"{source}: it is no report of a review of version {REPORT_VERSION}")
     fields = {name: value for name, value in document.items() if name in Report.fields}
     try:
-        for name, (kind, _) in _LISTS.items():
+        for name, kind in _LISTS.items():
             fields[name] = tuple(_record(kind, each) for each in fields.get(name, ()))
         for name, part in _PARTS.items():
             if fields.get(name) is not None:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.loop.beside.spending import Spending
 from codelet.record import Record
-from codelet.review.conclude import concluded, joined, passing, set_aside, why_below
+from codelet.review.conclude import concluded, duplicate, joined, passing, set_aside, why_below
 from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard, order, weight
 from codelet.review.model_answers import (
     CLOSING,
@@ -341,7 +341,7 @@ class ReviewRun:
     def _settle(self, finding: Finding, verdict: SecondLook, twin: Finding | None) -> None:
         """A finding that holds: the same as a graver one, below the thresholds, or to be reported."""
         if twin is not None and finding.weight <= twin.weight:
-            self._aside.append(_duplicate(finding, twin))
+            self._aside.append(duplicate(finding, twin))
             return
         severity = verdict.severity or finding.severity
         settled = finding.replace(verified=True, severity=min(severity, finding.severity, key=weight))
@@ -366,7 +366,7 @@ class ReviewRun:
             first, *others = sorted(group)  # the gravest
             for number in set(others) - gone if first not in gone else ():
                 gone.add(number)
-                self._aside.append(_duplicate(findings[number - 1], findings[first - 1]))
+                self._aside.append(duplicate(findings[number - 1], findings[first - 1]))
         ranks = {number: rank for rank, number in enumerate(closing.ranking, 1)}
         self._settled = [
             each.replace(rank=ranks.get(number, len(ranks)))
@@ -428,10 +428,6 @@ def _unreadable(text: str) -> SetAside:
         path="",
         explanation=shown[:_LONGEST_SUMMARY],
     )
-
-
-def _duplicate(finding: Finding, twin: Finding) -> SetAside:
-    return set_aside(finding, "duplicate", f"the same as {twin.title!r} in {twin.path}, line {twin.line}")
 
 
 def _listed(findings: Sequence[Finding | Claim], *names: str) -> str:

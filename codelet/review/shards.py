@@ -122,20 +122,21 @@ def _in_order(parts: Sequence[ShardReport]) -> list[ShardReport]:
 
 
 def _difference(one: Report, other: Report) -> str | None:
-    """In what two reports cannot be parts of one review; None if they can."""
+    """Return why two reports cannot be parts of one review; None if they can."""
     for name in ("version", "subject", "base", "head", "model", "gate"):
         if getattr(one, name) != getattr(other, name):
-            return f"its {name} is another one"
-    divisions = {(each.shard.count, each.shard.plan) for each in (one, other) if each.shard is not None}
-    if len(divisions) > 1:
+            return f"it has another {name}"
+    if one.shard and other.shard and (one.shard.count, one.shard.plan) != (other.shard.count, other.shard.plan):
         return "it is a shard of another division"
     mine, others = ([each.replace(state="skipped", why="") for each in report.hunks] for report in (one, other))
-    return "its hunks are others" if mine != others else None
+    return "it has other hunks" if mine != others else None
 
 
 def _worst(states: Sequence[HunkCoverage]) -> HunkCoverage:
-    """Return what became of a hunk: it may lie in several shards, and the worst of them counts."""
+    """The state of a hunk: it may be in several shards, and the worst of them counts."""
     own = [hunk for hunk in states if not (hunk.state == "skipped" and hunk.why == OTHER_SHARD)]
-    if not own:
-        return states[0].replace(state="failed", why="no shard reviewed it")
-    return min(own, key=lambda hunk: _WORST.index(hunk.state))
+    return (
+        min(own, key=lambda hunk: _WORST.index(hunk.state))
+        if own
+        else states[0].replace(state="failed", why="no shard reviewed it")
+    )

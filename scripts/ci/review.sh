@@ -23,7 +23,7 @@ while [ -n "$part" ]; do
 done
 mkdir -p -- "$dir" || exit 2
 # A report of an earlier run must not be taken for one of this run.
-rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.html" "$dir/review.xml" \
+rm -f -- "$dir/review.json" "$dir/review.sarif" "$dir/review.md" "$dir/review.xml" \
   "$dir/gl-code-quality-report.json" "$dir/review.rdjson" || exit 2
 
 # The base and the head that our own comment on the request names. The same commit again is reviewed as a whole.
@@ -39,7 +39,6 @@ fi
   --output "json=$dir/review.json" \
   --output "sarif=$dir/review.sarif" \
   --output "markdown=$dir/review.md" \
-  --output "html=$dir/review.html" \
   --output "junit=$dir/review.xml" \
   --output "gitlab=$dir/gl-code-quality-report.json" \
   --output "rdjson=$dir/review.rdjson" \

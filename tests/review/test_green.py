@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from codelet.review.formats import FORMATS
+from codelet.review.formats.sentences import NOTHING
 from tests.support import repo
 from tests.support.reviews import asked, finding, found, model, report, review, shown_paths
 from tests.support.script import Call, Reply
@@ -85,7 +86,7 @@ def test_nothing_to_review_is_a_word_of_its_own(tmp_path: Path, form: str) -> No
     with ModelServer(model()) as server:
         done = review(server, folder, "HEAD", "--output", form)
     assert done.exit == 0
-    assert any(word in done.out for word in ("nothing to review", '"outcome": "nothing"'))
+    assert any(word in done.out for word in (NOTHING, '"outcome": "nothing"'))
     assert "No findings" not in done.out
 
 

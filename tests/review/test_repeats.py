@@ -12,7 +12,7 @@ import pytest
 from codelet.errors import UsageError
 from codelet.review.diff import parse_diff
 from codelet.review.findings import Finding
-from codelet.review.repeats import ignore_comment, without_ignored
+from codelet.review.repeats import without_ignored
 from codelet.review.repeats.baseline import Baseline, NewSides, fingerprinted, open_baseline, read_baseline
 from tests.support import repo
 
@@ -220,6 +220,7 @@ def test_a_baseline_that_is_not_there(tmp_path: Path) -> None:
         ("a.js", "// codelet: ignore[dead-code, code-injection] a test needs it\neval(x)", True),
         ("a.c", "eval(x); /* codelet: ignore[code-injection] vetted */", True),
         ("a.html", "<!-- codelet: ignore[code-injection] vetted -->\n<b onclick='eval(x)'>", True),
+        ("a.jsx", "{/* codelet: ignore[code-injection] vetted */}\n<b onClick={() => eval(x)}>", True),
         ("a.sql", "-- codelet: ignore[code-injection] vetted\nselect eval(x)", True),
         ("a.py", "eval(x)  # codelet: ignore[code-injection]", False),
         ("a.c", "eval(x); /* codelet: ignore[code-injection] */", False),
@@ -237,20 +238,6 @@ def test_ignore_comments(work: Path, path: str, lines: str, ignored: bool) -> No
         assert aside[0].kind == "ignored" and aside[0].why and "*/" not in aside[0].why
     elif lines.endswith(("injection]", "injection] */")):
         assert "gives no reason" in kept[0].explanation
-
-
-@pytest.mark.parametrize("path", ["a.py", "a.ts", "a.css", "a.html", "a.sql", "a.ini", "a.tex", "Makefile", "a.rs"])
-def test_the_comment_that_is_written_is_one_that_counts(work: Path, path: str) -> None:
-    comment = ignore_comment(path, "code-injection", "a reason */ with --> ends\nin it")
-    assert comment is not None and "\n" not in comment
-    sides = committed(work, {path: f"{comment}\neval(x)\n"})
-    kept, aside = without_ignored([planted(sides, path, "eval(x)")], sides)
-    assert kept == [] and aside[0].why.startswith("a reason")
-
-
-def test_no_comment_is_made_up_for_a_language_without_one() -> None:
-    assert ignore_comment("data.json", "rule", "reason") is None
-    assert ignore_comment("noext", "rule", "reason") is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.review.formats import sentences
 from tests.review.conftest import AFTER, BEFORE, DOUBLED, FLOORED
 from tests.support import repo
 from tests.support.program import run, start, stop
@@ -47,7 +48,7 @@ def test_text_says_it_for_people(server: ModelServer, changed: Path) -> None:
     done = review(server, changed, "HEAD")
     assert done.exit == 1
     assert "high  app.py:2  Wrong: return w * h * 2" in done.out
-    assert "coverage: 1 of 1 hunk reviewed (100 %), 0 skipped" in done.out
+    assert "coverage: 1 of 1 hunk reviewed (100 %)." in done.out
     assert "cost unknown" in done.out
     assert done.err == ""
 
@@ -141,7 +142,7 @@ def test_what_only_a_session_can_keep_is_refused(server: ModelServer, changed: P
 def test_an_empty_change_is_said_to_be_one(server: ModelServer, changed: Path, words: tuple[str, ...]) -> None:
     done = review(server, changed, *words, "--output", "json", "--output", "text=out.txt")
     assert (done.exit, server.requests) == (0, [])
-    assert "nothing to review" in (changed / "out.txt").read_text()
+    assert sentences.NOTHING in (changed / "out.txt").read_text()
     came = report(done)
     assert came["outcome"] == "nothing"
     assert (came["hunks"], came["coverage"], came["cost"], came["usage"]["total_input"]) == ([], None, 0.0, 0)
@@ -324,7 +325,7 @@ def test_a_dry_run_needs_no_key_and_names_every_hunk(changed: Path) -> None:
     repo.commit(changed, {"go.sum": "y\n", "b.py": "y\n", "app.py": BEFORE})
     done = run("review", "HEAD", "--dry-run", "-m", "openai/gpt-4o-mini", cwd=changed, home=changed.parent)
     assert done.exit == 0
-    for text in ("app.py", "go.sum", "b.py", "a lock file", "lines 1 to 6, 2 added, 2 removed: chunk 1", "about $0.0"):
+    for text in ("app.py", "go.sum", "b.py", "a lock file", "app.py:1-6 (+2 -2): chunk 1", "about $0.0"):
         assert text in done.out
     assert done.err == ""
 

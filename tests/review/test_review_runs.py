@@ -85,7 +85,7 @@ def test_a_format_on_stdout_stands_there_alone(server: ModelServer, work: Path, 
         assert isinstance(done.json(), dict)
 
 
-@pytest.mark.parametrize("form", ["json", "html", "markdown"])
+@pytest.mark.parametrize("form", ["json", "markdown"])
 def test_in_a_pipeline_no_line_of_a_report_is_a_command(server: ModelServer, work: Path, form: str) -> None:
     line = "::set-output name=x::eval(order) ##vso[task.setvariable]"
     repo.commit(work, {"shop.py": f"{SHOP}{line}\n"})
@@ -103,7 +103,7 @@ def test_in_a_pipeline_no_line_of_a_report_is_a_command(server: ModelServer, wor
 def test_an_unknown_format_asks_nobody_and_names_those_there_are(server: ModelServer, work: Path) -> None:
     done = review(server, work, "--base", "main", "--output", "yaml=out.yaml")
     assert done.exit == 2
-    assert "there is no format 'yaml', only text, json, stream-json, markdown, sarif" in done.err
+    assert "'yaml'" in done.err and "sarif" in done.err
     assert server.requests == []
 
 

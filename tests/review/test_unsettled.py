@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from codelet.review.formats import FORMATS
+from codelet.review.formats.sentences import NOTHING
 from tests.review.conftest import DOUBLED, FLOORED
 from tests.support import repo
 from tests.support.program import run
@@ -21,7 +23,6 @@ ELSEWHERE = {
     "another file": finding("def caller():", 1, "lib/other.py", severity="critical"),
     "no file": finding("x = 1", 1, "  ", severity="critical"),
 }
-FORMATS = ["text", "json", "stream-json", "markdown", "sarif", "gitlab", "rdjson", "github", "junit", "html"]
 
 
 def reviewed(folder: Path, *claims: dict[str, Any], words: tuple[str, ...] = ()) -> tuple[int, dict[str, Any]]:
@@ -102,7 +103,7 @@ def test_every_format_lists_it(changed: Path, form: str) -> None:
         wanted = "blocker" if (known, form) == ("critical", "gitlab") else known
         wanted = "ERROR" if (known, form) == ("critical", "rdjson") else wanted
         assert wanted in done.out.replace("\\*", "*")
-    assert "nothing to review" not in done.out
+    assert NOTHING not in done.out
 
 
 def test_precedence_and_what_is_below_the_gate(changed: Path) -> None:

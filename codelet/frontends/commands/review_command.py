@@ -158,7 +158,7 @@ class _Review:
             model=lambda: self._settings.model,
         )
         report = await self._follow(review)
-        status = write_reports(self._outputs, report, change)
+        status = write_reports(self._outputs, report)
         return repeats.save(report, status)
 
     def _chunk_tokens(self) -> int:

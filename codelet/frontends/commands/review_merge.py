@@ -40,7 +40,7 @@ def run_merge(options: argparse.Namespace, outputs: Sequence[ReportFile]) -> int
     hunks = [hunk for _, report in parts for hunk in report.hunks]
     repeats = Repeats(hunks=hunks, baseline=baseline, update=options.update_baseline)
     report = merged(parts, [repeats.sifted])
-    return save_baseline(repeats, report, write_reports(outputs, report, None))
+    return save_baseline(repeats, report, write_reports(outputs, report))
 
 
 def read_report(path: Path) -> Report:

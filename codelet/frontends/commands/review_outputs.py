@@ -14,14 +14,13 @@ from codelet.review.formats import ReportFile, written
 
 if TYPE_CHECKING:
     from codelet.review.findings import Report
-    from codelet.review.reviewed_change import ReviewedChange
 
 
-def write_reports(outputs: Sequence[ReportFile], report: Report, change: ReviewedChange | None) -> int:
+def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
     """Write all reports; the exit status, which is 5 where one could not be written and all else was well."""
     status = report.exit
     for output in outputs:
-        text = written(output.format, report, change)
+        text = written(output.format, report)
         try:
             if output.path is None:
                 print_report(text, output.format)
@@ -66,7 +65,7 @@ def _without_commands(text: str, form: str) -> str:
 
             cleaner = Cleaner(ci=True)
             return cleaner.feed(text) + cleaner.flush()
-        case "junit" | "html":
+        case "junit":
             text = text.replace("##", "#&#35;")
             return re.sub(r"(?m)^([^\S\n]*(?:section_start|section_end|travis_fold|travis_time)?):", r"\1&#58;", text)
         case _:

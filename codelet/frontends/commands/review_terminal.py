@@ -46,7 +46,7 @@ def _coloured(row: str) -> str:
         return _style(row, _ADDED)
     if row.startswith("      -"):
         return _style(row, _REMOVED)
-    if row.startswith(("  failed: ", "  truncated: ")) or row.endswith(" (partial)"):
+    if row.startswith(("  failed: ", "  truncated: ", "INCOMPLETE: ")):
         return _style(row, _FAILED)
     return row
 

@@ -9,27 +9,21 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codelet.errors import ExportError, UsageError
 from codelet.record import Record
 from codelet.review.findings import Report
 from codelet.system.git.hardening import find_repository
 
-if TYPE_CHECKING:
-    from codelet.review.reviewed_change import ReviewedChange
-
 FORMATS = {
-    "text": "codelet.review.report_text:report_as_text",
+    "text": "codelet.review.formats.text_report:report_as_text",
     "json": "codelet.review.report_json:report_as_json",
-    "stream-json": "codelet.review.report_json:report_events",
     "markdown": "codelet.review.formats.markdown_report:markdown_report",
     "sarif": "codelet.review.formats.sarif:sarif",
     "gitlab": "codelet.review.formats.issue_lists:code_quality",
     "rdjson": "codelet.review.formats.issue_lists:rdjson",
     "github": "codelet.review.formats.issue_lists:github_annotations",
     "junit": "codelet.review.formats.junit:junit",
-    "html": "codelet.review.formats.review_page:review_page",
 }
 """The module and the function of each format, by the name that the user gives."""
 
@@ -58,11 +52,10 @@ def output_named(text: str) -> ReportFile:
     return ReportFile(name, path)
 
 
-def written(name: str, report: Report, change: ReviewedChange | None) -> str:
-    """The report in a format. There is no change if the report was read from a file."""
+def written(name: str, report: Report) -> str:
+    """The report in a format."""
     module, _, function = FORMATS[name].partition(":")
-    write = getattr(import_module(module), function)
-    text: str = write(report, change) if name == "html" else write(report)
+    text: str = getattr(import_module(module), function)(report)
     return text
 
 

@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 from codelet.review.findings import Report, Severity, digest
-from codelet.review.formats import telling
-from codelet.review.formats.telling import Notice, notices
+from codelet.review.formats import sentences
+from codelet.review.formats.sentences import Notice, notices
 from codelet.system.text import with_codes
 
 _WORDS: dict[Severity, tuple[str, str, str]] = {
@@ -29,21 +29,18 @@ def github_annotations(report: Report) -> str:
 
     Nothing but the commands is written: no text of a model or of a file begins a line.
     """
-    tellers = (telling.incomplete_sentence, telling.result_sentence, telling.coverage_sentence, telling.aside_sentence)
-    text = " ".join(filter(None, (tell(report) for tell in tellers)))
-    text += f" Commit {report.head[:12]}." if report.head else ""
-    lines = [_command("notice" if telling.is_whole(report) else "error", text, {"title": "codelet review"})]
+    outcome = [sentences.incomplete_sentence(report), sentences.result_sentence(report)]
+    outcome += [sentences.coverage_sentence(report), sentences.aside_sentence(report)]
+    outcome += [f"Commit {report.head[:12]}."] if report.head else []
+    kind = "notice" if sentences.is_whole(report) else "error"
+    lines = [_command(kind, " ".join(filter(None, outcome)), {"title": "codelet review"})]
     for each in notices(report):
         if each.kind in ("run", "nothing"):
             continue  # the first line says it
         properties = {"file": each.path} if each.path is not None else {}
         if each.line is not None:
             properties |= {"line": str(each.line), "endLine": str(each.end_line or each.line)}
-        text = each.text
-        if each.kind == "unreviewed":
-            text = text.partition(": ")[2] or each.title
-        elif each.finding is not None and not each.finding.unchanged:
-            text = each.finding.explanation or each.finding.title
+        text = each.text.partition("\n\n")[2] or each.text  # the title is a property
         lines.append(_command(_WORDS[each.severity][0], text, {**properties, "title": each.title}))
     return "".join(f"{line}\n" for line in lines)
 
@@ -68,16 +65,14 @@ def code_quality(report: Report) -> str:
             number += 1
             chosen = digest(each.key, str(number))
         taken.add(chosen)
-        lines = {"begin": each.line or 1}
-        if each.kind in ("finding", "unreviewed"):
-            lines["end"] = each.end_line or 1
+        lines = {"begin": each.line or 1} | ({"end": each.end_line} if each.end_line else {})
         issues.append(
             {
                 "description": each.text,
                 "check_name": each.rule,
                 "fingerprint": chosen,
-                "severity": "blocker" if each.rule == telling.INCOMPLETE else _WORDS[each.severity][1],
-                "location": {"path": (each.path or telling.some_file(report)).removeprefix("./"), "lines": lines},
+                "severity": "blocker" if each.rule == sentences.INCOMPLETE else _WORDS[each.severity][1],
+                "location": {"path": (each.path or sentences.some_file(report)).removeprefix("./"), "lines": lines},
             }
         )
     return json.dumps(issues, indent=2) + "\n"
@@ -86,7 +81,7 @@ def code_quality(report: Report) -> str:
 def rdjson(report: Report) -> str:
     """The report for `reviewdog -f=rdjson`."""
     source = {"name": "codelet"}
-    diagnostics = [_diagnostic(each, each.path or telling.some_file(report)) for each in notices(report)]
+    diagnostics = [_diagnostic(each, each.path or sentences.some_file(report)) for each in notices(report)]
     return json.dumps({"source": source, "diagnostics": diagnostics}, indent=2) + "\n"
 
 
@@ -102,6 +97,6 @@ def _diagnostic(notice: Notice, path: str) -> dict[str, Any]:
     if notice.line is not None:
         # Whole lines: without columns the end belongs to the range.
         location["range"] = {"start": {"line": notice.line}, "end": {"line": notice.end_line or notice.line}}
-        if notice.finding is not None and (text := telling.replacement(notice.finding)) is not None:
-            diagnostic["suggestions"] = [{"range": location["range"], "text": text}]
+        if notice.finding is not None and notice.finding.replacement is not None:
+            diagnostic["suggestions"] = [{"range": location["range"], "text": notice.finding.replacement}]
     return diagnostic

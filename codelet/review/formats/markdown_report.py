@@ -11,8 +11,8 @@ from collections.abc import Collection
 
 from codelet.review.diff import SEPARATOR
 from codelet.review.findings import Finding, HunkCoverage, Report, SetAside
-from codelet.review.formats import telling
-from codelet.review.report_text import UNCHANGED
+from codelet.review.formats import sentences
+from codelet.review.formats.sentences import UNCHANGED
 from codelet.system.text import with_codes
 
 _MOST_PLACES = 50
@@ -25,43 +25,36 @@ _REFERENCE = re.compile(r"(?:@|(?<!&)#|://|\bwww\.)(?=\S)|\bGH-(?=\d)")
 
 def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
     """The report as one document. The findings in `listed` take one row each: they are shown in full elsewhere."""
-    parts = ["# Code review", _summary(report)]
-    if report.summary:
-        parts.append(markdown_text(report.summary))
-    if report.findings:
-        parts.append("## Findings")
-        if listed:
-            shown = ((each, code_span(telling.finding_place(each))) for each in listed)
-            parts.append("\n".join(f"- {each.severity}: {markdown_line(each.title)} – {at}" for each, at in shown))
-        parts += [_finding(each) for each in report.findings if each not in listed]
-    if report.unsettled:
-        parts.append("## Findings without a place or a confirmation")
-        parts += [_unsettled(each, report) for each in report.unsettled]
-    if missing := telling.not_reviewed(report):
-        parts += ["## Not reviewed", _places(missing)]
-    if skipped := [hunk for hunk in report.hunks if hunk.state == "skipped"]:
-        parts += ["## Skipped", _places(skipped)]
-    if ignored := [each for each in report.aside if each.kind == "ignored"]:
-        rows = [
-            f"- {code_span(telling.finding_place(each))} – {markdown_line(each.title)} ({code_span(each.rule)}): "
-            f"{markdown_line(each.why)}"
-            for each in ignored
-        ]
-        parts += ["## Ignored by comments", "\n".join(rows)]
-    parts.append(f"<sub>{markdown_text(telling.cost_sentence(report))}</sub>")
-    return "\n\n".join(parts) + "\n"
+    parts = ["# Code review"]
+    if incomplete := sentences.incomplete_sentence(report):
+        parts.append(f"> **{markdown_line(incomplete)}**")
+    head = f" at {code_span(report.head[:12])}" if report.head else ""
+    outcome = [f"Reviewed: {markdown_line(report.subject)}{head}.", sentences.result_sentence(report)]
+    outcome += [sentences.coverage_sentence(report), sentences.aside_sentence(report)]
+    parts += [" ".join(filter(None, outcome)), markdown_text(report.summary)]
+    rows = [f"- {each.severity}: {markdown_line(each.title)} – {_place(each)}" for each in listed]
+    full = [_finding(each) for each in report.findings if each not in listed]
+    parts += _section("Findings", ["\n".join(rows), *full])
+    unsettled = [_unsettled(each, report) for each in report.unsettled]
+    parts += _section("Findings without a place or a confirmation", unsettled)
+    parts += _section("Not reviewed", [_hunks(sentences.not_reviewed(report))])
+    parts += _section("Skipped", [_hunks([hunk for hunk in report.hunks if hunk.state == "skipped"])])
+    rows = [
+        f"- {_place(each)} – {markdown_line(each.title)} ({code_span(each.rule)}): {markdown_line(each.why)}"
+        for each in report.aside
+        if each.kind == "ignored"
+    ]
+    parts += _section("Ignored by comments", ["\n".join(rows)])
+    parts.append(f"<sub>{markdown_text(sentences.cost_sentence(report))}</sub>")
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _summary(report: Report) -> str:
-    sentences = (
-        f"Reviewed: {markdown_line(report.subject)}{f' at {code_span(report.head[:12])}' if report.head else ''}.",
-        telling.result_sentence(report),
-        telling.coverage_sentence(report),
-        telling.aside_sentence(report),
-    )
-    summary = " ".join(filter(None, sentences))
-    incomplete = telling.incomplete_sentence(report)
-    return f"> **{markdown_line(incomplete)}**\n\n{summary}" if incomplete else summary
+def _section(title: str, parts: list[str]) -> list[str]:
+    return [f"## {title}", *parts] if any(parts) else []
+
+
+def _place(each: Finding | SetAside) -> str:
+    return code_span(sentences.finding_place(each))
 
 
 def finding_facts(finding: Finding) -> str:
@@ -70,37 +63,35 @@ def finding_facts(finding: Finding) -> str:
     return " · ".join([*facts, *["confirmed"] * bool(finding.verified), *[UNCHANGED] * finding.unchanged])
 
 
-def _finding(finding: Finding) -> str:
-    parts = [
-        f"### {finding.severity}: {markdown_line(finding.title)}",
-        f"{code_span(telling.finding_place(finding))} · {finding_facts(finding)}",
-        code_block(finding.quote, ""),
-    ]
-    if finding.removed:
-        parts.append(code_block("\n".join(f"- {row}" for row in finding.removed.split("\n")), "diff"))
-    if finding.explanation:
-        parts.append(markdown_text(finding.explanation))
-    if finding.suggestion:
+def finding_text(finding: Finding, suggestion: str = "") -> list[str]:
+    """The removed lines, the explanation and the suggestion; `suggestion` is one that a service can apply."""
+    parts = ["The change removes:", code_block(finding.removed, "")] if finding.removed else []
+    parts.append(markdown_text(finding.explanation))
+    if suggestion:
+        parts.append(suggestion)
+    elif finding.suggestion:
         parts += ["Suggestion:", code_block(finding.suggestion, "diff")]
-    return "\n\n".join(parts)
+    return [part for part in parts if part]
+
+
+def _finding(finding: Finding) -> str:
+    head = f"### {finding.severity}: {markdown_line(finding.title)}"
+    facts = f"{_place(finding)} · {finding_facts(finding)}"
+    return "\n\n".join((head, facts, code_block(finding.quote, ""), *finding_text(finding)))
 
 
 def _unsettled(aside: SetAside, report: Report) -> str:
-    state = markdown_line(telling.unsettled_state(aside))
-    facts = [code_span(telling.finding_place(aside)), code_span(aside.rule), state]
-    if telling.file_of(aside, report) is None:
+    facts = [_place(aside), code_span(aside.rule), markdown_line(sentences.unsettled_state(aside))]
+    if sentences.file_of(aside, report) is None:
         facts.append("about the change as a whole")
     parts = [f"### {aside.severity}: {markdown_line(aside.title)}", " · ".join(facts)]
-    if aside.quote:
-        parts.append(code_block(aside.quote, ""))
-    if aside.explanation:
-        parts.append(markdown_text(aside.explanation))
-    return "\n\n".join(parts)
+    parts += [code_block(aside.quote, "") if aside.quote else "", markdown_text(aside.explanation)]
+    return "\n\n".join(filter(None, parts))
 
 
-def _places(hunks: list[HunkCoverage]) -> str:
+def _hunks(hunks: list[HunkCoverage]) -> str:
     lines = [
-        f"- {code_span(telling.hunk_place(hunk))} – {hunk.state}: {markdown_line(hunk.why)}"
+        f"- {code_span(sentences.hunk_place(hunk))} – {hunk.state}: {markdown_line(hunk.why)}"
         for hunk in hunks[:_MOST_PLACES]
     ]
     if len(hunks) > _MOST_PLACES:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from codelet import __version__
 from codelet.review.findings import Finding, Report, SetAside, Severity, weight
-from codelet.review.formats import telling
+from codelet.review.formats import sentences
 from codelet.review.rule_list import RULES
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -52,10 +52,10 @@ def sarif(report: Report) -> str:
         "results": [*results[:room], *open_ones],
         "properties": {  # what SARIF has no place for
             "outcome": report.outcome,
-            "summary": telling.result_sentence(report),
+            "summary": sentences.result_sentence(report),
             "coverage": {**report.states, "percent": report.coverage},
             "setAside": report.set_aside,
-            "partial": not telling.is_whole(report),
+            "partial": not sentences.is_whole(report),
             "base": report.base,
             "head": report.head,
             "cost": report.cost,
@@ -99,13 +99,13 @@ def _result(finding: Finding, places: dict[str, int]) -> _Json:
     region: _Json = {"startLine": finding.line, "endLine": finding.end_line}
     if finding.quote:
         region["snippet"] = {"text": finding.quote}
-    result = _base(finding, telling.body(finding), places, _location(finding.path, region))
+    result = _base(finding, sentences.body(finding), places, _location(finding.path, region))
     result["rank"] = round(100 * finding.confidence, 1)
     if finding.fingerprint:
         result["partialFingerprints"] = {"codeletReview/v1": finding.fingerprint}
     names = ("severity", "category", "confidence", "verified", "unchanged")
     result["properties"] = {name: getattr(finding, name) for name in names}
-    if (text := telling.replacement(finding)) is not None:
+    if (text := finding.replacement) is not None:
         lines = {"startLine": finding.line, "startColumn": 1, "endLine": finding.end_line + 1, "endColumn": 1}
         edit = {"deletedRegion": lines, "insertedContent": {"text": f"{text}\n" if text else ""}}
         edited = {"artifactLocation": _artifact(finding.path), "replacements": [edit]}
@@ -121,10 +121,10 @@ def _suppressed(aside: SetAside, places: dict[str, int]) -> _Json:
 
 
 def _unsettled(aside: SetAside, report: Report, places: dict[str, int]) -> _Json:
-    path = telling.file_of(aside, report) or telling.some_file(report)
+    path = sentences.file_of(aside, report) or sentences.some_file(report)
     location = _location(path, {"startLine": aside.line} if aside.line is not None else None)
     facts = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
-    return _base(aside, telling.unsettled_body(aside, report), places, location) | {"properties": facts}
+    return _base(aside, sentences.unsettled_body(aside, report), places, location) | {"properties": facts}
 
 
 def _base(each: Finding | SetAside, text: str, places: dict[str, int], location: _Json) -> _Json:
@@ -152,9 +152,9 @@ def _invocation(report: Report, *, more: int) -> _Json:
     def note(text: str, level: str, **where: list[_Json]) -> None:
         notes.append({"level": level, "message": {"text": text}, **where})
 
-    whole = telling.is_whole(report)
+    whole = sentences.is_whole(report)
     if not whole:
-        note(telling.incomplete_sentence(report), "error")
+        note(sentences.incomplete_sentence(report), "error")
     if more > 0:
         note(f"{more:,} more findings are in the JSON report only", "warning")
     for hunk in report.hunks:

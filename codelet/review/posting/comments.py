@@ -12,14 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from codelet.errors import EXIT_DONE
 from codelet.record import Record
 from codelet.review.findings import AsideKind, Finding, Report, digest
-from codelet.review.formats import telling
+from codelet.review.formats import sentences
 from codelet.review.formats.markdown_report import (
     code_block,
     code_span,
     finding_facts,
+    finding_text,
     markdown_line,
     markdown_report,
-    markdown_text,
 )
 from codelet.review.rule_list import rule_name
 
@@ -78,8 +78,8 @@ def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Chang
     wanted = findings_by_key(report.findings)
     known = {thread.key for thread in threads}
     doubtful = {(aside.path, aside.rule) for aside in report.aside if aside.kind in _STILL_THERE}
-    vague = any(aside.kind in _STILL_THERE and telling.file_of(aside, report) is None for aside in report.aside)
-    may_resolve = newest and not vague and telling.is_whole(report) and report.whole_base is None
+    vague = any(aside.kind in _STILL_THERE and sentences.file_of(aside, report) is None for aside in report.aside)
+    may_resolve = newest and not vague and sentences.is_whole(report) and report.whole_base is None
     return Changes(
         new={key: finding for key, finding in wanted.items() if key not in known},
         gone=[
@@ -105,17 +105,9 @@ def finding_comment(key: str, finding: Finding, *, on_lines: bool, suggestion: s
         finding_facts(finding),
     ]
     if not on_lines:
-        parts += [code_span(telling.finding_place(finding)), code_block(finding.quote, "")]
-    if finding.removed:
-        parts += ["The change removes:", code_block(finding.removed, "")]
-    if finding.explanation:
-        parts.append(markdown_text(finding.explanation))
-    instead = telling.replacement(finding) if on_lines else None
-    if instead is not None:
-        parts.append(code_block(instead, suggestion))
-    elif finding.suggestion:
-        parts += ["Suggestion:", code_block(finding.suggestion, "diff")]
-    return _cut("\n\n".join(parts))
+        parts += [code_span(sentences.finding_place(finding)), code_block(finding.quote, "")]
+    applied = "" if finding.replacement is None or not on_lines else code_block(finding.replacement, suggestion)
+    return _cut("\n\n".join([*parts, *finding_text(finding, applied)]))
 
 
 def summary_comment(report: Report, unplaced: Collection[str], before: str, *, newest: bool) -> str:
@@ -125,7 +117,7 @@ def summary_comment(report: Report, unplaced: Collection[str], before: str, *, n
     begin there: that of this report, or the one that the comment named `before`. What failed must not be passed over,
     and nor must what was in the base of that review: a request can be moved to another base.
     """
-    passed = telling.is_whole(report) and report.coverage is not None and report.exit == EXIT_DONE
+    passed = sentences.is_whole(report) and report.coverage is not None and report.exit == EXIT_DONE
     base = report.whole_base or report.base
     reviewed = f"{base}..{report.head}" if passed and base and report.head else reviewed_range(before) or "-"
     told = [f"<!-- codelet:review {reviewed} -->"]

@@ -1,14 +1,13 @@
-"""What a run does about findings that it has met before: fingerprints, ignore comments, the baseline.
+"""Findings that are known: by their fingerprint in a baseline, or by an ignore comment in the code.
 
-It is a sieve of the run, before anything is asked a second time. `fingerprint`, `ignore`
-and `baseline` hold the work.
+They are taken out before the second look, so that no request is spent on them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 
 from codelet.errors import UsageError
 from codelet.record import Record
@@ -20,7 +19,7 @@ from codelet.system.text import one_line
 
 
 class Repeats:
-    """The sieve of one review, and its baseline, where it has one, after it.
+    """The known findings of one review, and its baseline if it has one.
 
     `files` are those of the change; a merge of reports has none, and takes the paths from their `hunks`.
     """
@@ -60,7 +59,7 @@ class Repeats:
         return [f"{each.path}: {each.title}" for each in self._baseline.entries if each.path in paths]
 
     def updated(self, report: Report) -> str | None:
-        """Return what the file of the baseline is to hold after the run; None if it stays as it is."""
+        """The new text of the baseline's file; None if the file stays the same."""
         if self.target is None or self._baseline is None:
             return None
         return self._baseline.updated(report.findings, self._sides).text()
@@ -72,31 +71,13 @@ def _is_among(baseline: Path, paths: Iterable[str]) -> bool:
     return any(place.endswith(f"/{path}") for place in places for path in paths)
 
 
-_SIGNS = (r"#", r"//", r"/\*", r"\*", r"--", r";", r"%", r"<!--", r"\(\*", r"\{-", r"'", r'"', r"!", r"REM\b")
+_SIGNS = (r"#", r"//", r"\{?/\*", r"\*", r"--", r";", r"%", r"<!--", r"\(\*", r"\{-", r"'", r'"', r"!", r"REM\b")
 _COMMENT = re.compile(rf"(?:{'|'.join(_SIGNS)}).*?codelet:\s*ignore\[([^\]\n]{{1,200}})\](.*)", re.IGNORECASE)
 _COMMENT_LINE = re.compile(rf"\s*(?:{'|'.join(_SIGNS)})", re.IGNORECASE)
-_ENDS = ("*/", "-->", "*)", "-}", '"""', "'''")
+_END = re.compile(r"""\*/|-->|\*\)|-\}|\"{3}|'{3}""")
 _MOST_ABOVE = 10
 _MOST_REASON = 300
 _NO_REASON = "This ignore comment gives no reason, so it does not count."
-
-_STYLES = {
-    "#": (
-        "py pyi sh bash zsh fish rb pl pm r yml yaml toml cfg conf tf nix jl ex exs cr nim tcl mk cmake ps1 awk graphql"
-    ),
-    "//": (
-        "c h cc cpp cxx hpp hh m mm cs java kt kts scala groovy go rs js jsx mjs cjs ts tsx mts cts swift dart php zig"
-        " proto scss less sass v sv fs fsx jsonc json5 sol d gradle"
-    ),
-    "--": "sql lua hs elm adb ads vhd vhdl",
-    ";": "lisp el clj cljs scm rkt asm s ini",
-    "%": "tex erl hrl pro",
-    "/*": "css",
-    "<!--": "html htm xml svg md vue svelte xhtml",
-}
-_CLOSED_BY = {"/*": " */", "<!--": " -->"}
-_SIGN_OF = {suffix: sign for sign, suffixes in _STYLES.items() for suffix in suffixes.split()}
-_NAMES = {"makefile": "#", "dockerfile": "#", "gemfile": "#", "rakefile": "#", "cmakelists.txt": "#", "justfile": "#"}
 
 
 class _Ignore(Record, kw_only=True):
@@ -124,43 +105,14 @@ def without_ignored(findings: Sequence[Finding], sides: NewSides) -> tuple[list[
     return kept, aside
 
 
-def ignore_comment(path: str, rule: str, reason: str) -> str | None:
-    """The comment, without indentation, for a line of its own; None if the language of the file has none known."""
-    name = PurePosixPath(path).name.lower()
-    sign = _SIGN_OF.get(name.rpartition(".")[2], _NAMES.get(name)) if "." in name else _NAMES.get(name)
-    if sign is None:
-        return None
-    said = one_line(reason, _MOST_REASON)
-    for end in _ENDS:
-        said = said.replace(end, " ")
-    return f"{sign} codelet: ignore[{rule}] {said.strip()}{_CLOSED_BY.get(sign, '')}"
-
-
-def _ignores(finding: Finding, sides: NewSides) -> list[_Ignore]:
-    """The comments on the lines of a finding, and in the comment lines right above it."""
+def _ignores(finding: Finding, sides: NewSides) -> Iterator[_Ignore]:
+    """Yield the comments on the lines of a finding, and in the comment lines right above it."""
     lines, added = sides.lines(finding.path), sides.added(finding.path)
-    numbers = [*range(finding.line, finding.end_line + 1), *_above(finding.line, lines)]
-    read = (_read(lines.get(number, ""), new=number in added) for number in numbers)
-    return [each for each in read if each is not None]
-
-
-def _above(line: int, lines: Mapping[int, str]) -> list[int]:
-    """The numbers of the comment lines right above a line."""
-    found: list[int] = []
-    for number in range(line - 1, line - 1 - _MOST_ABOVE, -1):
-        text = lines.get(number)
-        if text is None or not _COMMENT_LINE.match(text):
-            break
-        found.append(number)
-    return found
-
-
-def _read(line: str, *, new: bool) -> _Ignore | None:
-    found = _COMMENT.search(line)
-    if found is None:
-        return None
-    reason = found[2]
-    for end in _ENDS:
-        reason = reason.partition(end)[0]
-    rules = frozenset(rule.strip().lower() for rule in found[1].split(","))
-    return _Ignore(rules=rules, reason=one_line(reason.strip(" \t:-–—"), _MOST_REASON), new=new)
+    first = finding.line
+    while first > finding.line - _MOST_ABOVE and _COMMENT_LINE.match(lines.get(first - 1, "")):
+        first -= 1
+    for number in range(finding.end_line, first - 1, -1):
+        if (found := _COMMENT.search(lines.get(number, ""))) is not None:
+            reason = _END.split(found[2])[0].strip(" \t:-–—")
+            rules = frozenset(rule.strip().lower() for rule in found[1].split(","))
+            yield _Ignore(rules=rules, reason=one_line(reason, _MOST_REASON), new=number in added)

@@ -147,24 +147,40 @@ class Baseline:
         return json.dumps({"version": _VERSION, "tool": "codelet review", "findings": entries}, indent=1) + "\n"
 
     def _matched(self, findings: Sequence[Finding], paths: _Paths) -> dict[int, Finding]:
-        """Return which finding each entry stands for, by the entry's index: the surest pairs first."""
+        """Return the finding that each entry stands for, by the entry's index: the surest pairs first."""
+        pairs = []
+        for order, own in enumerate(map(entry_of, findings)):
+            for index, entry in enumerate(self.entries):
+                if index not in self._met and (likeness := _likeness(entry, own, paths)) is not None:
+                    pairs.append((likeness, -order, -index))
         met: dict[int, Finding] = {}
-        left = [(finding, entry_of(finding)) for finding in findings]
-        for likeness in (_same, _same_place, _moved_file, _same_lines_in_part):
-            pairs = [
-                (-score, order, index)
-                for index, entry in enumerate(self.entries)
-                if index not in met and index not in self._met
-                for order, (_, own) in enumerate(left)
-                if (score := likeness(entry, own, paths)) is not None
-            ]
-            taken: set[int] = set()
-            for _, order, index in sorted(pairs):
-                if order not in taken and index not in met:
-                    taken.add(order)
-                    met[index] = left[order][0]
-            left = [each for order, each in enumerate(left) if order not in taken]
+        taken: set[int] = set()
+        for _, order, index in sorted(pairs, reverse=True):
+            if order not in taken and -index not in met:
+                taken.add(order)
+                met[-index] = findings[-order]
         return met
+
+
+def _likeness(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> tuple[int, int] | None:
+    """Return how alike two findings are, None if they are different bugs."""
+    is_same_file = known.path in (own.path, paths.get(own.path))
+    is_same_bug = (known.rule, known.quote) == (own.rule, own.quote)
+    near = len({*own.near} & {*known.near})
+    if (known.fingerprint, known.rule) == (own.fingerprint, own.rule):
+        return 3, 0
+    if is_same_bug and is_same_file and (near or not (own.near and known.near)):
+        return 2, near
+    # The change no longer has the file that the entry names: the same lines are in another one.
+    if is_same_bug and known.path not in paths and near >= max(1, min(_SURE_NEIGHBOURS, len(known.near))):
+        return 1, near
+    # A model names and quotes the same bug in other words.
+    lines = len({*own.lines} & {*known.lines})
+    around = len({*own.lines, *own.near} & {*known.lines, *known.near})
+    is_graver = weight(own.severity) > weight(known.severity)
+    if is_same_file and not is_graver and known.category == own.category and lines:
+        return (0, around) if around > lines or not (known.near or own.near) else None
+    return None
 
 
 def entry_of(finding: Finding) -> BaselineEntry:
@@ -215,55 +231,21 @@ def read_baseline(data: bytes, source: str) -> Baseline:
     if document.get("version") != _VERSION:
         raise UsageError(f"{source}: is a baseline of another version than {_VERSION}")
     listed = enumerate(document["findings"])
-    return Baseline([_read_entry(each, f"{source}: findings[{index}]") for index, each in listed])
+    return Baseline([_entry_in(each, f"{source}: findings[{index}]") for index, each in listed])
 
 
-def _read_entry(value: object, place: str) -> BaselineEntry:
+def _entry_in(value: object, place: str) -> BaselineEntry:
     if not isinstance(value, dict) or set(value) | _NEWER != set(BaselineEntry.fields):
         raise UsageError(f"{place}: must have {', '.join(BaselineEntry.fields)}, and nothing else")
+    fields: dict[str, Any] = {}
     for name, given in value.items():
-        if name in _LISTS and (not isinstance(given, list) or not all(isinstance(each, str) for each in given)):
-            raise UsageError(f"{place}.{name}: must be a list of strings")
-        if name not in _LISTS and not isinstance(given, str):
-            raise UsageError(f"{place}.{name}: must be a string")
-    if value["severity"] not in SEVERITIES:
+        texts = given if name in _LISTS else [given]
+        if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+            raise UsageError(f"{place}.{name}: must be a {'list of strings' if name in _LISTS else 'string'}")
+        fields[name] = tuple(texts) if name in _LISTS else given
+    if fields["severity"] not in SEVERITIES:
         raise UsageError(f"{place}.severity: must be one of {', '.join(SEVERITIES)}")
-    fields: dict[str, Any] = {name: tuple(given) if name in _LISTS else given for name, given in value.items()}
     return BaselineEntry(**fields)
-
-
-# How alike a known finding and one of this run are, None if they are not: each compares two entries.
-
-
-def _same(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
-    del paths
-    return 0 if (known.fingerprint, known.rule) == (own.fingerprint, own.rule) else None
-
-
-def _same_place(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
-    """The same lines in the same file, be it under another name, with a neighbour that is left: how many are."""
-    if known.path not in (own.path, paths.get(own.path)) or (known.rule, known.quote) != (own.rule, own.quote):
-        return None
-    shared = len({*own.near} & {*known.near})
-    return shared if shared or not (own.near and known.near) else None
-
-
-def _moved_file(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
-    """The same lines among the same neighbours, where the change no longer has the file that the entry names."""
-    if known.path in paths or (known.rule, known.quote) != (own.rule, own.quote):
-        return None
-    shared = len({*own.near} & {*known.near})
-    return shared if shared and shared >= min(_SURE_NEIGHBOURS, len(known.near)) else None
-
-
-def _same_lines_in_part(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> int | None:
-    """A bug of the same category on lines of which some are the same, with what is around them, if it is no graver."""
-    if known.path not in (own.path, paths.get(own.path)) or weight(own.severity) > weight(known.severity):
-        return None
-    shared = len({*own.lines} & {*known.lines})
-    around = len({*own.lines, *own.near} & {*known.lines, *known.near})
-    is_same = known.category == own.category and shared and (around > shared or not (known.near or own.near))
-    return around if is_same else None
 
 
 def _is_gone(entry: BaselineEntry, sides: NewSides) -> bool:

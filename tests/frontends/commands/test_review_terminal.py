@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codelet.frontends.commands.review_terminal import laid_out
-from codelet.review.report_text import report_as_text
+from codelet.review.formats.text_report import report_as_text
 from tests.review.formats.sample import incomplete, whole
 from tests.support import repo as repositories
 from tests.support.reviewing import Fault, reviewer

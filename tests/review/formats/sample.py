@@ -2,35 +2,8 @@
 
 from __future__ import annotations
 
-from codelet.review.diff import parse_diff
 from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside
-from codelet.review.reviewed_change import ReviewedChange
 from codelet.usage import Usage
-
-DIFF = """\
-diff --git a/shop/orders.py b/shop/orders.py
-index 1111111..2222222 100644
---- a/shop/orders.py
-+++ b/shop/orders.py
-@@ -1,4 +1,5 @@ class Orders:
- import json
-
--def total(rows):
-+def total(rows: list[int]) -> int:
-+    return sum(rows) / len(rows)
-     return sum(rows)
-@@ -20,2 +21,3 @@
- def place(order):
-+    eval(order)
-     return order
-diff --git a/shop/pages.py b/shop/pages.py
-new file mode 100644
---- /dev/null
-+++ b/shop/pages.py
-@@ -0,0 +1,2 @@
-+def pages(total):
-+    return total // 20 + 1
-"""
 
 SUGGESTION = """\
 --- a/shop/orders.py
@@ -45,11 +18,6 @@ EVIL = "::error file=x::%0A <img src=x onerror=alert(1)> `` ]( @everyone #1 http
 """What a model could be made to say."""
 
 EVIL_PATH = "a ,b:\n::set-output name=x::%.py"
-
-
-def change() -> ReviewedChange:
-    """The change that the reports are about."""
-    return ReviewedChange(subject="the commits main..topic", files=tuple(parse_diff([DIFF.encode()])))
 
 
 def whole() -> Report:
@@ -73,6 +41,7 @@ def whole() -> Report:
                 before=("def place(order):",),
                 after=("    return order",),
                 suggestion=SUGGESTION,
+                replacement="    json.loads(order)",
                 verified=True,
                 fingerprint="a" * 32,
             ),

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import html5lib
 import pytest
 from jsonschema import Draft4Validator, Draft202012Validator
 from markdown_it import MarkdownIt
@@ -20,18 +19,13 @@ from codelet.review.findings import Gate, Report
 from codelet.review.formats.issue_lists import code_quality, github_annotations, rdjson
 from codelet.review.formats.junit import junit
 from codelet.review.formats.markdown_report import markdown_report, markdown_text
-from codelet.review.formats.review_page import review_page
 from codelet.review.formats.sarif import sarif
-from codelet.review.formats.telling import is_whole, replacement
-from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, change, clean, hostile, incomplete, unsettled, whole
+from codelet.review.formats.sentences import is_whole
+from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, clean, hostile, incomplete, unsettled, whole
 
 HERE = Path(__file__).parent
 SCHEMAS = HERE.parent / "schemas"
 GOLDEN = HERE / "golden"
-
-
-def html(report: Report) -> str:
-    return review_page(report, change())
 
 
 WRITERS: dict[str, Callable[[Report], str]] = {
@@ -41,7 +35,6 @@ WRITERS: dict[str, Callable[[Report], str]] = {
     "github": github_annotations,
     "junit": junit,
     "markdown": markdown_report,
-    "html": html,
 }
 ALL = {**REPORTS, "hostile": hostile()}
 
@@ -125,7 +118,6 @@ UNFINISHED: dict[str, Callable[[str], object]] = {
     "github": lambda text: "INCOMPLETE" in text and "::error title=codelet review::" in text,
     "junit": lambda text: ElementTree.fromstring(text).get("errors") != "0",
     "markdown": lambda text: "INCOMPLETE" in text,
-    "html": lambda text: "INCOMPLETE" in text,
 }
 
 
@@ -196,31 +188,6 @@ def test_annotations_survive_names_and_texts() -> None:
     assert all(decoded(line)[1]["file"] == EVIL_PATH for line in lines[1:4])
 
 
-def test_a_page_holds_no_markup_of_others() -> None:
-    text = html(hostile())
-    document = html5lib.parse(text, treebuilder="etree", namespaceHTMLElements=False)
-    assert not document.findall(".//script") and not document.findall(".//img")
-    for element in document.iter():
-        attributes = {str(name) for name in element.attrib}
-        assert not any(name.startswith("on") for name in attributes)
-        assert all(str(element.get("href", "#")).startswith("#") for _ in attributes)
-    policies = [str(element.get("content")) for element in document.iter("meta") if element.get("http-equiv")]
-    assert policies[0].startswith("default-src 'none'; style-src 'sha256-")
-    assert not [element for element in document.iter() if element.get("src")] and "url(" not in text
-    assert "\x1b" not in text and "\u202e" not in text
-
-
-def test_a_page_shows_findings_in_the_diff_and_what_was_not_reviewed() -> None:
-    document = html5lib.parse(html(whole()), treebuilder="etree", namespaceHTMLElements=False)
-    boxes = {element.get("id") for element in document.iter("div") if element.get("id")}
-    links = {str(element.get("href"))[1:] for element in document.iter("a")}
-    assert boxes == links == {"finding-1", "finding-2"}
-    added = ["".join(span.itertext()) for span in document.iter("span") if span.get("class") == "add"]
-    assert "22+    eval(order)" in added
-    assert html(incomplete()).count('class="incomplete"') == 3
-    assert "finding-1" in review_page(whole(), None), "without the diff the findings are there all the same"
-
-
 def test_markdown_makes_nothing_of_others_texts() -> None:
     tokens = MarkdownIt("commonmark").enable("linkify", True).parse(markdown_report(hostile()))
     inline = [child for token in tokens for child in token.children or ()]
@@ -265,15 +232,11 @@ LISTED: dict[str, Callable[[str, str], object]] = {
         if len(each) and title in str(each[0].text)
     ],
     "markdown": lambda text, title: [("", part) for part in text.split("\n### ") if title in part.split("\n")[0]],
-    "html": lambda text, title: [
-        ("", part) for part in text.split('<div class="finding ') if f"> {title}</h3>" in part
-    ],
 }
 WEIGHTS = {
     "sarif": ("error", "error", "note"), "gitlab": ("blocker", "critical", "minor"),
     "rdjson": ("ERROR", "ERROR", "INFO"),
     "github": ("error", "error", "notice"), "junit": ("error", "error", "system-out"), "markdown": ("", "", ""),
-    "html": ("", "", ""),
 }  # fmt: skip
 
 
@@ -285,7 +248,7 @@ def test_what_has_no_place_or_no_confirmation_is_listed_with_all_that_is_known(f
         assert weight == expected
         for known in (each.quote.strip(), *each.explanation.split("\n")):
             assert known in entry.replace("\\", "").replace("&#45;", "-")
-        if form in ("markdown", "html"):
+        if form == "markdown":
             assert each.path in entry
 
 
@@ -322,26 +285,6 @@ def test_names_come_back_from_every_json_form() -> None:
     assert json.loads(code_quality(hostile()))[0]["location"]["path"] == EVIL_PATH
     assert json.loads(rdjson(hostile()))["diagnostics"][0]["location"]["path"] == EVIL_PATH
     assert json.loads(rdjson(hostile()))["diagnostics"][0]["message"].startswith(EVIL)
-
-
-@pytest.mark.parametrize(
-    ("patch", "text"),
-    [
-        (
-            "@@ -7,3 +7,3 @@\n def place(order):\n-    eval(order)\n+    use(order)\n     return order\n",
-            "    use(order)",
-        ),
-        ("@@ -22 +21,0 @@\n-    eval(order)\n", ""),
-        ("@@ -22 +22,2 @@\n-    eval(order)\n+    check(order)\n+    use(order)", "    check(order)\n    use(order)"),
-        ("@@ -21,2 +21,2 @@\n-def place(order):\n+def put(order):\n     eval(order)\n", None),
-        ("@@ -22 +22 @@\n-    exec(order)\n+    use(order)\n", None),
-        ("@@ -1 +1 @@\n-    eval(order)\n+    a\n@@ -9 +9 @@\n-b\n+c\n", None),
-        ("use json.loads", None),
-        (None, None),
-    ],
-)
-def test_a_suggestion_replaces_the_quoted_lines_or_nothing(patch: str | None, text: str | None) -> None:
-    assert replacement(whole().findings[0].replace(suggestion=patch)) == text
 
 
 def test_rules_have_what_code_scanning_asks_for_and_no_more_than_it_takes() -> None:

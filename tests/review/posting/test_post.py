@@ -181,12 +181,10 @@ def test_a_report_of_another_commit_is_put_on_files(forge: Forge, post: Callable
     assert "d" * 40 in forge.comments[0]["body"]
 
 
-def test_a_suggestion_can_be_applied_if_it_replaces_exactly_the_lines(
-    forge: Forge, post: Callable[..., Finished]
-) -> None:
+def test_a_suggestion_can_be_applied(forge: Forge, post: Callable[..., Finished]) -> None:
     patch = "@@ -4,2 +4,2 @@\n-one\n-two\n+ONE\n+TWO"
-    quoted: dict[str, Any] = {"quote": "one\ntwo", "line": 4, "end_line": 5}
-    post(reported(flaw(1, suggestion=patch, **quoted), flaw(2, suggestion="@@ -9 +9 @@\n-nine\n+NINE", **quoted)))
+    quoted: dict[str, Any] = {"quote": "one\ntwo", "line": 4, "end_line": 5, "suggestion": patch}
+    post(reported(flaw(1, replacement="ONE\nTWO", **quoted), flaw(2, **quoted)))
     applied, other = forge.bodies()
     mark = "```suggestion\n" if isinstance(forge, GitHub) else "```suggestion:-1+0\n"
     assert f"{mark}ONE\nTWO\n```" in applied

@@ -46,7 +46,7 @@ async def review(repl: ReplControls, argument: str) -> None:
 
 
 async def _run(repl: ReplControls, argument: str) -> None:
-    from codelet.review.formats import telling
+    from codelet.review.formats import sentences
 
     run = _ReviewInRepl(repl, argument)
     await repl.watch(run.events())
@@ -54,17 +54,17 @@ async def _run(repl: ReplControls, argument: str) -> None:
         return
     report, repl.review = run.report, (run.report, run.change)
     for tell in (
-        telling.incomplete_sentence,
-        telling.result_sentence,
-        telling.coverage_sentence,
-        telling.aside_sentence,
-        telling.cost_sentence,
+        sentences.incomplete_sentence,
+        sentences.result_sentence,
+        sentences.coverage_sentence,
+        sentences.aside_sentence,
+        sentences.cost_sentence,
     ):
         if line := tell(report):
             repl.screen.note(line)
     for aside in report.unsettled:
-        body = with_codes(telling.unsettled_body(aside, report)).replace("\n\n", "\n")
-        repl.screen.note(f"{aside.severity}  {telling.place(aside.path, aside.line)}  {body}")
+        body = with_codes(sentences.unsettled_body(aside, report)).replace("\n\n", "\n")
+        repl.screen.note(f"{aside.severity}  {sentences.place(aside.path, aside.line)}  {body}")
     for number in range(1, len(report.findings) + 1):
         _show_head(repl.screen, report, number)
     if report.findings:
@@ -75,13 +75,13 @@ def _show_head(screen: Screen, report: Report, number: int) -> None:
     from rich.text import Text
 
     from codelet.frontends.terminal.show.console import wrap_indented
-    from codelet.review.formats import telling
+    from codelet.review.formats import sentences
 
     finding = report.findings[number - 1]
     head = Text.assemble(
         (f"{number:>2}  ", "dim"),
         (finding.severity, _STYLES[finding.severity]),
-        f"  {telling.place(finding.path, finding.line, finding.end_line)}  ",
+        f"  {sentences.place(finding.path, finding.line, finding.end_line)}  ",
         (with_codes(finding.title), "bold"),
     )
     screen.say(*wrap_indented(head, screen.width, ""))
@@ -93,7 +93,7 @@ def _show(screen: Screen, report: Report, change: ReviewedChange, number: int) -
 
     from codelet.frontends.terminal.show.console import wrap_indented
     from codelet.frontends.terminal.show.diff_rows import diff_rows
-    from codelet.review.report_text import UNCHANGED
+    from codelet.review.formats.sentences import UNCHANGED
 
     finding, width = report.findings[number - 1], screen.width
     _show_head(screen, report, number)

@@ -1,15 +1,18 @@
-"""What every format says of a report: the sentences about all of it, and one notice for each thing that it lists."""
+"""Sentences about a report that all formats share, and one notice for each thing that it lists."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from codelet.record import Record
-from codelet.review.findings import AsideKind, Finding, HunkCoverage, Report, SetAside, Severity, digest
-from codelet.review.report_text import UNCHANGED, counted, severity_counts, unsettled_counts, unsettled_name
+from codelet.review.findings import SEVERITIES, AsideKind, Finding, HunkCoverage, Report, SetAside, Severity, digest
 from codelet.system.text import with_codes
 
 NOTHING = "There was nothing to review."
+UNCHANGED = "on lines that the change does not touch"
+"""The note on a finding with `unchanged`."""
 INCOMPLETE = "codelet-incomplete"
 """The rule of a notice about what was not reviewed."""
 
@@ -22,26 +25,31 @@ _ASIDE: dict[AsideKind, str] = {
     "ignored": "ignored by a comment in the code",
     "known": "in the baseline",
 }
+_LACKS: dict[AsideKind, str] = {
+    "misplaced": "without a place",
+    "malformed": "that cannot be read",
+    "unconfirmed": "not confirmed",
+}
 
 
 class Notice(Record, kw_only=True):
     """One entry of a format that is a list. `path` is None if it is about the whole change; `key` identifies it."""
 
-    kind: Literal["finding", "unsettled", "unreviewed", "run", "nothing"]
+    kind: Literal["finding", "unreviewed", "run", "nothing"] | AsideKind
     severity: Severity
     rule: str
     text: str
     title: str
+    key: str
     path: str | None = None
     line: int | None = None
     end_line: int | None = None
-    key: str = ""
     finding: Finding | None = None
 
 
 def notices(report: Report) -> list[Notice]:
-    """Findings, unsettled ones, hunks that were not reviewed, and what no hunk says of the run."""
-    found = [
+    """Findings, unsettled ones, hunks that were not reviewed, and the state of the run if no hunk shows it."""
+    listed = [
         Notice(
             kind="finding", severity=each.severity, rule=each.rule, text=body(each), path=each.path, line=each.line,
             end_line=each.end_line, title=f"{each.title} ({each.severity}, {each.rule})", finding=each,
@@ -49,38 +57,41 @@ def notices(report: Report) -> list[Notice]:
         )
         for each in report.findings
     ]  # fmt: skip
-    found += [
+    listed += [
         Notice(
-            kind="unsettled", severity=each.severity, rule=each.rule, text=unsettled_body(each, report),
+            kind=each.kind, severity=each.severity, rule=each.rule, text=unsettled_body(each, report),
             path=file_of(each, report), line=each.line, key=digest(each.kind, each.rule, each.path, each.quote),
-            title=f"{each.title} ({each.severity}, {each.rule}, {unsettled_name(each)})",
+            title=f"{each.title} ({each.severity}, {each.rule}, {_LACKS[each.kind]})",
         )
         for each in report.unsettled
     ]  # fmt: skip
     for hunk in not_reviewed(report):
-        text = f"Not reviewed ({hunk.state}): {hunk.why}"
-        first = hunk.new_start or None
+        text, first = f"Not reviewed ({hunk.state}): {hunk.why}", hunk.new_start or None
         unread = Notice(
             kind="unreviewed", severity="high", rule=INCOMPLETE, text=text, title=f"not reviewed ({hunk.state})",
             path=hunk.path, line=first, end_line=first and max(hunk.new_start + hunk.new_lines - 1, first),
             key=digest(INCOMPLETE, hunk.path, str(first or 1), text),
         )  # fmt: skip
-        found.append(unread)
+        listed.append(unread)
     if not is_whole(report) and not not_reviewed(report):
         text = incomplete_sentence(report)
         key = digest(INCOMPLETE, text)
-        found.append(Notice(kind="run", severity="high", rule=INCOMPLETE, text=text, title="not complete", key=key))
+        listed.append(Notice(kind="run", severity="high", rule=INCOMPLETE, text=text, title=text, key=key))
     if report.outcome == "nothing":
-        rule = "codelet-nothing"
-        found.append(
-            Notice(kind="nothing", severity="info", rule=rule, text=NOTHING, title=NOTHING, key=digest(rule, NOTHING))
-        )
-    return found
+        rule, key = "codelet-nothing", digest("codelet-nothing", NOTHING)
+        listed.append(Notice(kind="nothing", severity="info", rule=rule, text=NOTHING, title=NOTHING, key=key))
+    return listed
 
 
-def on_one_line(name: str) -> str:
-    """The name of a file or a line of code on one line, every invisible character written as its code."""
-    return with_codes(name).replace("\n", "⟨U+000A⟩").replace("\t", " ")
+def counted(number: int, name: str) -> str:
+    """`1 hunk`, `2 hunks`."""
+    return f"{number:,} {name}" + "s" * (number != 1)
+
+
+def _severities(findings: Iterable[Finding | SetAside]) -> str:
+    """Such as `1 critical, 2 low`."""
+    counts = Counter(each.severity for each in findings)
+    return ", ".join(f"{counts[severity]:,} {severity}" for severity in SEVERITIES if counts[severity])
 
 
 def not_reviewed(report: Report) -> list[HunkCoverage]:
@@ -94,11 +105,11 @@ def is_whole(report: Report) -> bool:
 
 
 def result_sentence(report: Report) -> str:
-    """Return what was found, in one or two sentences that never call an incomplete review clean."""
-    sentences = [f"{text}." for text in unsettled_counts(report)]
-    if report.findings:
-        kinds = severity_counts(finding.severity for finding in report.findings)
-        sentences.insert(0, f"{counted(len(report.findings), 'finding')}: {kinds}.")
+    """The number of findings, in one or two sentences that never call an incomplete review clean."""
+    groups: list[tuple[str, Sequence[Finding | SetAside]]] = [("", report.findings)]
+    for kind, lack in _LACKS.items():
+        groups.append((f" {lack}", [each for each in report.unsettled if each.kind == kind]))
+    sentences = [f"{counted(len(own), 'finding')}{lack}: {_severities(own)}." for lack, own in groups if own]
     if sentences:
         return " ".join(sentences)
     if is_whole(report):
@@ -107,9 +118,10 @@ def result_sentence(report: Report) -> str:
 
 
 def coverage_sentence(report: Report) -> str:
-    """Return how many hunks ended in which state."""
+    """The number of hunks in each state."""
     states = report.states
-    reviewed = f"{states['reviewed']:,} of {counted(len(report.hunks) - states['skipped'], 'hunk')} reviewed"
+    share = "" if report.coverage is None else f" ({report.coverage:.0f} %)"
+    reviewed = f"{states['reviewed']:,} of {counted(len(report.hunks) - states['skipped'], 'hunk')} reviewed{share}"
     rest = [f"{states[state]:,} {state}" for state in ("truncated", "failed", "skipped") if states[state]]
     return ", ".join([reviewed, *rest]) + "."
 
@@ -127,7 +139,7 @@ def incomplete_sentence(report: Report) -> str:
 
 
 def aside_sentence(report: Report) -> str:
-    """Return how many findings were set aside, and why; empty if none were."""
+    """The number of findings that were set aside, by reason; empty if none were."""
     kinds = [f"{number:,} {_ASIDE[kind]}" for kind, number in report.set_aside.items() if number and kind in _ASIDE]
     sentence = f"Set aside: {'; '.join(kinds)}." if kinds else ""
     if by_change := sum(each.by_change for each in report.aside):
@@ -136,28 +148,38 @@ def aside_sentence(report: Report) -> str:
 
 
 def cost_sentence(report: Report) -> str:
-    """Return what it took: requests, tokens, money and time; what is not known is said to be."""
-    parts = [counted(report.requests, "request")]
-    if report.usage is not None:
-        parts.append(f"{report.usage.total_input:,} tokens read, {report.usage.output:,} written")
-    parts.append("cost unknown" if report.cost is None else f"${report.cost:.4f}")
-    return ", ".join([*parts, *([report.model] if report.model else []), f"{report.duration:.1f} s"]) + "."
+    """Requests, models, tokens, money and time; unknown figures are named as such."""
+    usage = report.usage
+    models = " and ".join((report.model, *report.fallbacks)) if report.model is not None else "no model"
+    return ", ".join(
+        (
+            f"{counted(report.requests, 'request')} to {models}",
+            "tokens unknown" if usage is None else f"{usage.total_input:,} tokens in, {usage.output:,} out",
+            "cost unknown" if report.cost is None else f"${report.cost:.4f}",
+            f"{report.duration:.1f} s.",
+        )
+    )
+
+
+def on_one_line(name: str) -> str:
+    """The name of a file or a line of code on one line, every invisible character written as its code."""
+    return with_codes(name).replace("\n", "⟨U+000A⟩").replace("\t", " ")
 
 
 def place(path: str, line: int | None, end_line: int | None = None) -> str:
-    """Return where something is, as compilers write it; the path is shown on one line."""
+    """The place of something, as compilers write it; the path is on one line."""
     if line is None:
         return on_one_line(path)
     return f"{on_one_line(path)}:{line}" + (f"-{end_line}" if end_line is not None and end_line > line else "")
 
 
 def finding_place(each: Finding | SetAside) -> str:
-    """Return where a finding is."""
+    """The place of a finding."""
     return place(each.path, each.line, each.end_line if isinstance(each, Finding) else None)
 
 
 def hunk_place(hunk: HunkCoverage) -> str:
-    """Return where a hunk is on the new side, or on the old one where it only removes."""
+    """The place of a hunk on the new side, or on the old one if it only removes."""
     if hunk.new_start or hunk.new_lines:
         return place(hunk.path, max(hunk.new_start, 1), hunk.new_start + hunk.new_lines - 1)
     return place(hunk.path, hunk.old_start or None)
@@ -172,7 +194,7 @@ def body(finding: Finding) -> str:
 
 def unsettled_state(aside: SetAside) -> str:
     """Return why a finding is neither confirmed nor refuted."""
-    return f"{unsettled_name(aside)}: {aside.why}"
+    return f"{_LACKS[aside.kind]}: {aside.why}"
 
 
 def unsettled_body(aside: SetAside, report: Report) -> str:
@@ -189,25 +211,3 @@ def file_of(aside: SetAside, report: Report) -> str | None:
 def some_file(report: Report) -> str:
     """A path for what is about the whole change, in formats that demand one."""
     return report.hunks[0].path if report.hunks else "."
-
-
-def replacement(finding: Finding) -> str | None:
-    r"""Return what stands in the place of the quoted lines after the suggestion, without a last line end.
-
-    None if the suggestion changes anything but exactly these lines: its own line numbers are the model's.
-    """
-    lines = (finding.suggestion or "").split("\n")
-    starts = [number for number, line in enumerate(lines) if line.startswith("@@")]
-    if len(starts) != 1:
-        return None
-    rows = lines[starts[0] + 1 :]
-    old = [row[1:] for row in rows if row[:1] in ("-", " ")]
-    new = [row[1:] for row in rows if row[:1] in ("+", " ")]
-    quoted = finding.quote.split("\n")
-    heads = [start for start in range(len(old)) if old[start : start + len(quoted)] == quoted]
-    if len(heads) != 1:
-        return None
-    head, tail = heads[0], len(old) - heads[0] - len(quoted)
-    if new[:head] != old[:head] or len(new) < head + tail or (tail and new[-tail:] != old[-tail:]):
-        return None
-    return "\n".join(new[head : len(new) - tail])
