@@ -110,6 +110,7 @@ def result_rows(
 
 def _facts(result: ToolResult, shown: str) -> list[str]:
     facts: list[str] = []
+    caveat = [one_line(result.caveat, 40)] if result.caveat else []
     if result.status == "interrupted":
         return ["stopped"]
     if result.status == "refused":
@@ -118,8 +119,8 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
         code = reported_exit_code(result.text) if result.ended is None else result.ended.code
         if code:
             facts.append(how_it_ended(code))
-        elif result.caveat:
-            facts.append(one_line(result.caveat, 40))
+        else:
+            facts += caveat
     elif result.status == "failed":
         facts.append("failed")
     elif is_diff(shown):
@@ -127,8 +128,9 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
         facts.append(
             " ".join(f for f in (count.added and f"+{count.added}", count.removed and f"-{count.removed}") if f)
         )
+        facts += caveat
     elif result.counted:
-        facts += [_number(result), *([one_line(result.caveat, 40)] if result.caveat else [])]
+        facts += [_number(result), *caveat]
     if result.seconds >= 0.95 or (result.name == "bash" and result.seconds >= 0.05):
         facts.append(duration(result.seconds))
     return facts
