@@ -193,7 +193,9 @@ ROWS = (
     ManifestRow(
         made="mcp.client:Mcp",
         late=True,
-        commands={"mcp": ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")},
+        commands={
+            "mcp": ("the MCP servers, the tools of one, a new start, or a login", "[NAME|restart NAME|login NAME]")
+        },
         guard=True,
         beside=False,
         starts=lambda given: bool(given.settings.mcp_servers or given.settings.mcp),

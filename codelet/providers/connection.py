@@ -99,25 +99,25 @@ class Connection:
             transport.resume_reading() if now else transport.pause_reading()
 
     @staticmethod
-    def head(target: str, headers: Mapping[str, str]) -> bytes:
-        """The head of a POST request; `headers` name the host first, and the body's length.
+    def head(target: str, headers: Mapping[str, str], method: str = "POST") -> bytes:
+        """The head of a request; `headers` name the host first, and the body's length.
 
         It is as h11 writes it, which is imported behind the first request; what is not plain is left to h11.
         Raises h11.LocalProtocolError for a target or a header that cannot be sent.
         """
-        lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         if all(line.isascii() and line.isprintable() and line == line.strip() for line in lines) and " " not in target:
             return "\r\n".join([*lines, "", ""]).encode("ascii")
         import h11
 
-        return h11.Connection(h11.CLIENT).send(_request(target, headers)) or b""
+        return h11.Connection(h11.CLIENT).send(_request(target, headers, method)) or b""
 
-    def sent(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
+    def sent(self, target: str, headers: Mapping[str, str], body: bytes, method: str = "POST") -> None:
         """Tell the protocol what was written. Reads of the last answer do not count for the next one."""
         import h11
 
         self._quick_reads = 0
-        self.state.send(_request(target, headers))
+        self.state.send(_request(target, headers, method))
         self.state.send_with_data_passthrough(h11.Data(data=body))
         self.state.send(h11.EndOfMessage())
 
@@ -130,10 +130,10 @@ class Connection:
         self.writer.transport.abort()
 
 
-def _request(target: str, headers: Mapping[str, str]) -> h11.Request:
+def _request(target: str, headers: Mapping[str, str], method: str) -> h11.Request:
     import h11
 
-    return h11.Request(method="POST", target=target, headers=list(headers.items()))
+    return h11.Request(method=method, target=target, headers=list(headers.items()))
 
 
 def checked_url(base: str) -> SplitResult:

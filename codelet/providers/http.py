@@ -40,7 +40,7 @@ class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
 
     `check` names what a user should look at when it cannot be reached, `option` where its address is set. With `shows`
-    every request is printed.
+    every request is printed. `method` is POST or GET.
     """
 
     def __init__(
@@ -51,7 +51,9 @@ class HttpClient:
         *,
         option: str = "--api-base",
         shows: bool = False,
+        method: str = "POST",
     ) -> None:
+        self._method = method
         self._check = check
         self._option = option
         self._shows = shows
@@ -172,18 +174,18 @@ class HttpClient:
         query = f"?{self._url.query}" if self._url.query else ""
         whole = self._url.path.rstrip("/") + path if path else self._url.path or "/"
         target = connection.target_prefix + whole + query
-        head = connection.head(target, every)
+        head = connection.head(target, every, self._method)
         if self._shows:
             from codelet.providers.content.shown_requests import show_request
 
-            show_request(f"POST {target} to {self.place}", every, body)
+            show_request(f"{self._method} {target} to {self.place}", every, body)
         try:
             if len(body) <= READ_SIZE:
                 connection.writer.write(head + body)
             else:  # a long list is not copied once more
                 connection.writer.write(head)
                 connection.writer.write(body)
-            connection.sent(target, every, body)
+            connection.sent(target, every, body, self._method)
             async with asyncio.timeout(self._deadlines.between_chunks):
                 await connection.writer.drain()
         except TimeoutError:

@@ -51,9 +51,9 @@ def test_a_server_that_is_late_changes_nothing_that_was_sent(codelet_on_each_wir
     codelet = codelet_on_each_wire
     call = Call("c1", "mcp_find", {"query": "echo"})
     again = Call("c2", "mcp_call", {"name": "mcp__late__echo", "arguments": {"text": "hi"}})
-    slow = Call("c0", "bash", {"command": "sleep 12"})
+    slow = Call("c0", "bash", {"command": f"touch {tmp_path / 'go'}; sleep 2"})  # clock: the server answers
     codelet.server.script = [Reply(calls=[each]) for each in (slow, call, again)] + [Reply("done")]
-    file = servers(tmp_path, late=["--slow", "14"])
+    file = servers(tmp_path, late=["--until", str(tmp_path / "go")])
     ended = codelet("-p", "go", "--bare", "--yes", "--mcp", file, "--output-format", "json")
     assert ended.exit == 0, ended.err
     requests = codelet.server.requests

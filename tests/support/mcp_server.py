@@ -1,9 +1,10 @@
 """A small MCP server of its own, without any package: over pipes or HTTP, in either revision, well-behaved or hostile.
 
-    python mcp_server.py [--stateless] [--http PORT] [--hostile] [--tools N] [--slow SECONDS] [--log FILE]
+    python mcp_server.py [--stateless] [--http PORT] [--hostile] [--tools N] [--until FILE] [--log FILE]
 
-With `--http` the port is printed first. What it receives goes to the log, a JSON line each. Tools whose names say what
-they do: echo, count, hang, fail, picture, structured, long, environment, grow, reword, die, flood, junk, ask.
+It answers once the FILE exists. With `--http` the port is printed first. What it receives goes to the log, a JSON line
+each. Tools whose names say what they do: echo, count, hang, fail, picture, structured, long, environment, grow, reword,
+die, flood, junk, ask.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import base64
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -95,18 +97,22 @@ class McpServer:
             "result": {**result, **({"resultType": "complete"} if stateless and "resultType" not in result else {})},
         }
 
+    def begin(self) -> None:
+        while self.arguments.until and not os.path.exists(self.arguments.until):
+            time.sleep(0.05)  # clock: another process makes the file
+
     def result(self, method: str, params: dict[str, Any], number: object) -> dict[str, Any] | None:
         capabilities = {"tools": {"listChanged": True}}
         match method:
             case "initialize":
-                time.sleep(self.arguments.slow)  # clock: a server that is slow to start
+                self.begin()
                 return {
                     "protocolVersion": "2025-11-25",
                     "capabilities": capabilities,
                     "serverInfo": {"name": "test", "version": "1"},
                 }
             case "server/discover":
-                time.sleep(self.arguments.slow)  # clock: a server that is slow to start
+                self.begin()
                 return {"supportedVersions": [STATELESS], "capabilities": capabilities}
             case "subscriptions/listen":
                 return None
@@ -189,11 +195,35 @@ def serve_pipes(server: McpServer, source: TextIO, target: TextIO) -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A POST, answered with JSON; `count` and what changes the list with a stream of events."""
+    """A POST, answered with JSON; `count` and what changes the list with a stream of events.
+
+    With the text `push` a change of the list is told in the streams that a GET opened; with `cut` these end.
+    """
 
     protocol_version = "HTTP/1.1"
     server_object: McpServer
     sessions: ClassVar[set[str]] = set()
+    streams: ClassVar[dict[Handler, threading.Event]] = {}
+
+    def do_GET(self) -> None:
+        self.server_object.log({"get": self.path, "accept": self.headers.get("accept")})
+        if self.headers.get("mcp-session-id") not in self.sessions:
+            return self.reply(405, None)
+        self.begin_stream()
+        self.streams[self] = ended = threading.Event()
+        ended.wait()
+        return None
+
+    def push(self, message: object) -> None:
+        for stream in self.streams:
+            stream.event(message)
+
+    def begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -207,14 +237,16 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply(404, {})
         if message.get("params", {}).get("name") == "forget":
             self.sessions.clear()
-        if message.get("params", {}).get("name") in ("count", "grow", "reword"):
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.send_header("connection", "close")
-            self.end_headers()
-            server.emit = self.event
+        text = message.get("params", {}).get("arguments", {}).get("text")
+        server.emit = self.event
+        if text == "push":
+            server.emit = self.push
+        elif text == "cut":
+            while self.streams:
+                self.streams.popitem()[1].set()
+        elif message.get("params", {}).get("name") in ("count", "grow", "reword"):
+            self.begin_stream()
             self.event(server.answer(message))
-            self.close_connection = True
             return None
         answer = server.answer(message)
         if answer is None and method in ("tools/call", "subscriptions/listen"):
@@ -252,7 +284,7 @@ def main() -> None:
         parser.add_argument(switch, action="store_true")
     parser.add_argument("--http", type=int)
     parser.add_argument("--tools", type=int, default=0)
-    parser.add_argument("--slow", type=float, default=0.0)
+    parser.add_argument("--until")
     parser.add_argument("--log")
     arguments = parser.parse_args()
     server = McpServer(arguments)

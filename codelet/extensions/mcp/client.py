@@ -28,8 +28,9 @@ NONE = "No MCP servers are set up. Name a file with --mcp FILE, or add [mcp_serv
 CHANGED = "the server describes this tool otherwise than before"
 NOT_READY = "the MCP server {name} is not ready yet; its tools can be used once it is"
 FAILED = "the MCP server {name} cannot be used: {error}"
+_LOGGED_IN = "I have logged in"
 _LIST_SECONDS = 5.0
-HELP = ("the MCP servers, the tools of one, or a new start", "[NAME|restart NAME]")
+HELP = ("the MCP servers, the tools of one, a new start, or a login", "[NAME|restart NAME|login NAME]")
 
 
 class Mcp(Extension, Guard):
@@ -161,13 +162,33 @@ class Mcp(Extension, Guard):
         return {"mcp": found} if found else {}
 
     async def _command(self, session: SessionView, argument: str) -> str:
-        words = argument.split()
-        if self.servers and words and (words[-1] not in self.servers or words[:-1] not in ([], ["restart"])):
-            raise UsageError(f"/mcp takes the name of a server ({', '.join(self.servers)}), or restart and a name")
-        if self.servers and len(words) == 2:
+        *action, name = argument.split() or [""]
+        if not self.servers or not name:
+            return await self.text()
+        if name not in self.servers or action not in ([], ["restart"], ["login"]):
+            names = ", ".join(self.servers)
+            raise UsageError(f"/mcp takes the name of a server ({names}), with restart or login before it")
+        if action == ["restart"]:
             with suppress(McpError):  # the text says it
-                await self.servers[words[1]].start(anew=True)
-        return await self.text(*words[-1:])
+                await self.servers[name].start(anew=True)
+        elif action:
+            await self._log_in(session, self.servers[name])
+        return await self.text(name)
+
+    async def _log_in(self, session: SessionView, server: Server) -> None:
+        """Have the user log in to a server. Raises UsageError."""
+        if session.toolbox.ask is None:
+            raise UsageError("a login needs a terminal")
+
+        async def show(address: str) -> bool:
+            asks = f"To log in to {server.name}, open {address} in your browser."
+            answer = await session.toolbox.approvals.inquire("mcp", asks, (_LOGGED_IN, "Cancel"))
+            return answer is not None and answer.reason == _LOGGED_IN
+
+        try:
+            await server.log_in(show)
+        except McpError as error:
+            raise UsageError(FAILED.format(name=server.name, error=error)) from None
 
     async def text(self, *names: str) -> str:
         """Return what there is to say of the servers, once they are ready: all of these, or a line of each."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from codelet.errors import ProviderError
@@ -17,12 +19,17 @@ from codelet.providers.protocol import Deadlines
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
+    from codelet.extensions.mcp.login import Login
     from codelet.providers.response import Response
 
 _LONGEST_BODY = 8 << 20
 _NEVER = 1e6
 _DEADLINES = Deadlines(connect=15.0, first_token=_NEVER, between_chunks=_NEVER)
 """How long an answer may take is up to the caller of a request."""
+_CHECK = "the network and its url"
+_EVENTS = "text/event-stream"
+_SHORTEST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+"""Seconds between a stream's end and the next one."""
 _AS_IT_IS = re.compile(r"(?!=\?base64\?)[!-~](?:[ -~]*[!-~])?")
 _LONGEST_ERROR = 300
 
@@ -30,10 +37,12 @@ _LONGEST_ERROR = 300
 class HttpLink(ServerLink):
     """A server at a URL."""
 
-    def __init__(self, settings: ServerSettings, changed: Callable[[], object]) -> None:
+    def __init__(self, settings: ServerSettings, changed: Callable[[], object], login: Login | None) -> None:
         super().__init__(changed)
         self._settings = settings
-        self._client = HttpClient(settings.url, _DEADLINES, "the network and its url", option="its url")
+        self._login = login
+        self._client = HttpClient(settings.url, _DEADLINES, _CHECK, option="its url")
+        self._pushes = HttpClient(settings.url, _DEADLINES, _CHECK, option="its url", method="GET")
         self._session = ""
 
     async def connect(self) -> None:
@@ -43,9 +52,34 @@ class HttpLink(ServerLink):
         except ServerError:
             await self.initialize()
 
+    def listen(self) -> None:
+        """Have changes of the list of tools reported: in the older revision by a stream outside of requests."""
+        super().listen()
+        if not self.stateless and self.reports_changes:
+            self._beside(self._read_pushes())
+
+    async def _read_pushes(self) -> None:
+        """Take in what the server sends outside of requests, in one stream after another. Raises McpError."""
+        wait = _SHORTEST_WAIT
+        while True:
+            began = time.monotonic()
+            try:
+                async with self._pushes.post("", await self._headers(), b"") as response:
+                    if response.status != 200 or _kind_of(response) != _EVENTS:
+                        return  # it has no such stream
+                    async with aclosing(_events_of(response)) as events:
+                        async for data in events:
+                            self._take(_parsed(data))
+            except ProviderError:
+                pass
+            wait = _SHORTEST_WAIT if time.monotonic() - began > _LONGEST_WAIT else min(2 * wait, _LONGEST_WAIT)
+            await asyncio.sleep(wait)
+            self._changed()  # what was sent in between is not known
+
     async def close(self) -> None:
         await super().close()
         await self._client.close()
+        await self._pushes.close()
 
     async def _exchange(self, message: dict[str, Any], answered: asyncio.Future[Mapping[str, Any]]) -> None:
         await self._post(message, answered)
@@ -58,19 +92,24 @@ class HttpLink(ServerLink):
 
     async def _post(self, message: dict[str, Any], answered: asyncio.Future[Mapping[str, Any]] | None) -> None:
         try:
-            async with self._client.post("", self._headers(message), json.dumps(message).encode()) as response:
+            headers = await self._headers(message)
+            async with self._client.post("", headers, json.dumps(message).encode()) as response:
                 if answered is not None:
                     await self._read(message, response, answered)
         except ProviderError as error:
             raise McpError(one_line(str(error), _LONGEST_ERROR)) from None
 
-    def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
-        headers = {**self._settings.headers, "accept": "application/json, text/event-stream"}
+    async def _headers(self, message: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """Return the headers of a request with a message, or of one for the stream of events. Raises McpError."""
+        accepts = _EVENTS if message is None else f"application/json, {_EVENTS}"
+        headers = {**self._settings.headers, "accept": accepts}
+        if self._login is not None:
+            headers["authorization"] = f"Bearer {await self._login.token()}"
         if self.version:
             headers["mcp-protocol-version"] = self.version
         if self._session:
             headers["mcp-session-id"] = self._session
-        if self.stateless:
+        if self.stateless and message is not None:
             headers["mcp-method"] = message["method"]
             if message["method"] == "tools/call":
                 name: str = message["params"]["name"]
@@ -82,37 +121,30 @@ class HttpLink(ServerLink):
         self, message: Mapping[str, object], response: Response, answered: asyncio.Future[Mapping[str, Any]]
     ) -> None:
         """Take in what comes until the answer is there. Raises McpError and ProviderError."""
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status >= 300:
-            raise await self._refusal(response, kind)
+            raise await self._refusal(response)
         if message["method"] == "initialize":
             session = response.headers.get("mcp-session-id", "")
             self._session = session if _AS_IT_IS.fullmatch(session) else ""
-        if kind != "text/event-stream":
-            body = bytearray()
-            async for piece in response.body():
-                body += piece
-                if len(body) > _LONGEST_BODY:
-                    break
-            self._take(_parsed(body))
-            return
-        from codelet.providers.answer import DataFields, NoEventStream
-
-        fields = DataFields()
-        try:
-            async for piece in response.body():
-                for data in fields.feed(piece):
+        if _kind_of(response) == _EVENTS:
+            async with aclosing(_events_of(response)) as events:
+                async for data in events:
                     self._take(_parsed(data))
-                if answered.done():
-                    return
-            for data in fields.flush():
-                self._take(_parsed(data))
-        except NoEventStream:
-            raise McpError("its answer is not the stream of events that it claims to be") from None
+                    if answered.done():
+                        return
+            return
+        body = bytearray()
+        async for piece in response.body():
+            body += piece
+            if len(body) > _LONGEST_BODY:
+                break
+        self._take(_parsed(body))
 
-    async def _refusal(self, response: Response, kind: str) -> McpError:
-        """Return what a status that is no success means: an ServerError where another revision may be spoken."""
+    async def _refusal(self, response: Response) -> McpError:
+        """Return the error of a status that is no success: a ServerError if the server may speak another revision."""
         status, text = response.status, await response.text()
+        if status == 401 and "www-authenticate" in response.headers and "authorization" not in self._settings.headers:
+            return McpError(f"it wants you to log in: /mcp login {self._settings.name}")
         if status in (401, 403):
             return McpError(f"it wants other credentials ({status}): set its headers, such as Authorization")
         if status < 400:
@@ -121,7 +153,7 @@ class HttpLink(ServerLink):
         if status == 404 and self._session:
             self.ended = "its session is over"
             return SessionOver(self.ended)
-        said = _parsed(text.encode()) if kind == "application/json" else None
+        said = _parsed(text.encode()) if _kind_of(response) == "application/json" else None
         error = said.get("error") if isinstance(said, dict) else None
         if isinstance(error, dict):
             code = error.get("code")
@@ -129,6 +161,25 @@ class HttpLink(ServerLink):
             return ServerError(told, code if isinstance(code, int) else 0, error.get("data"))
         told = f"it answered with the status {status}: {one_line(text, 100)}"
         return McpError(told) if status >= 500 else ServerError(told, NO_METHOD if status in (404, 405) else 0)
+
+
+def _kind_of(response: Response) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _events_of(response: Response) -> AsyncGenerator[bytes, None]:
+    """Yield the data of each event. Raises McpError and ProviderError."""
+    from codelet.providers.answer import DataFields, NoEventStream
+
+    fields = DataFields()
+    try:
+        async for piece in response.body():
+            for data in fields.feed(piece):
+                yield data
+        for data in fields.flush():
+            yield data
+    except NoEventStream:
+        raise McpError("its answer is not the stream of events that it claims to be") from None
 
 
 def _parsed(data: bytes | bytearray) -> object:

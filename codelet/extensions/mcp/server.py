@@ -7,13 +7,16 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from codelet.extensions.mcp.json_rpc import McpError, ServerError, ServerLink, SessionOver, Told
 from codelet.extensions.mcp.over_pipes import PipeLink
 from codelet.extensions.mcp.servers import ServerSettings
 from codelet.extensions.mcp.tool_list import RemoteTool, UnusableTool, remote_tool
 from codelet.system.text import one_line
+
+if TYPE_CHECKING:
+    from codelet.extensions.mcp.login import Login, Open
 
 START_SECONDS = 30.0
 _LONGEST_CALL = 600.0
@@ -41,6 +44,7 @@ class Server:
         self.outdated = False
         self.link: ServerLink | None = None
         self.workspace = Path()
+        self._login: Login | None = None
         self._starting = asyncio.Lock()
         self._starts: deque[float] = deque(maxlen=_MOST_STARTS)
 
@@ -91,7 +95,18 @@ class Server:
             return PipeLink(self.settings, self.workspace, self._changed)
         from codelet.extensions.mcp.over_http import HttpLink  # most servers are programs
 
-        return HttpLink(self.settings, self._changed)
+        return HttpLink(self.settings, self._changed, self._login)
+
+    async def log_in(self, show: Open) -> None:
+        """Have the user log in, and start anew. Raises McpError."""
+        if not self.settings.url:
+            raise McpError("it is a program: only servers with a url take a login")
+        from codelet.extensions.mcp.login import Login  # for who logs in
+
+        login = Login(self.settings)
+        await login.begin(show)
+        self._login = login
+        await self.start(anew=True)
 
     def _changed(self) -> None:
         self.outdated = True

@@ -45,7 +45,7 @@ async def test_few_tools_that_are_ready_are_declared(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tables", "direct"), [(None, 100), ({"slow": command("--slow", "60"), "test": command()}, 9_000)]
+    ("tables", "direct"), [(None, 100), ({"slow": command("--until", "/never"), "test": command()}, 9_000)]
 )
 async def test_many_tools_or_a_server_that_is_late_leave_two(
     begin: Begin, tables: dict[str, Any] | None, direct: int
