@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
@@ -91,7 +92,8 @@ async def run_command(
     if command.prompts:
         return await session.run_command(command.name, argument)
     if command.show is None:
-        raise UsageError(f"/{command.name} works in the terminal session only")
+        place = "a terminal other than TERM=dumb" if os.environ.get("TERM") == "dumb" else "a terminal"
+        raise UsageError(f"/{command.name} needs the full REPL: run codelet in {place}")
     if piped:
         raise UsageError(f"/{command.name} takes nothing from a pipe")
     return _shown(command, session, argument, kept=kept)

@@ -51,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
 def print_help(name: str | None) -> None:
     """Print the help of the whole program, a page, or the options of a command. Raises UsageError for another name."""
-    from codelet.frontends.commands.help_pages import print_page, topics
+    from codelet.frontends.terminal.help_page import print_page, topics
 
     if name in topics():
         print_page(name)

@@ -81,6 +81,7 @@ class PlainRepl:
 
     async def _answer(self, line: str) -> None:
         output = TextOutput(quiet=False)
+        line = "continue" if line == "/continue" else line
         answer = await run_command(self._session, line) if line.startswith("/") else line
         turn = turn_of(self._session, answer) if isinstance(answer, str) else answer
         try:

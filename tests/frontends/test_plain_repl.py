@@ -49,3 +49,15 @@ def test_ctrl_c_stops_a_turn_and_ctrl_d_leaves(start: Start) -> None:
     terminal.wait_for("/context all")
     terminal.key("ctrl-d")
     assert terminal.wait_exit() == 0
+
+
+def test_commands_work_or_say_where_they_do(start: Start) -> None:
+    terminal = start(step("One."), env=DUMB, ready=READY)
+    terminal.line("/help sessions")
+    terminal.wait_for("Sessions on disk")
+    terminal.line("/mode auto-edit")
+    terminal.wait_for("mode auto-edit")
+    terminal.line("/rewind")
+    terminal.wait_for("/rewind needs")
+    terminal.line("/exit")
+    assert terminal.wait_exit() == 0

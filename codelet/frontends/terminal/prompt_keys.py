@@ -20,20 +20,6 @@ from prompt_toolkit.keys import Keys
 from codelet.frontends.terminal.draft import Pastes, is_plain_prompt
 from codelet.system.process.start import supplied_by
 
-KEYS_HELP = (
-    ("Enter", "send; while a turn runs: the model reads it with its next step, Up takes it back"),
-    ("Alt-Enter, Ctrl-J", "new line, as does a \\ at the end; while a turn runs Alt-Enter sends when it ends"),
-    ("Tab", "complete /commands and @files"),
-    ("Ctrl-V", "attach the image in the clipboard"),
-    ("Ctrl-R", "search what you sent before"),
-    ("Ctrl-O", "see in full what the screen shows in part: outputs, changes, reasoning, answers"),
-    ("Ctrl-X Ctrl-E", "edit in $VISUAL or $EDITOR"),
-    ("Shift-Tab", "next mode"),
-    ("Esc, Ctrl-C", "stop the turn; continue resumes it"),
-    ("Esc Esc", "on an empty line: go back to an earlier prompt, as /rewind"),
-    ("Ctrl-D, Ctrl-C twice", "leave"),
-)
-
 _ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
 _Handler = Callable[[KeyPressEvent], None]
 _EDITING = has_focus(DEFAULT_BUFFER)

@@ -164,6 +164,8 @@ class PromptLine:
             typed = f"\n{self._origin.entered()}" if self._buffer.text else ""
             self._put(default + typed)
         self._reading = asyncio.get_running_loop().create_future()
+        if default and self._app.is_running:
+            self._app.invalidate()
         self.refresh()
         try:
             return await self._reading

@@ -7,9 +7,9 @@ import gc
 import shutil
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, UsageError
 from codelet.events import Event
@@ -29,33 +29,33 @@ from codelet.frontends.terminal.status_row import StatusRow, greeting
 from codelet.loop.session import Session
 from codelet.opening import mentioned, unfinished
 from codelet.providers.protocol import Effort, Provider
-from codelet.safety.verdict import Answer, Mode, Question
+from codelet.safety.verdict import Answer, Question
 from codelet.setting_kinds import ThemeName
 from codelet.system.text import clean
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from codelet.context.attachments import Person
     from codelet.frontends.terminal.turn_view import TurnStatus, TurnView
     from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.choice.known import KnownModel
     from codelet.review.findings import Report
     from codelet.review.reviewed_change import ReviewedChange
-    from codelet.safety.sandbox import Confinement
 
 PARTING = "not saved: /export FILE keeps this conversation; Ctrl-D again leaves"
+_SAVE_THE_NEXT = "this conversation was not saved; to keep the next one: codelet --session ~/work.json"
 _SHORT_TURNS = 3
-"""A conversation of more turns than these is worth a word at its end."""
+"""A conversation of more turns is worth a reminder to save it."""
 _AT_ONCE = frozenset({"help", "keys", "status", "context", "context tools", "mode", "model", "permissions"})
-"""Commands that act while a turn runs: they look, or set what only the next call reads."""
+"""Commands that run during a turn: they only look, or set what the next call reads."""
+_FIRST_DRAW_SECONDS = 0.05
+"""Before imports compete with the first prompt for the interpreter."""
 
 
 class Repl:
-    """One REPL on one session. `open_model` makes the provider of a model's name and an effort.
+    """One REPL for one session; `ReplControls` for commands.
 
-    `first` is a prompt to begin with, `models` gives those that can be picked where that one is asked.
-    To its commands it is what `ReplControls` says.
+    `open_model` makes a model's provider. `first` is the first prompt. `models` lists the models to pick from.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Repl:
         self.attached: list[str] = []
         self.forks, self.rewound, self.pastes = Forks(), RewoundFiles(), Pastes()
         self.draft = Draft(self.pastes, self._act)
-        self._main: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[Confinement | None] | None = None
+        self._main: asyncio.Task[object] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._status = StatusRow(session, self.screen.signs, self.attached)
         self._input = KeyInput(sys.stdin)
         self.prompt_line = PromptLine(
@@ -109,49 +109,62 @@ class Repl:
 
     @cached_property
     def view(self) -> TurnView:
-        """Runs the turns; its dialog answers the session's questions."""
+        """Runs turns and answers the session's questions."""
         from codelet.frontends.terminal.turn_view import TurnView
 
         self.screen.renderer.quiet = self.session.reminders.quiet
-        view = TurnView(self.screen.renderer, self.prompt_line, self.draft, self.session, self.log)
+        view = TurnView(self.screen.renderer, self.prompt_line, self.draft, self.session, self.log, self.attention)
         self.session.toolbox.ask = self._ask
         self.session.upkeep.steering = self._steering
         return view
 
-    async def loop(self) -> None:
-        """Read and evaluate until `exit_status` is set."""
+    async def run(self) -> int:
+        """Read and evaluate until the user leaves; return the exit status."""
+        task = self._main = asyncio.current_task()
+        try:
+            try:
+                await self._begin()
+                while self.exit_status is None:
+                    text = await self._next()
+                    if text is not None and self.exit_status is None:
+                        if (events := await self._evaluate(text)) is not None:
+                            await self.turn(events)
+                        self._part()
+                if self.exit_status == EXIT_DONE and self._parting():
+                    self.screen.note(_SAVE_THE_NEXT)
+            finally:
+                self._main = None
+                for each in self._tasks:
+                    each.cancel()
+                self.attention.end()
+                await self.prompt_line.close()
+        except asyncio.CancelledError:
+            if self.exit_status is None or task is None:
+                raise
+            task.uncancel()
+        except OSError:
+            # The terminal is gone: writing to it fails before the signal comes.
+            if sys.stdout.isatty():
+                raise
+            self.exit_status = EXIT_HANGUP
+        return EXIT_INTERRUPT if self.exit_status is None else self.exit_status
+
+    async def _begin(self) -> None:
+        """Show the input line and what is resumed; run the prompt of the command line.
+
+        That prompt may come from a file, so all but a /command goes to the model.
+        """
         self._greet()
         self._ground.ask(self.screen.theme)
         self.attention.begin()
         self.prompt_line.start()
-        helpers = [asyncio.create_task(self._status.read_branch()), asyncio.create_task(self._prepare())]
-        try:
-            if self.log.welcome:
-                await self.show_resumed(self.log.welcome)
-                self._part()
-            if self._first is not None:
-                await self._begin(self._first)
-            while self.exit_status is None:
-                text = await self._next()
-                if text is not None and self.exit_status is None:
-                    await self.evaluate(text)
-                    self._part()
-            if self.exit_status == EXIT_DONE and self._parting():
-                self.screen.note("this conversation was not saved; to keep the next one: codelet --session ~/work.json")
-        finally:
-            for task in helpers:
-                task.cancel()
-            self.attention.end()
-            await self.prompt_line.close()
-
-    def _parting(self) -> str:
-        """Return how to keep a conversation that is worth it."""
-        turns = self.session.turns
-        is_kept = self.log.export is not None or self.log.exported == turns
-        return "" if is_kept or turns <= _SHORT_TURNS else PARTING
-
-    async def _begin(self, text: str) -> None:
-        """Take the prompt of the command line: the model gets all that is no /command, for it may come from a file."""
+        self._begin_task(self._status.read_branch())
+        self._begin_task(asyncio.to_thread(_import_later)).add_done_callback(self._imported)
+        if self.log.welcome:
+            await self.show_resumed(self.log.welcome)
+            self._part()
+        if (text := self._first) is None:
+            return
         self._echo(text)
         self.pastes.lines.add(text.strip())
         self.prompt_line.remember(as_prompt(text))
@@ -159,12 +172,17 @@ class Repl:
             await self.ask_model(text)
         self._part()
 
-    async def evaluate(self, text: str) -> None:
-        """Run one line: a command, a shell command, a fact to keep, or a prompt for the model."""
+    def _parting(self) -> str:
+        """How to keep the conversation, if it is worth it."""
+        turns = self.session.turns
+        is_kept = self.log.export is not None or self.log.exported == turns
+        return "" if is_kept or turns <= _SHORT_TURNS else PARTING
+
+    async def _evaluate(self, text: str) -> AsyncGenerator[Event, None] | None:
+        """Run a command, a shell command, or keep a fact; return the turn of a prompt."""
         if is_plain_prompt(text):
             self._say_why_prompt(text.strip())
-            await self.ask_model(text.strip())
-            return
+            return await self._turn_of(text.strip())
         if self._is_fact(text):
             text = f"/facts add {text.lstrip('#').strip()}"
         text = text.strip()
@@ -172,7 +190,7 @@ class Repl:
             found = self.commands.find(text)
         except LookupError as error:
             self.screen.fail(str(error.args[0]))
-            return
+            return None
         if found is not None:
             command, argument = found
             await command.run(self, self.pastes.expand(argument))
@@ -180,36 +198,35 @@ class Repl:
         elif self._is_shell(text):
             await self._shell(text).run()
         elif text:
-            await self.ask_model(text)
+            return await self._turn_of(text)
+        return None
 
-    async def ask_model(self, text: str, *, typed: bool = False) -> None:
-        """Send a prompt with the files that it names; one whose picture cannot be sent goes back to the editor.
+    async def _turn_of(self, text: str, *, typed: bool = False) -> AsyncGenerator[Event, None] | None:
+        """Return the turn of a prompt and the files that it names; None if an image cannot be sent.
 
         `typed`: the user meant each file that it names.
         """
-        person = self._person(text, typed=typed)
+        from codelet.context.attachments import Person
+
+        pasted = not typed and self.pastes.holds(text)
+        person = Person(lambda at: not pasted, self._confirm_file)
         try:
             brought = await mentioned(self.session, text, person=person, pasted=self.pastes.pictures)
         except UsageError as error:
             self.screen.fail(str(error))
             self.prefill = text
-            return
+            return None
         if brought is not None:
-            told = [f"attached: {', '.join(brought.names)}"] if brought.names else []
-            for note in (*told, *brought.notes):
+            names = [f"attached: {', '.join(brought.names)}"] if brought.names else []
+            for note in (*names, *brought.notes):
                 self.screen.note(note)
         self.screen.renderer.keep_prompt(self.session.mask(text))
-        await self.turn(self.session.send(self._with_attached(text), None, brought))
+        return self.session.send(self._with_attached(text), None, brought)
 
-    def _command_words(self) -> list[tuple[str, str, Sequence[str]]]:
-        """The commands with their help and the words that may follow, for the completion."""
-        return [(each.name, each.help, each.words) for each in self.commands.listed]
-
-    def _person(self, text: str, *, typed: bool) -> Person:
-        from codelet.context.attachments import Person
-
-        pasted = not typed and self.pastes.holds(text)
-        return Person(lambda at: not pasted, self._confirm_file)
+    async def ask_model(self, text: str, *, typed: bool = False) -> None:
+        """Send a prompt. `typed`: the files that it names may be attached."""
+        if (events := await self._turn_of(text, typed=typed)) is not None:
+            await self.turn(events)
 
     async def _confirm_file(self, path: str, reason: str) -> bool:
         """Ask whether a file is attached."""
@@ -219,20 +236,16 @@ class Repl:
         return await self.choose([head], [Text("no, send the prompt without it"), Text("yes, attach it")]) == 1
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
-        """Run one turn. When it was stopped or failed, what was queued goes back to the editor."""
-        outcome = await self.watch(events)
+        """Run a turn. Lines still queued when it is stopped or fails go back to the input line."""
+        outcome = await self.view.run(events)
         self.can_resume = outcome != "done" and unfinished(self.session)
         if outcome == "failed" and self.can_resume:
             self.screen.note('type "continue" to retry, or a new prompt')
         await self._status.read_branch()
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show a turn or other events, such as those of a compaction, and let the user stop them."""
-        since = time.monotonic()
-        self.attention.title("working")
-        outcome = await self.view.run(events)
-        self.attention.ended(time.monotonic() - since, outcome)
-        return outcome
+        """Show events that are not a turn, such as a compaction's, until they end or the user stops them."""
+        return await self.view.run(events)
 
     async def _ask(self, question: Question) -> Answer:
         self.attention.asked()
@@ -241,29 +254,28 @@ class Repl:
         return answer
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text]) -> int | None:
-        """The place of the option that the user chooses; None for none. `head` is printed above."""
+        """Print `head` and return the index of the chosen option, or None."""
         from codelet.frontends.terminal.menu import choose
 
         return await choose(self.screen.renderer, self.prompt_line, head, options)
 
     def show(self, event: Event) -> None:
-        """Show one event that belongs to no turn."""
+        """Show an event outside a turn."""
         self.screen.renderer.show(event)
         self.screen.renderer.stop()
 
     @property
     def theme(self) -> ThemeName:
-        """The theme in force."""
         return self.screen.theme
 
     def set_theme(self, theme: ThemeName) -> None:
-        """Go on in another theme."""
+        """Change the theme."""
         self.screen.set_look(theme)
         self.prompt_line.use_colours(theme != "plain")
         self._ground.ask(theme)
 
     async def pick_model(self) -> str | None:
-        """The model that the user picks of those that can be asked now, or None; see `ReplControls`."""
+        """Return the model picked from a list; None if no list can be shown, or nothing is picked."""
         if self._models is None or self.view.is_running:
             return None
         from codelet.frontends.terminal.menu import pick_model
@@ -271,41 +283,13 @@ class Repl:
         models = await self._models(now := self.session.provider.model)
         return await pick_model(self.screen.renderer, self.prompt_line, models, now)
 
-    def set_mode(self, mode: Mode) -> None:
-        """Switch the policy's mode."""
-        self.session.policy.mode = mode
-
-    async def confinement(self) -> Confinement | None:
-        """Return what confines commands in this mode; None if nothing is to."""
-        sandbox = self.session.safeguards.sandbox
-        if sandbox is None or not sandbox.wanted:
-            return None
-        found = await sandbox.look()
-        self.prompt_line.refresh()
-        return found
-
     async def warm_up(self) -> None:
-        """Ready the model in the background, where it needs that: never in the way of a key."""
+        """Prepare the model."""
         await self.session.provider.warm()
         self.session.upkeep.ask_server()
 
-    async def run(self) -> int:
-        """The whole REPL; its exit status."""
-        self._main = asyncio.create_task(self.loop())
-        try:
-            await self._main
-        except asyncio.CancelledError:
-            if self.exit_status is None:
-                raise
-        except OSError:
-            # The terminal is gone: writing to it fails before the signal comes.
-            if sys.stdout.isatty():
-                raise
-            self.exit_status = EXIT_HANGUP
-        return EXIT_INTERRUPT if self.exit_status is None else self.exit_status
-
     async def _next(self) -> str | None:
-        """The next line: one that was queued while a turn ran, else what the user types now."""
+        """Return the next line: one queued during a turn, else what the user types. None to leave."""
         if self.draft.queued and (self.draft.sent or not self.can_resume):
             text = self.draft.next_line()
             self._echo(text)
@@ -328,20 +312,19 @@ class Repl:
             following.cancel()
 
     def _with_attached(self, text: str) -> str:
-        """A prompt as the model gets it: outputs that go along with it, then the text with its pastes."""
+        """Return the prompt for the model: attached output, then the text with its pastes."""
         whole = "\n\n".join([*self.attached, *self.rewound.told(self.session.turns + 1), self.pastes.expand(text)])
         self.attached.clear()
         return whole
 
     def _steering(self) -> list[str]:
-        """Return what was typed for the model since the last step."""
+        """Return the lines typed for the model since the last step."""
         lines = self.draft.for_the_model(self._is_prompt)
         for line in lines:
             self.prompt_line.remember(line)
         return [self._with_attached(line.strip()) for line in lines]
 
     def _is_prompt(self, line: str) -> bool:
-        """Return whether a line is nothing but words for the model."""
         try:
             acts = line.strip().startswith(("!", "#")) or self.commands.find(line) is not None
             return is_plain_prompt(line) or self._is_image(line) or not acts
@@ -349,7 +332,7 @@ class Repl:
             return False
 
     def _act(self, line: str) -> bool:
-        """Do what a line asks for while a turn runs, where the turn does not mind."""
+        """Run a line's command during a turn, if it is one that may; return whether it ran."""
         text = line.strip()
         if is_plain_prompt(line):
             return False
@@ -370,11 +353,11 @@ class Repl:
         return text.startswith("#") and "\n" not in text.strip() and "facts" in self.session.commands
 
     def _is_image(self, text: str) -> bool:
-        """Return whether a line begins as an image does in Markdown."""
+        """Return whether a line begins with an image in Markdown."""
         return self.pastes.expand(text).startswith("![")
 
     def _say_why_prompt(self, text: str) -> None:
-        """Say that a line did not act, as it was pasted or begins with a space."""
+        """Explain why a pasted line, or one that begins with a space, was sent to the model."""
         if "\n" not in text and (self._is_shell(text) or self._is_fact(text)):
             self.screen.note(f"sent to the model: a {text[0]} acts only if you type it first in the line")
 
@@ -383,13 +366,17 @@ class Repl:
 
         return UserShell(self.pastes.expand(text), self.session, self.screen, self.attached)
 
+    def _command_words(self) -> list[tuple[str, str, Sequence[str]]]:
+        """Return the commands, their help and their first arguments, for completion."""
+        return [(each.name, each.help, each.words) for each in self.commands.listed]
+
     def _greet(self) -> None:
         rows = greeting(self.session, shutil.get_terminal_size().columns, self.screen.signs)
         sys.stdout.write(writable("".join(f"{row}\n" for row in rows), sys.stdout))
         sys.stdout.flush()
 
     async def show_resumed(self, note: str) -> None:
-        """Show where a conversation from a file was left: the last turns, the plan, and then the note."""
+        """Show the last turns of a resumed conversation and its plan, then the note."""
         from rich.text import Text
 
         from codelet.frontends.terminal.show.last_turn import show_last_turns
@@ -402,7 +389,7 @@ class Repl:
         self.screen.note(note)
 
     def _part(self) -> None:
-        """Print the export's remarks, and a blank row before the next prompt."""
+        """Print notices, and a blank row before the next prompt."""
         from rich.text import Text
 
         for line in (*self.log.notices(), *self.session.notices.take()):
@@ -413,24 +400,35 @@ class Repl:
     def _echo(self, text: str) -> None:
         self.screen.renderer.say_prompt(text)
 
-    async def _prepare(self) -> None:
-        """Import what the first turn needs while the user types."""
-        await asyncio.sleep(0.05)
-        await asyncio.to_thread(_import_later)
+    def _begin_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _imported(self, importing: asyncio.Task[None]) -> None:
+        if importing.cancelled():
+            return
         if not gc.isenabled():  # the prompt is there and everything is imported; see cli.main
             gc.freeze()
             gc.enable()
-        await self.warm_up()
-        await self.confinement()
+        self._begin_task(self.warm_up())
+        self._begin_task(self._look())
+
+    async def _look(self) -> None:
+        """Find out what confines commands, for the status row."""
+        from codelet.frontends.terminal.slash_commands.change_session import confinement
+
+        await confinement(self.session)
+        self.prompt_line.refresh()
 
     def _cycle_mode(self) -> None:
         from codelet.frontends.terminal.slash_commands.change_session import next_mode
 
-        next_mode(self)
-        self._looking = asyncio.create_task(self.confinement())
+        next_mode(self.session)
+        self._begin_task(self._look())
 
     async def _show_whole(self) -> None:
-        """Show whole what the screen shows in part, in the pager, or above the line."""
         from codelet.frontends.terminal.pager import show_last
 
         await show_last(self.screen)
@@ -442,12 +440,14 @@ class Repl:
     def _hung_up(self) -> None:
         """The terminal is gone: stop the running turn and end."""
         self.exit_status = EXIT_HANGUP
-        if self._main is not None:
-            self._main.cancel()
+        main, self._main = self._main, None
+        if main is not None:
+            main.cancel()
 
 
 def _import_later() -> None:
-    """Import what draws turns, so that the first one does not wait for it."""
+    """Import what the first turn needs, in a thread, while the user types."""
+    time.sleep(_FIRST_DRAW_SECONDS)
     import markdown_it
     import markdown_it.tree
     import rich.console

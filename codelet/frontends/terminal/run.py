@@ -1,6 +1,6 @@
-"""Runs the REPL: sets the terminal to raw mode, turns signals into an orderly end, saves, restores the terminal.
+"""Runs the REPL: sets the terminal to raw mode, ends at signals, saves, restores the terminal.
 
-prompt-toolkit is imported only once the terminal is raw: keys typed while codelet starts keep their meaning.
+prompt-toolkit is imported after the terminal is raw: keys typed while codelet starts keep their meaning.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from codelet.system.text import one_line
 if TYPE_CHECKING:
     from codelet.export.live import Reserved
     from codelet.frontends.exporting import Exporting
+    from codelet.frontends.terminal.repl import Repl
     from codelet.loop.session import Session
     from codelet.providers.protocol import Effort, Provider
     from codelet.settings import Settings
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 RunPlain: TypeAlias = "Callable[[Session, Exporting | None, str | None], Awaitable[int]]"
 
 _PATIENCE = 2.0
-"""Seconds for which the first request waits for what extensions prepare: who sees it wait can ask again."""
+"""The longest time, in seconds, that the first request waits for extensions: the user sees it wait."""
 
 
 async def run_repl(
     settings: Settings, first: str | None = None, plain: RunPlain | None = None, *, debug: bool = False
 ) -> int:
-    """Run the REPL on a terminal until the user leaves; the exit status. `first` is the prompt to begin with, `plain`
-    reads and answers instead on a terminal that cannot move its cursor.
+    """Run the REPL on a terminal until the user leaves; return the exit status.
 
-    SIGTERM and SIGHUP end it with 143 and 129. Raises UsageError if there is no terminal or no model can be opened.
+    `first` is the first prompt. `plain` runs it on a terminal that cannot move its cursor. SIGTERM and SIGHUP end it
+    with 143 and 129. Raises UsageError without a terminal or a model.
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the REPL needs a terminal for its input and output; use -p PROMPT for non-interactive use")
@@ -46,10 +47,10 @@ async def run_repl(
     assert task is not None
     ended: list[int] = []
     opened: list[tuple[Session, Exporting | None]] = []
-    last_save = LastSave()
+    last_save, closing = LastSave(), False
 
     def end(status: int) -> None:
-        if not last_save.signalled():
+        if not last_save.signalled() and not closing:
             ended.append(status)
             task.cancel()
 
@@ -60,23 +61,22 @@ async def run_repl(
     loop.add_signal_handler(signal.SIGHUP, end, EXIT_HANGUP)
     try:
         try:
-            waited = await _waited_for(settings)
+            reserved = await _waited_for(settings)
             with nullcontext() if plain else raw_terminal():
-                status = await _run(settings, waited, opened, first, plain, debug=debug)
+                await _open(settings, reserved, opened)
+                if plain is not None:
+                    status = await plain(*opened[0], first)
+                else:
+                    status = await _repl(settings, *opened[0], first, debug=debug).run()
         except asyncio.CancelledError:
             if not ended:
                 raise
             task.uncancel()
             status = ended[0]
         finally:
+            closing = True  # a signal no longer cancels
             for session, export in opened:
-                if export is not None:
-                    await last_save.save(export)
-                say_ending(session)
-                try:
-                    await session.close()
-                except CodeletError as error:
-                    say(f"codelet: {one_line(str(error), 1_000)}")
+                await _close(session, export, last_save)
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
         loop.remove_signal_handler(signal.SIGHUP)
@@ -85,10 +85,7 @@ async def run_repl(
 
 
 async def _waited_for(settings: Settings) -> Reserved | None:
-    """Return what the session continues with, and its place, locked, where `--wait` says that this may take long.
-
-    The terminal is not raw meanwhile: Ctrl-C ends the wait.
-    """
+    """With `--wait`, wait for the session file and lock it. The terminal is not raw yet, so Ctrl-C ends the wait."""
     if settings.wait is None:
         return None
     from codelet.opening import reserved_for
@@ -98,25 +95,12 @@ async def _waited_for(settings: Settings) -> Reserved | None:
     )
 
 
-async def _run(
-    settings: Settings,
-    waited: Reserved | None,
-    opened: list[tuple[Session, Exporting | None]],
-    first: str | None,
-    plain: RunPlain | None,
-    *,
-    debug: bool,
-) -> int:
-    """The REPL on a prepared terminal; the session and its export, which are still to be closed, go to `opened`."""
+async def _open(settings: Settings, reserved: Reserved | None, opened: list[tuple[Session, Exporting | None]]) -> None:
+    """Open the session and its export; they are put into `opened`, also if the export fails."""
     from codelet.extensions.services import asking
-    from codelet.frontends.terminal.export_log import ExportLog
-    from codelet.frontends.terminal.preferences import preferences_of
-    from codelet.frontends.terminal.prompt_keys import KEYS_HELP
-    from codelet.frontends.terminal.repl import Repl
-    from codelet.frontends.terminal.slash_commands.command_list import commands_for
-    from codelet.opening import models_to_choose, provider_named, reserved_for, session_from
+    from codelet.opening import reserved_for, session_from
 
-    reserved = waited or await reserved_for(settings)
+    reserved = reserved or await reserved_for(settings)
     async with reserved or nullcontext():
         session, export = await session_from(settings, reserved=reserved, extensions=[asking()]), None
         session.upkeep.patience = _PATIENCE
@@ -127,23 +111,36 @@ async def _run(
                 export = await Exporting.begin(session, settings, reserved)
         finally:
             opened.append((session, export))
-    if plain is not None:
-        return await plain(session, export, first)
-    log = ExportLog(export, raw=settings.raw)
+
+
+def _repl(settings: Settings, session: Session, export: Exporting | None, first: str | None, *, debug: bool) -> Repl:
+    from codelet.frontends.terminal.export_log import ExportLog
+    from codelet.frontends.terminal.preferences import preferences_of
+    from codelet.frontends.terminal.repl import Repl
+    from codelet.frontends.terminal.slash_commands.command_list import commands_for
+    from codelet.opening import models_to_choose, provider_named
 
     def open_model(name: str, effort: Effort | None) -> Provider:
         return provider_named(name, settings.replace(effort=effort))
 
-    commands, preferences = commands_for(session, KEYS_HELP), preferences_of(settings)
-    repl = Repl(
-        session, commands, open_model, log, first, preferences, partial(models_to_choose, settings), debug=debug
-    )
-    return await repl.run()
+    log, models = ExportLog(export, raw=settings.raw), partial(models_to_choose, settings)
+    commands, preferences = commands_for(session, in_repl=True), preferences_of(settings)
+    return Repl(session, commands, open_model, log, first, preferences, models, debug=debug)
+
+
+async def _close(session: Session, export: Exporting | None, last_save: LastSave) -> None:
+    if export is not None:
+        await last_save.save(export)
+    say_ending(session)
+    try:
+        await session.close()
+    except CodeletError as error:
+        say(f"codelet: {one_line(str(error), 1_000)}")
 
 
 @contextmanager
 def raw_terminal() -> Iterator[None]:
-    """The terminal without echo, line editing and signals from keys; as it was before when the block ends."""
+    """Switch off echo, line editing and signals from keys inside the block."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     raw = list(before)

@@ -1,17 +1,18 @@
-"""Runs a turn on the terminal: shows its events, reads keys meanwhile, and stops it when the user asks."""
+"""Runs a turn on the terminal: shows its events and stops it when the user asks."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Literal
 
 from codelet.errors import CodeletError
 from codelet.events import Event, Interrupted, Steering, TurnEnd
 from codelet.events import Text as TextDelta
 from codelet.frontends.terminal.approval import ApprovalDialog
+from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.draft import Draft
 from codelet.frontends.terminal.export_log import ExportLog
 from codelet.frontends.terminal.prompt_line import PromptLine
@@ -24,102 +25,53 @@ from codelet.system.text import clean
 
 _TICK_SECONDS = 0.1
 _OWED_SECONDS = 0.01
-"""How often a terminal that is behind is looked at: a question's rows wait for it like any others."""
+"""Between two looks at a terminal that is behind: a question's rows wait for it, too."""
 _TURN_SECONDS = 0.01
-"""After so much work in a row the event loop gets a turn: a key waits no longer."""
+"""The longest work between two turns of the event loop, so that no key waits longer."""
 
 _LONGEST_FENCE = 200
-"""Characters of a line that is watched for a fence."""
+"""Characters at the start of a line that are searched for a fence."""
 
 TurnStatus = Literal["done", "stopped", "failed"]
 
 
 class TurnView:
-    """One for the whole session. `run` runs a turn, or anything else that the user may stop."""
+    """Shows the turns of a session. `run` runs a turn, or other events, until they end or the user stops them."""
 
-    def __init__(self, renderer: Renderer, line: PromptLine, draft: Draft, session: Session, log: ExportLog) -> None:
+    def __init__(
+        self,
+        renderer: Renderer,
+        line: PromptLine,
+        draft: Draft,
+        session: Session,
+        log: ExportLog,
+        attention: Attention,
+    ) -> None:
         self._renderer = renderer
         self._line = line
         self._draft = draft
         self._session = session
         self._log = log
-        self._task: asyncio.Task[None] | None = None
+        self._attention = attention
+        self._task: asyncio.Task[object] | None = None
         self._stopped = self._ended = False
-        self._begun = ""
+        self._line_end = ""
         self._frame: asyncio.TimerHandle | None = None
+        self._ticker: asyncio.TimerHandle | None = None
         self._beside: set[asyncio.Task[None]] = set()
         line.pausing = self._pause
         line.entered = line.lay_out = self._show_waiting
         self.approver = ApprovalDialog(renderer, line, self.stop)
 
     async def run(self, turn: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show the turn, or other events. Raises CancelledError only when the caller itself was cancelled."""
-        self._stopped = self._ended = self._draft.is_over = False
-        self._line.stop = self.stop
-        self._show_waiting()
-        ticker = asyncio.create_task(self._tick())
-        self._task = asyncio.create_task(self._consume(turn))
-        if self._line.take_stop():
-            loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self.stop)  # behind the turn's first step
-        try:
-            await self._task
-        except asyncio.CancelledError:
-            if not self._stopped:
-                raise
-            return "stopped"
-        except CodeletError as error:
-            if not self._ended:  # else the turn's last event has told it
-                self._renderer.say(self._renderer.rows.warning(clean(str(error)), BAD))
-            return "failed"
-        finally:
-            self._task = self._line.stop = None
-            self._draft.is_over = True
-            if self._frame is not None:
-                self._frame.cancel()
-                self._frame = None
-            ticker.cancel()
-            await asyncio.gather(ticker, return_exceptions=True)
-            self._renderer.stop()
-        return "stopped" if self._stopped else "done"
-
-    @property
-    def is_running(self) -> bool:
-        """Return whether a turn runs."""
-        return self._task is not None
-
-    def stop(self) -> None:
-        """Stop the turn, as the user's interrupt. A second call changes nothing."""
-        if self._task is None or self._stopped:
-            return
-        self._stopped = self._draft.is_over = True
-        self._task.cancel()
-        self._renderer.stopping()
-
-    def beside(self, work: Coroutine[None, None, None]) -> None:
-        """Do something beside the turn, which does not end before it; stopping the turn stops it too."""
-        task = asyncio.create_task(self._told(work))
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
-
-    async def _told(self, work: Coroutine[None, None, None]) -> None:
-        try:
-            await work
-        except CodeletError as error:
-            self._renderer.say(self._renderer.rows.warning(clean(str(error)), BAD))
-
-    async def _consume(self, turn: AsyncGenerator[Event, None]) -> None:
-        since = time.monotonic()
+        """Show events until they end or the user stops them. Raises CancelledError if the caller is cancelled."""
+        task = self._begin()
+        begun = since = time.monotonic()
+        status: TurnStatus = "done"
         try:
             async with aclosing(turn) as events:
                 async for event in events:
-                    self._log.see(event)
-                    self._ended = isinstance(event, TurnEnd)
-                    if isinstance(event, Interrupted):
-                        tools = [*self._session.toolbox.tools.values()]
-                        self._renderer.name_calls(titles_of(self._session.messages, tools))
-                    if isinstance(event, Steering):  # a question may come before the next tick
-                        self._show_waiting()
+                    self._see(event)
                     if isinstance(event, TextDelta):
                         await self._prepare_colours(event.delta)
                     for piece in _slices(event):
@@ -131,16 +83,92 @@ class TurnView:
                         self._frame = asyncio.get_running_loop().call_later(FRAME_SECONDS, self._draw_frame)
             while self._beside:
                 await asyncio.wait(self._beside)
+        except asyncio.CancelledError:
+            if not self._stopped:
+                raise
+        except CodeletError as error:
+            status = "failed"
+            if not self._ended:  # else the turn's last event has said so
+                self._fail(error)
         finally:
-            for task in self._beside:
-                task.cancel()
-            await asyncio.gather(*self._beside, return_exceptions=True)
-            self._log.save()
+            await self._finish()
+        if self._stopped:
+            status = "stopped" if status == "done" else status
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)  # a stop after the last wait is delivered here
+            if task.uncancel():
+                raise asyncio.CancelledError
+        self._attention.ended(time.monotonic() - begun, status)
+        return status
+
+    def _begin(self) -> asyncio.Task[object]:
+        """Prepare for events; return the task that a stop cancels."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._stopped = self._ended = self._draft.is_over = False
+        self._task, self._line.stop = task, self.stop
+        self._attention.title("working")
+        self._show_waiting()
+        self._ticker = loop.call_later(_TICK_SECONDS, self._tick)
+        if self._line.take_stop():
+            loop.call_soon(loop.call_soon, self.stop)  # after the turn's first step
+        return task
+
+    async def _finish(self) -> None:
+        self._task = self._line.stop = None
+        self._draft.is_over = True
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
+        self._log.save()
+        for timer in (self._frame, self._ticker):
+            if timer is not None:
+                timer.cancel()
+        self._frame = self._ticker = None
+        self._renderer.stop()
+
+    @property
+    def is_running(self) -> bool:
+        """Return whether a turn runs."""
+        return self._task is not None
+
+    def stop(self) -> None:
+        """Stop the turn, as the user's interrupt."""
+        if self._task is None or self._stopped:
+            return
+        self._stopped = self._draft.is_over = True
+        self._task.cancel()
+        self._renderer.stopping()
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Run a command during the turn. The turn waits for its end; a stop cancels it, too."""
+        task = asyncio.create_task(self._run_beside(work))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def _run_beside(self, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except CodeletError as error:
+            self._fail(error)
+
+    def _fail(self, error: CodeletError) -> None:
+        self._renderer.say(self._renderer.rows.warning(clean(str(error)), BAD))
+
+    def _see(self, event: Event) -> None:
+        """Log an event, and note what it says besides what is shown."""
+        self._log.see(event)
+        self._ended = isinstance(event, TurnEnd)
+        if isinstance(event, Interrupted):
+            tools = [*self._session.toolbox.tools.values()]
+            self._renderer.name_calls(titles_of(self._session.messages, tools))
+        if isinstance(event, Steering):  # a question may come before the next tick
+            self._show_waiting()
 
     async def _prepare_colours(self, delta: str) -> None:
-        """Make the lexers of the fences that begin here in a thread, before the text is shown."""
-        text = self._begun + delta
-        self._begun = text[text.rfind("\n") + 1 :][:_LONGEST_FENCE]
+        """Load the lexers of the fences that begin here in a thread, before the text is shown."""
+        text = self._line_end + delta
+        self._line_end = text[text.rfind("\n") + 1 :][:_LONGEST_FENCE]
         for name in unprepared(text):
             await _undisturbed(asyncio.to_thread(prepare, name))
 
@@ -148,14 +176,14 @@ class TurnView:
         self._frame = None
         self._renderer.tick()
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(_OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS)
-            if self._renderer.is_owed:
-                self._renderer.tick()
-            elif not self._renderer.is_asking and self._frame is None:  # a question stands still, a frame comes anyway
-                self._show_waiting()
-                self._line.refresh()
+    def _tick(self) -> None:
+        if self._renderer.is_owed:
+            self._renderer.tick()
+        elif not self._renderer.is_asking and self._frame is None:  # a question does not change, a frame comes anyway
+            self._show_waiting()
+            self._line.refresh()
+        wait = _OWED_SECONDS if self._renderer.is_owed else _TICK_SECONDS
+        self._ticker = asyncio.get_running_loop().call_later(wait, self._tick)
 
     def _pause(self, paused: bool) -> None:
         if self._task is not None:
@@ -168,13 +196,13 @@ class TurnView:
 
 
 async def _two_rounds() -> None:
-    """Give the event loop its turns: one reads a key, the next draws its letter."""
+    """Give the event loop two turns: one reads a key, the next draws it."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 
 async def _undisturbed(work: Coroutine[None, None, None]) -> None:
-    """Wait for this. A cancel meanwhile comes with the turn's own next wait."""
+    """Wait for `work`. A cancel in the meantime is delivered at the turn's next wait."""
     try:
         await work
     except asyncio.CancelledError:
@@ -185,7 +213,7 @@ async def _undisturbed(work: Coroutine[None, None, None]) -> None:
 
 
 def _slices(event: Event) -> Iterator[Event]:
-    """The event, or a long piece of text in several: so much at once that no key waits for it."""
+    """Split a long piece of text, so that no key waits for it."""
     if not isinstance(event, TextDelta) or len(event.delta) <= SLICE:
         yield event
         return

@@ -140,13 +140,10 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
     [
         ("/contxt", "there is no command /contxt; did you mean /context?; to send it as a prompt, start with a space"),
         ("/tokens", "there is no command /tokens; did you mean /status?; to send it as a prompt, start with a space"),
-        (
-            "/usage now",
-            "/usage takes nothing after it, so nothing was done: now; to send it as a prompt, start with a space",
-        ),
+        ("/usage now", "/usage takes no argument; not run: now; to send it as a prompt, start with a space"),
         ("/context foo", "/context takes nothing, all, or a message's number: foo is none of them"),
-        ("/rewind", "/rewind works in the terminal session only"),
-        ("/exit", "/exit works in the terminal session only"),
+        ("/rewind", "/rewind needs the full REPL: run codelet in a terminal"),
+        ("/exit", "/exit needs the full REPL: run codelet in a terminal"),
         ("/help nothing", "there is no command /nothing; /help lists them"),
     ],
 )

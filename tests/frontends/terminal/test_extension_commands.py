@@ -16,7 +16,6 @@ from codelet.context.reminders import Source
 from codelet.extensions.base import Command, Extension
 from codelet.frontends.terminal.slash_commands.command_list import commands_for
 from codelet.frontends.terminal.export_log import ExportLog
-from codelet.frontends.terminal.prompt_keys import KEYS_HELP
 from codelet.frontends.terminal.repl import Repl
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions
@@ -49,7 +48,7 @@ def opened(name, effort=None):
 async def main():
     session = Session(opened(sys.argv[1]), workspace=Path.cwd(), extensions=[Greeting()])
     debug = "--debug" in sys.argv
-    return await Repl(session, commands_for(session, KEYS_HELP), opened, ExportLog(), debug=debug).run()
+    return await Repl(session, commands_for(session, in_repl=True), opened, ExportLog(), debug=debug).run()
 
 sys.exit(asyncio.run(main()))
 """

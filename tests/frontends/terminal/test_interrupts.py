@@ -54,7 +54,7 @@ MOMENTS = {
     "two commands": Moment([runs("sleep 600", "sleep 601")], "sleep 60"),
     "in the second step": Moment([runs("true"), stalled("Then ")], "Then"),
     "at a question": Moment([runs("touch made")], "No, and stop", asks=True),
-    "waiting to try again": Moment([HttpError(503, "busy", retry_after=40)] * 2, "try 2 of"),
+    "waiting to try again": Moment([HttpError(503, "busy", retry_after=40)], "try 2 of"),
     "with a line that waits": Moment([runs("sleep 600")], "queued: more words", "more words\r", "more words"),
     "with half a line": Moment([stalled("Words ")], "› half a line", "half a line", "half a line"),
 }

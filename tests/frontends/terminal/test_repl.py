@@ -167,28 +167,29 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal.wait_for(STATUS)
 
     listed = ask(terminal, "/help", "/context", "/help all").rstrip().splitlines()
-    assert "/uncompact" not in "".join(listed) and len(listed) <= 26, (
+    assert "/uncompact" not in "".join(listed) and len(listed) <= 25, (
         "what to know first, on one screen with the prompt"
     )
     ask(terminal, "/help all", "conversation\n", "/compact undo", "Ctrl-R")
-    assert "/diff" not in ask(terminal, "/help context", "/pin off")
+    assert "/diff" not in ask(terminal, "/help context", "/context tools", "# Context"[2:])
+    ask(terminal, "/help sessions", "Sessions on disk")
     ask(terminal, "/uncompact", "compaction")
     ask(terminal, "/compact undo", "compaction")
     ask(terminal, "first prompt", "One.", "1 step")
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")
-    ask(terminal, "/usage now", "/usage takes nothing after it, so nothing was done: now")
+    ask(terminal, "/usage now", "/usage takes no argument")
     ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [INSTRUCTIONS]")
     ask(terminal, "/help compcat", "did you mean /compact?")
     ask(terminal, "/context foo", "/context takes nothing, all, or a message's number: foo")
     ask(terminal, "/context 99", "there is no message 99")
     ask(terminal, "/rewind 99", "there are no 99 prompts to go back to, only 1")
-    ask(terminal, "/clear x", "/clear takes nothing after it, so nothing was done: x")
+    ask(terminal, "/clear x", "/clear takes no argument")
     ask(terminal, "/model two words", "takes one name")
     ask(terminal, "/export --nothing", "there is no --nothing")
     ask(terminal, "/ help", "right after the /")
     ask(terminal, "!", "right after the !")
-    ask(terminal, "/zzz", "there is no command /zzz; /help lists them")
+    ask(terminal, "/zzz", "no command /zzz")
     ask(terminal, "/plan", "there is no plan")
     ask(terminal, "/tasks", "no command was started in the background")
     ask(terminal, "/context", "system prompt", "first prompt", "One.", "used, 2%")
@@ -288,7 +289,7 @@ def test_a_newcomers_words_are_answered_without_the_model(start: Start) -> None:
     terminal.wait_for(STATUS)
     sheet = ask(terminal, "?", "Ctrl-D").split("\n")
     rows = [row for row in sheet if row.startswith("  ") and STATUS not in row]
-    assert 10 <= len(rows) <= 14, rows
+    assert 10 <= len(rows) <= 16, rows
     assert any("Shift-Tab" in row for row in rows)
     ask(terminal, "help", "/model ")
     for name, meant in {
@@ -719,7 +720,7 @@ def test_an_arrow_with_an_early_escape_stops_nothing(start: Start, wait: float) 
 
 
 def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
-    terminal = start(step("Some words that come " * 6, pace=30), columns=200)
+    terminal = start(step("Some words that come " * 20, pace=30), columns=200)
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("come")

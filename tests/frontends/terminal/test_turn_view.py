@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from codelet import events
+from codelet.frontends.terminal.attention import Attention
 from codelet.frontends.terminal.completion import ReplCompleter, ranks_of
 from codelet.frontends.terminal.draft import Draft, Pastes
 from codelet.frontends.terminal.export_log import ExportLog
@@ -22,6 +23,7 @@ from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.turn_view import TurnView
 from codelet.loop.session import Session
+from scripts.frames import ways
 from tests.context.scripted import ScriptedProvider
 
 
@@ -70,10 +72,18 @@ async def test_a_stop_is_the_turns_to_tell(tmp_path: Path, monkeypatch: pytest.M
         )
         line.start()
         await asyncio.sleep(0)
-        view = TurnView(Renderer(OutputConsole(file=shown, width=80)), line, draft, session, ExportLog())
+        renderer = Renderer(OutputConsole(file=shown, width=80))
+        attention = Attention("off", title=False, workspace=tmp_path, send=pytest.fail)
+        view = TurnView(renderer, line, draft, session, ExportLog(), attention)
         assert await view.run(turn()) == "stopped"
         await line.close()
     os.close(keys)
     assert told == ["cancelled"]
     assert "stopped" in shown.getvalue()
     await session.close()
+
+
+def test_the_way_from_enter_to_the_wire_is_short() -> None:
+    way = ways(repl=True)
+    assert way.at_work[0] == "main" and way.below, "the whole way was seen"
+    assert len(way.at_work) <= 14, " > ".join(way.at_work)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codelet.loop.session import Session
     from codelet.providers.choice.known import KnownModel
     from codelet.providers.protocol import Provider
+    from codelet.safety.sandbox import Confinement
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
@@ -74,7 +75,7 @@ async def list_models(screen: Screen, session: Session, argument: str) -> None:
     from codelet.providers.facts import map_source
 
     if argument:
-        screen.fail(f"/model {one_line(argument, 60)} works in the terminal session only; --model NAME chooses one")
+        screen.fail(f"/model {one_line(argument, 60)} needs the full REPL; --model NAME chooses one")
         return
     now = session.provider
     screen.note(f"{now.model}, by {now.name}" if now.model else "no model is chosen")
@@ -134,53 +135,61 @@ def _effort_told(provider: Provider) -> str:
     return f"effort: {now}; {model} has {', '.join(words) or 'no effort setting'}"
 
 
-def next_mode(repl: ReplControls) -> None:
+def next_mode(session: Session) -> None:
     """Go to the next mode, as Shift-Tab does: those of the policy, then plan mode."""
-    session = repl.session
     place = MODES.index(session.policy.mode)
     if is_planning(session):
         plan_first(session, False)
-        repl.set_mode(MODES[0])
-    elif place + 1 < len(MODES) or not _begin_planning(repl):
-        repl.set_mode(MODES[(place + 1) % len(MODES)])
+        session.policy.mode = MODES[0]
+    elif place + 1 < len(MODES) or not _begin_planning(session):
+        session.policy.mode = MODES[(place + 1) % len(MODES)]
 
 
-def _begin_planning(repl: ReplControls) -> bool:
-    if not plan_first(repl.session, True):
+def _begin_planning(session: Session) -> bool:
+    if not plan_first(session, True):
         return False
-    repl.set_mode(MODES[0] if repl.session.policy.mode == "read-only" else repl.session.policy.mode)
+    if session.policy.mode == "read-only":
+        session.policy.mode = MODES[0]
     return True
 
 
-async def switch_mode(repl: ReplControls, argument: str) -> None:
+async def switch_mode(screen: Screen, session: Session, argument: str) -> None:
     """Show the mode, or set it."""
     if argument == PLAN_MODE:
-        if _begin_planning(repl):
-            repl.screen.note(f"mode {PLAN_MODE}: nothing changes until you approve a plan; Shift-Tab ends it")
+        if _begin_planning(session):
+            screen.note(f"mode {PLAN_MODE}: nothing changes until you approve a plan; Shift-Tab ends it")
         else:
-            repl.screen.fail("this session has no plans")
+            screen.fail("this session has no plans")
         return
     wanted = mode_named(argument)
     if argument and wanted is None:
-        repl.screen.fail(f"there is no mode {argument}; the modes are {', '.join(MODES)}, {PLAN_MODE}")
+        screen.fail(f"there is no mode {argument}; the modes are {', '.join(MODES)}, {PLAN_MODE}")
         return
     if wanted is not None:
-        plan_first(repl.session, False)
-        repl.set_mode(wanted)
-    meanings = {
-        "ask": "reading is allowed, read-only commands run sandboxed, everything else asks",
-        "auto-edit": "reading and editing in the workspace are allowed, everything else asks",
-        "auto": "commands run sandboxed, dangerous ones ask",
-        "read-only": "nothing is written",
-    }
-    current = repl.session.policy.mode
-    repl.screen.note(f"mode {current}: {meanings[current]}; Shift-Tab goes to the next")
-    found = await repl.confinement()
+        plan_first(session, False)
+        session.policy.mode = wanted
+    current = session.policy.mode
+    screen.note(f"mode {current}: {_MODES[current]}; Shift-Tab goes to the next")
+    found = await confinement(session)
     if found is not None and found.way:
-        which = "commands run" if current == "auto" else "what runs unasked runs"
-        repl.screen.note(f"{which} in {found.detail}")
+        which = "commands run" if current == "auto" else "read-only commands run"
+        screen.note(f"{which} in {found.detail}")
     elif found is not None:
-        repl.screen.fail(prompt.NO_SANDBOX.format(detail=found.detail))
+        screen.fail(prompt.NO_SANDBOX.format(detail=found.detail))
+
+
+_MODES = {
+    "ask": "reading is allowed, read-only commands run sandboxed, everything else asks",
+    "auto-edit": "reading and editing in the workspace are allowed, everything else asks",
+    "auto": "commands run sandboxed, dangerous ones ask",
+    "read-only": "nothing is written",
+}
+
+
+async def confinement(session: Session) -> Confinement | None:
+    """Return what confines commands in this mode; None without a sandbox."""
+    sandbox = session.safeguards.sandbox
+    return await sandbox.look() if sandbox is not None and sandbox.wanted else None
 
 
 async def switch_theme(repl: ReplControls, argument: str) -> None:

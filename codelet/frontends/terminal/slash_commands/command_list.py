@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import get_args
 
 from codelet.events import Event
@@ -35,7 +35,7 @@ _OWN = (
     SlashCommand("model effort", "show or set how hard the model thinks", act=change_session.switch_effort,
                  arguments="[LEVEL|default]", aliases=("effort",), words=(*EFFORTS, "default"), topic=_MODEL),
     SlashCommand("mode", f"show the mode, or set it: {', '.join(MODES)}, plan",
-                 act=change_session.switch_mode, arguments="[MODE]", words=(*MODES, change_session.PLAN_MODE),
+                 show=change_session.switch_mode, arguments="[MODE]", words=(*MODES, change_session.PLAN_MODE),
                  topic=_PERMISSIONS),
     SlashCommand("permissions", "the rules that allow and deny, what was asked", show=show_session.permissions,
                  topic=_PERMISSIONS),
@@ -137,12 +137,11 @@ _ELSEWHERE = {
 }
 
 
-def commands_for(session: Session, keys: Sequence[tuple[str, str]] = ()) -> Commands:
-    """Codelet's own commands, then those of the session's extensions; of two with one name the first counts.
-
-    `keys` are those of the terminal, each with what it does, or none if there is no terminal.
-    """
-    return Commands(_OWN, _ELSEWHERE, keys, _FIRST, lambda: map(_of_extension, session.commands.values()))
+def commands_for(session: Session, *, in_repl: bool = False) -> Commands:
+    """Return codelet's own commands, then those of the session's extensions."""
+    return Commands(
+        _OWN, _ELSEWHERE, in_repl=in_repl, first=_FIRST, more=lambda: map(_of_extension, session.commands.values())
+    )
 
 
 def _of_extension(command: Command) -> SlashCommand:

@@ -1,4 +1,4 @@
-"""A /command, what one may act on, and the list in which a typed line finds it."""
+"""A /command, the REPL that it controls, and the list that finds one for a line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from codelet.events import Event
 from codelet.frontends.mistakes import PEER_SLASH
+from codelet.frontends.terminal.help_page import page_rows, topics
 from codelet.frontends.terminal.screen import Screen
 from codelet.frontends.terminal.show.style import ACCENT
 from codelet.loop.session import Session
 from codelet.record import Record
-from codelet.safety.verdict import Mode
 from codelet.system.text import one_line
 from codelet.system.text.spelling import nearest
 
@@ -26,24 +26,22 @@ if TYPE_CHECKING:
     from codelet.providers.protocol import Effort, Provider
     from codelet.review.findings import Report
     from codelet.review.reviewed_change import ReviewedChange
-    from codelet.safety.sandbox import Confinement
     from codelet.setting_kinds import ThemeName
 
 _NAME = re.compile(r"\?|[a-z0-9_:.-]*[a-z][a-z0-9_:.-]*")
-"""What a command can be called: /1 and a path such as /etc/hosts are for the model."""
+"""A command's name. /1 and a path such as /etc/hosts are not."""
 _NARROWEST = 20
-"""Columns that a meaning needs beside its name."""
+"""Columns for a meaning next to its name."""
 _NAMES = 24
-"""Columns that names may take of any screen, of a wide one a third."""
+"""Columns for the names, or a third of a wide screen."""
 
 
 class ReplControls(Protocol):
-    """What a command may do to the REPL that runs it, besides writing on its screen.
+    """The REPL as commands use it.
 
-    `attached` are outputs that go along with the next prompt, `prefill` is what the line editor begins with. `pastes`
-    knows the long ones that stand behind markers. `exit_status` ends the REPL once it is set. `can_resume` says that
-    `continue` has a turn to take up. `forks` are conversations that were put aside, `rewound` the files that were put
-    back. `review` is the last one.
+    `attached` is command output for the next prompt. `prefill` is the next text of the input line. `pastes` expands
+    paste markers. A value in `exit_status` ends the REPL. `can_resume`: `continue` has a turn to resume. `forks` are
+    saved conversations, `rewound` the files that were restored. `review` is the last review.
     """
 
     session: Session
@@ -58,80 +56,71 @@ class ReplControls(Protocol):
     rewound: RewoundFiles
 
     @property
-    def screen(self) -> Screen:
-        """Return where commands write."""
+    def screen(self) -> Screen: ...
 
     def open_model(self, name: str, effort: Effort | None, /) -> Provider:
-        """The provider of a model by its name, asked for that effort. Raises CodeletError."""
+        """Return a model's provider, with that effort. Raises CodeletError."""
 
     @property
-    def theme(self) -> ThemeName:
-        """The theme in force."""
+    def theme(self) -> ThemeName: ...
 
-    def set_theme(self, theme: ThemeName) -> None:
-        """Go on in another theme."""
+    def set_theme(self, theme: ThemeName) -> None: ...
 
     async def pick_model(self) -> str | None:
-        """The model that the user picks of those that can be asked now; None if they pick none, or nothing can be
-        picked: there is none, or a turn runs.
-        """
-
-    def set_mode(self, mode: Mode) -> None:
-        """Switch the policy's mode."""
-
-    async def confinement(self) -> Confinement | None:
-        """Return what confines commands in this mode; None if nothing is to."""
+        """Return the model picked from a list; None if no list can be shown, or nothing is picked."""
 
     async def warm_up(self) -> None:
-        """Ready the model in the background."""
+        """Prepare the model in the background."""
 
     def show(self, event: Event) -> None:
-        """Show one event that belongs to no turn."""
+        """Show an event outside a turn."""
 
     async def show_resumed(self, note: str, /) -> None:
-        """Show where a conversation from a file was left, and then the note."""
+        """Show the last turns of a resumed conversation, then the note."""
 
     async def choose(self, head: Sequence[Text], options: Sequence[Text], /) -> int | None:
-        """The place of the option that the user chooses; None for none. `head` is printed above."""
+        """Print `head` and return the index of the chosen option, or None."""
 
     async def ask_model(self, text: str, /, *, typed: bool = False) -> None:
-        """Send a prompt. `typed`: the user meant each file that it names."""
+        """Send a prompt. `typed`: the files that it names may be attached."""
 
     async def turn(self, events: AsyncGenerator[Event, None]) -> None:
-        """Run a turn, which the user can stop."""
+        """Run a turn."""
 
     async def watch(self, events: AsyncGenerator[Event, None]) -> TurnStatus:
-        """Show events that are no turn, and let the user stop them."""
+        """Show events that are not a turn until they end or the user stops them."""
 
 
-_KEYS = (
-    ("/", "commands; /help lists them"),
-    ("@", "attach a file or an image; Tab completes its name"),
-    ("!", "run a shell command yourself; the model sees its output"),
-    ("Enter", "send; while a turn runs, add to it"),
-    ("Alt-Enter", "new line"),
-    ("Shift-Tab", "next mode: ask, auto-edit, auto, read-only"),
-    ("Esc", "stop the turn; continue resumes it"),
-    ("Esc Esc", "go back to an earlier prompt"),
-    ("Ctrl-O", "show the last output in full"),
+KEYS = (
+    ("/", "commands; Tab completes them, /help lists them"),
+    ("@PATH", "attach a file or an image; Tab completes its name"),
+    ("!COMMAND", "run a shell command yourself; the model sees its output"),
+    ("Shift-Tab", "next mode: ask, auto-edit, auto, read-only, plan"),
+    ("Esc, Ctrl-C", "stop the turn; continue resumes it"),
+    ("Enter", "send; while a turn runs, add to it (Up takes the line back)"),
+    ("Esc Esc", "go back to an earlier prompt, like /rewind"),
+    ("Alt-Enter, Ctrl-J", "new line; while a turn runs, Alt-Enter sends after it"),
+    ("Ctrl-O", "show the last output, change or answer in full"),
     ("Ctrl-R", "search earlier prompts"),
     ("Ctrl-V", "attach the image in the clipboard"),
-    ("Ctrl-D", "leave"),
+    ("Ctrl-X Ctrl-E", "edit the line in $VISUAL or $EDITOR"),
+    ("!!COMMAND", "like !COMMAND, but the model does not see the output"),
+    ("#TEXT", "keep a fact for the model"),
+    ("Ctrl-D, Ctrl-C twice", "leave"),
 )
-"""The keys to know first. `KEYS_HELP` has all of them."""
+_FIRST_KEYS = KEYS[1:5]
 
 ShowHandler = Callable[[Screen, Session, str], Awaitable[None]]
-"""Runs a command that needs no terminal; the text is what stands after its name."""
+"""Runs a command anywhere; the text is its argument."""
 ReplHandler = Callable[[ReplControls, str], Awaitable[None]]
+"""Runs a command in the REPL."""
 
 
 class SlashCommand(Record):
-    """One command: `/name arguments`. In the REPL `act` runs it where it is there, without a terminal only `show` can.
+    """A command: `/name arguments`. The REPL calls `act`, or `show` without one; everything else calls `show`.
 
-    A name of two words is a command of the first one. `aliases` are other names for it; `bare` says that it works
-    without the slash; `words` are those that may come first behind it, for who completes them. `topic` is the heading
-    under which /help lists it, unless it is not `listed`. One that `prompts` gives the model a prompt: only
-    `Session.run_command` knows its text.
+    A name of two words is a subcommand. `bare`: works without the slash. `words` complete the first argument. `topic`
+    is its heading in /help, unless it is not `listed`. `prompts`: its text is a prompt, from `Session.run_command`.
     """
 
     name: str
@@ -148,7 +137,6 @@ class SlashCommand(Record):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name and the aliases."""
         return (self.name, *self.aliases)
 
     async def run(self, repl: ReplControls, argument: str) -> None:
@@ -160,43 +148,42 @@ class SlashCommand(Record):
 
 
 class Commands:
-    """The commands of one session, `/help` first. `elsewhere` maps names that other programs use to those used here.
+    """A session's commands, `/help` first. `elsewhere` maps other programs' names to ours.
 
-    `keys` are a terminal's, each with what it does; without them /help lists what works without a terminal. `first` are
-    the commands that it shows of all. `more` gives the commands of extensions, which change; of two with one name the
-    first counts.
+    `in_repl`: keys and commands of the REPL are listed, too. `first` are the commands of the short /help. `more`
+    returns the extensions' commands; a name that is taken is ignored.
     """
 
     def __init__(
         self,
         commands: Sequence[SlashCommand],
         elsewhere: Mapping[str, str] | None = None,
-        keys: Sequence[tuple[str, str]] = (),
+        *,
+        in_repl: bool = False,
         first: Sequence[str] = (),
         more: Callable[[], Iterable[SlashCommand]] = tuple,
     ) -> None:
-        aliases = () if keys else ("?",)
         about = SlashCommand(
-            "help", "the commands; all of them, one topic, or one", self.help, None, "[all|TOPIC|COMMAND]", aliases,
-            bare=True, words=("all",),
+            "help", "the commands; all of them, one command, or a page", self.help, None, "[all|COMMAND|TOPIC]",
+            () if in_repl else ("?",), bare=True, words=("all", *topics()),
         )  # fmt: skip
-        sheet = SlashCommand("keys", "the keys, in short", act=_show_keys, aliases=("?",), bare=True)
+        sheet = SlashCommand("keys", "the keys", act=_show_keys, aliases=("?",), bare=True)
         self._first = first
         self._more = more
-        self._commands = (about, sheet, *commands) if keys else (about, *commands)
+        self._commands = (about, sheet, *commands) if in_repl else (about, *commands)
         self._elsewhere = elsewhere or {}
-        self._keys = keys
+        self._in_repl = in_repl
 
     def __iter__(self) -> Iterator[SlashCommand]:
-        """All commands in the order in which they are listed."""
+        """All commands, in the order of /help."""
         own = {name for command in self._commands for name in command.names}
         return iter((*self._commands, *(each for each in self._more() if each.name not in own)))
 
     def find(self, text: str) -> tuple[SlashCommand, str] | None:
-        """The command that a line means, with its argument; None if the line is a prompt for the model.
+        """Return the line's command and argument; None for a prompt.
 
-        Raises LookupError for a slash and a word that is no command, naming the closest one, and for words after a
-        command that takes none.
+        Raises LookupError for an unknown command, naming the closest one, and for an argument that a command does not
+        take.
         """
         word, _, argument = text.strip().partition(" ")
         if not word.startswith("/"):
@@ -205,7 +192,7 @@ class Commands:
             return next(((command, "") for command in named), None)
         name = word[1:].lower()
         if not name:
-            raise LookupError("a command has its name right after the /; /help lists them")
+            raise LookupError("type a command's name right after the /; /help lists them")
         if not _NAME.fullmatch(name):
             return None
         part, _, rest = argument.strip().partition(" ")
@@ -216,13 +203,13 @@ class Commands:
         if found is None:
             raise LookupError(self._unknown(name))
         if argument.strip() and not found.arguments:
-            raise LookupError(f"/{name} takes nothing after it, so nothing was done: {one_line(argument, 60)}")
+            raise LookupError(f"/{name} takes no argument; not run: {one_line(argument, 60)}")
         return found, argument.strip()
 
     def named_by(self, prompt: str) -> tuple[SlashCommand, str] | None:
-        """The command that a prompt of the command line means, with its argument; None for one that is for the model.
+        """Return the command and argument of a prompt from the command line; None for a prompt.
 
-        Raises LookupError for a word that is nearly a command; a path such as /etc/hosts is none.
+        Raises LookupError for a word that is nearly a command. A path such as /etc/hosts is a prompt.
         """
         if not prompt.startswith("/"):
             return None
@@ -235,7 +222,7 @@ class Commands:
             raise LookupError(f"{error.args[0]}; to send it as a prompt, start with a space") from None
 
     def near(self, name: str) -> str | None:
-        """The command that was probably meant by a name that none has."""
+        """Return the command probably meant by an unknown name."""
         names = [name for command in self for name in command.names if " " not in name]
         begun = (known for known in names if known.startswith(name))
         meant = self._elsewhere.get(name)
@@ -243,32 +230,33 @@ class Commands:
 
     @property
     def listed(self) -> list[SlashCommand]:
-        """The commands that /help all lists: without a terminal those that work there."""
-        return [command for command in self if command.listed and (self._keys or command.show or command.prompts)]
+        """The commands of /help all."""
+        return [command for command in self if command.listed and (self._in_repl or command.show or command.prompts)]
 
     async def help(self, screen: Screen, session: Session, argument: str) -> None:
-        """Show the commands and keys to know first; all of them; those of a topic; or one with its parts."""
+        """Show the first commands and keys, all of them, a command, or a page of `codelet help`."""
         from rich.text import Text
 
         name = argument.removeprefix("/").lower()
-        topics = list(dict.fromkeys(command.topic for command in self.listed))
+        pages = ("/help TOPIC", ", ".join(topics()))
         parts = [command for command in self if command.name == name or command.name.startswith(f"{name} ")]
-        if name == "all" or (not name and not self._keys):
-            for topic in topics:
+        entries = [_entry(command) for command in parts or self if parts or name in command.names]
+        if name == "all" or (not name and not self._in_repl):
+            for topic in dict.fromkeys(command.topic for command in self.listed):
                 screen.say(Text(topic, "bold"), *self._rows(topic, screen))
-            if self._keys:
-                screen.say(Text("keys", "bold"), *_columns((*_TYPED, *self._keys), _name_width(self._keys), screen))
+            if self._in_repl:
+                screen.say(Text("keys", "bold"), *_columns(KEYS, _name_width(KEYS), screen))
+            screen.say(Text("pages", "bold"), *_columns([pages], _name_width([pages]), screen))
         elif not name:
             shown = [(f"/{command.name}", command.help) for command in self if command.name in self._first]
-            screen.say(*_columns((*shown, *_KEYS[1:6]), _name_width(_KEYS), screen))
-            hint = f"/help all lists everything · /help {'|'.join(topics)} · /help COMMAND · ? shows the keys"
-            screen.note(hint)
-        elif name in topics and not parts:
-            screen.say(*self._rows(name, screen))
-        elif entries := [_entry(command) for command in parts or self if parts or name in command.names]:
+            screen.say(*_columns((*shown, *_FIRST_KEYS, pages), _name_width([pages]), screen))
+            screen.note("/help all lists every command; ? shows the keys")
+        elif entries:
             screen.say(*_columns(entries, min(_name_width(entries), max(screen.width // 3, _NAMES)), screen))
-        else:
+        elif name not in topics():
             screen.fail(self._unknown(name))
+        if name in topics():
+            screen.say(*([Text()] if entries else []), *page_rows(name, screen.width, screen.signs, "/help"))
 
     def _rows(self, topic: str, screen: Screen) -> list[Text]:
         entries = [_entry(command) for command in self.listed if command.topic == topic]
@@ -290,14 +278,6 @@ class Commands:
         return f"there is no command /{name}; did you mean {meant}?"
 
 
-_TYPED = (
-    ("!COMMAND", "run a shell command; the model sees its output with your next prompt"),
-    ("!!COMMAND", "the same, and the model does not see its output"),
-    ("#TEXT", "keep a fact that the model is told from now on"),
-    ("@PATH", "attach a file, with completion"),
-)
-
-
 def _entry(command: SlashCommand) -> tuple[str, str]:
     return f"/{command.name} {command.arguments}".rstrip(), command.help
 
@@ -307,16 +287,13 @@ def _name_width(entries: Iterable[tuple[str, str]]) -> int:
 
 
 async def _show_keys(repl: ReplControls, argument: str) -> None:
-    """Show the most important keys."""
-    repl.screen.say(*_columns(_KEYS, max(len(key) for key, _ in _KEYS) + 2, repl.screen))
+    repl.screen.say(*_columns(KEYS, _name_width(KEYS), repl.screen))
 
 
 async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
-    """Run the command line's prompt where it is a command that -p would run; any other waits in the line for Enter.
+    """Run the command line's prompt if it is a command; return False if it is not one.
 
-    False for a prompt that is no command.
-
-    The prompt may come from a file, which is to change nothing outside the session by what it begins with.
+    Only commands that -p runs start by themselves. The prompt may come from a file, so any other waits for Enter.
     """
     try:
         found = commands.named_by(prompt)
@@ -338,9 +315,9 @@ async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) ->
 
 
 def _columns(entries: Iterable[tuple[str, str]], name_width: int, screen: Screen) -> list[Text]:
-    """Names beside their meanings, which continue below themselves; above them where the screen is narrow.
+    """Rows of names and meanings in two columns; in one if the screen is narrow.
 
-    A name that is longer than its column has a row of its own, for one long name would leave all meanings little room.
+    A name longer than its column gets its own row.
     """
     from rich.text import Text
 

@@ -9,7 +9,7 @@ import pexpect
 import pytest
 
 import codelet
-from codelet.frontends.commands.help_pages import page_text, topics
+from codelet.frontends.terminal.help_page import page_text, topics
 from codelet.system.text import clean
 
 FOLDER = Path(codelet.__file__).with_name("help")
