@@ -39,7 +39,6 @@ def test_all_files_are_here() -> None:
         "github/install/action.yml",
         "github/workflow.yml",
         "gitlab/review.yml",
-        "gitlab/sharded.yml",
     ]
 
 
@@ -114,8 +113,8 @@ def test_a_forks_merge_request_fails_a_job_on_gitlab() -> None:
     fork = jobs["codelet-review-fork"]
     assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID != $CI_MERGE_REQUEST_PROJECT_ID" in fork["rules"][0]["if"]
     assert subprocess.run(["sh", "-e", "-c", "\n".join(fork["script"])], capture_output=True).returncode == 1
-    for each in (jobs["codelet-review"], loaded(CI / "gitlab" / "sharded.yml")["codelet-review-part"]):
-        assert "--max-cost" in each["script"][0] and "--timeout" in each["script"][0]
+    script = jobs["codelet-review"]["script"][0]
+    assert "--max-cost" in script and "--timeout" in script
 
 
 def test_gitlab_reports_are_those_that_the_script_writes() -> None:
@@ -123,10 +122,7 @@ def test_gitlab_reports_are_those_that_the_script_writes() -> None:
     script = (CI / "review.sh").read_text()
     for path in job["artifacts"]["reports"].values():
         assert path.removeprefix("codelet-review/") in script
-    sharded = loaded(CI / "gitlab" / "sharded.yml")
-    assert sharded["codelet-review"]["needs"] == ["codelet-review-part"]
-    for each in (job, sharded[".codelet"]):
-        assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_PROJECT_ID" in each["rules"][0]["if"]
+    assert "$CI_MERGE_REQUEST_SOURCE_PROJECT_ID == $CI_PROJECT_ID" in job["rules"][0]["if"]
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
@@ -296,9 +292,7 @@ def test_no_script_takes_no_base_for_an_empty_change(
     assert (done.returncode, (tmp_path / "GITHUB_OUTPUT").read_text()) == (2, "reports=out\nstatus=2\n")
     assert "::error" in done.stdout and "not reviewed" in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
     assert shell(str(CI / "review.sh"), "--base", base or "", cwd=work, env=env).returncode == 2
-    part = loaded(CI / "gitlab" / "sharded.yml")["codelet-review-part"]["script"][0]
-    named = env | {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base or "", "CI_NODE_INDEX": "1", "CI_NODE_TOTAL": "2"}
-    assert shell("sh", "-c", part.replace("codelet review", "$CODELET review", 1), cwd=work, env=named).returncode
+    named = env | {"CI_MERGE_REQUEST_DIFF_BASE_SHA": base or ""}
     alone = loaded(CI / "gitlab" / "review.yml")["codelet-review"]["script"][0]
     assert alone.startswith("codelet-review ")
     script = alone.replace("codelet-review", str(CI / "review.sh"), 1)

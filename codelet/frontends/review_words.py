@@ -18,7 +18,6 @@ _NAMING = {
     "baseline": "name a file",
     "since": "name a commit",
     "description": "name a file",
-    "shard": "write I/N, such as 2/8",
 }
 """The options that name what is reviewed or read, with what an empty one needs."""
 

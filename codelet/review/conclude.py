@@ -1,7 +1,4 @@
-"""From what a review found to its report: duplicates joined, thresholds, order, verdict. Pure functions.
-
-A report of all shards is concluded like that of one run, so that both come to the same.
-"""
+"""From what a review found to its report: duplicates joined, thresholds, order, verdict. Pure functions."""
 
 from __future__ import annotations
 
@@ -67,8 +64,7 @@ def why_below(finding: Finding | SetAside, confidence: float, gate: Gate) -> str
 def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     """The report with its findings joined, over the thresholds, in order, at most as many as wanted, and the verdict.
 
-    `ended_by` is the exit status of what ended the review before its end, 0 if nothing did. A shard keeps what is
-    over the number of findings: only all of them together have too many.
+    `ended_by` is the exit status of what ended the review before its end, 0 if nothing did.
     """
     gate, most = report.gate, report.gate.max_findings
     findings, twins = joined(report.findings)
@@ -76,7 +72,7 @@ def concluded(report: Report, ended_by: int = EXIT_DONE) -> Report:
     findings = _with_own_prints(sorted(findings, key=order))
     fails = any(_fails(each, gate) for each in findings)
     surplus: list[SetAside] = []
-    if most is not None and report.shard is None:
+    if most is not None:
         surplus = [set_aside(each, "surplus", f"over the {most} findings asked for") for each in findings[most:]]
         findings = findings[:most]
     aside = sorted(

@@ -135,7 +135,7 @@ class HunkCoverage(Record, kw_only=True):
 
 
 class Gate(Record, kw_only=True):
-    """What decides on the verdict, as the user asked for it; it is in the report so that a merge can decide again.
+    """What decides on the verdict, as the user asked for it.
 
     `fail_on` is None if no finding fails the run. `min_coverage` is in % of the hunks that are not skipped.
     """
@@ -145,14 +145,6 @@ class Gate(Record, kw_only=True):
     min_confidence: float = 0.0
     max_findings: int | None = None
     min_coverage: float = 100.0
-
-
-class Shard(Record, kw_only=True):
-    """Which part of a review this is: `number` of `count`, from 1. `plan` names the plan that all parts share."""
-
-    number: int
-    count: int
-    plan: str = ""
 
 
 class Report(Record, kw_only=True):
@@ -185,7 +177,6 @@ class Report(Record, kw_only=True):
     summary: str = ""
     partial: bool = False
     error: str | None = None
-    shard: Shard | None = None
     duration: float = 0.0
     exit: int = 0
 

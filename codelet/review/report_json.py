@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.review.findings import REPORT_VERSION, Finding, Gate, HunkCoverage, Report, SetAside, Shard
+from codelet.review.findings import REPORT_VERSION, Finding, Gate, HunkCoverage, Report, SetAside
 from codelet.usage import Usage
 
 _LISTS: dict[str, type[Record]] = {"findings": Finding, "aside": SetAside, "hunks": HunkCoverage}
-_PARTS: dict[str, type[Record]] = {"gate": Gate, "shard": Shard, "usage": Usage}
+_PARTS: dict[str, type[Record]] = {"gate": Gate, "usage": Usage}
 _TUPLES = ("before", "after")
 
 
@@ -32,10 +33,20 @@ def report_as_json(report: Report) -> str:
     return json.dumps(report_document(report), indent=1) + "\n"
 
 
+def read_report(path: Path) -> Report:
+    """The report in a file. Raises UsageError that names it."""
+    try:
+        return report_from(json.loads(path.read_bytes()), str(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError, MemoryError):
+        raise UsageError(f"{path}: is not a JSON report of a review") from None
+
+
 def report_from(document: object, source: str) -> Report:
-    """The report in a document. Raises UsageError that begins with `source` for what is none."""
+    """The report in a document. Raises UsageError that begins with `source` for anything else."""
     if not isinstance(document, dict) or document.get("version") != REPORT_VERSION:
-        raise UsageError(f"{source}: it is no report of a review of version {REPORT_VERSION}")
+        raise UsageError(f"{source}: is not a report of a review of version {REPORT_VERSION}")
     fields = {name: value for name, value in document.items() if name in Report.fields}
     try:
         for name, kind in _LISTS.items():
@@ -46,7 +57,7 @@ def report_from(document: object, source: str) -> Report:
         fields["fallbacks"] = tuple(fields.get("fallbacks", ()))
         return Report(**fields)
     except (TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{source}: it is no report of a review: {error}") from None
+        raise UsageError(f"{source}: is not a report of a review: {error}") from None
 
 
 def _plain(value: object) -> Any:

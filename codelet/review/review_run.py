@@ -9,13 +9,13 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from codelet.errors import EXIT_DONE, EXIT_PROVIDER, CodeletError, LimitReached
 from codelet.loop.beside.spending import Spending
 from codelet.record import Record
 from codelet.review.conclude import concluded, duplicate, joined, passing, set_aside, why_below
-from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, Shard, order, weight
+from codelet.review.findings import Finding, Gate, HunkCoverage, Report, SetAside, order, weight
 from codelet.review.model_answers import (
     CLOSING,
     FINDINGS,
@@ -30,6 +30,7 @@ from codelet.review.model_answers import (
 )
 from codelet.review.packing import DiffChunk, Piece, ReviewPlan, delimited, ended, outline_of
 from codelet.review.placing import placed, without_place
+from codelet.review.repeats import Repeats
 from codelet.review.review_prompt import ASK, CLOSE, COMMITS, CONFIRM, DESCRIPTION, KNOWN, NOWHERE, OUTLINE, TASK
 from codelet.review.reviewed_change import ReviewedChange
 from codelet.review.reviewer import Reviewer, Unanswered
@@ -38,13 +39,7 @@ from codelet.safety.secrets import mask
 from codelet.system.text import clean, one_line, valid_unicode, with_codes
 from codelet.usage import Usage
 
-Sieve = Callable[[Sequence[Finding]], tuple[list[Finding], list[SetAside]]]
-"""Takes findings out, or gives them more facts, before they are confirmed; what it takes out it gives as second."""
-
 _LONGEST_MESSAGES, _LONGEST_DESCRIPTION, _LONGEST_KNOWN = 2_000, 4_000, 4_000
-OTHER_SHARD = "it is in another shard"
-"""Why a hunk was skipped that another machine reviews."""
-
 _LONGEST_WHY = 400
 _LONGEST_SUMMARY = 1_200
 _MOST_AT_ONCE = 40
@@ -56,7 +51,7 @@ _TASK = ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
 class ReviewOptions(Record, kw_only=True):
-    """How a review is made: `jobs` requests side by side; `chosen` are the numbers of the chunks of this shard.
+    """How a review is made: `jobs` requests in parallel, `repeats` with the known findings.
 
     `timeout` is the limit in seconds that the user set, of which `elapsed` had passed when the review began.
     """
@@ -66,10 +61,7 @@ class ReviewOptions(Record, kw_only=True):
     verify: bool = True
     timeout: float | None = None
     elapsed: float = 0.0
-    sieves: tuple[Sieve, ...] = ()
-    known: Callable[[Collection[str]], Sequence[str]] | None = None
-    shard: Shard | None = None
-    chosen: frozenset[int] | None = None
+    repeats: Repeats
 
 
 class ReviewStep(Record, kw_only=True):
@@ -112,7 +104,6 @@ class ReviewRun:
         self._open_findings: dict[int, list[Finding]] = {}
         self._summary = ""
         self._is_reviewed = False
-        self._chunks = [each for each in plan.chunks if options.chosen is None or each.number in options.chosen]
         self._head = (
             OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
             + _as_said(DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
@@ -159,8 +150,8 @@ class ReviewRun:
             aside=(*self._aside, *unsettled),
             hunks=self._hunks(),
             gate=self._options.gate,
-            chunks=len(self._chunks),
-            lost=len(self._chunks) - len(self._answered),
+            chunks=len(self._plan.chunks),
+            lost=len(self._plan.chunks) - len(self._answered),
             requests=self._spending.requests,
             usage=usage if usage.known or not asked else None,
             cost=(self._spending.cost if usage.known else None) if asked else 0.0,
@@ -168,7 +159,6 @@ class ReviewRun:
             fallbacks=self._spending.fallbacks,
             summary=self._summary,
             error=why,
-            shard=self._options.shard,
             duration=time.monotonic() - self._begun,
         )
         return concluded(report, status)
@@ -181,7 +171,7 @@ class ReviewRun:
             async with asyncio.timeout(left) as timer:
                 await self._review_all(deadline)
                 self._is_reviewed = True
-                if self._options.verify and self._options.shard is None and len(self._settled) > 1:
+                if self._options.verify and len(self._settled) > 1:
                     await self._close(await self._reviewer(0, deadline))
         except _HopelessError:
             pass  # the report says of every chunk why
@@ -194,9 +184,9 @@ class ReviewRun:
 
     async def _review_all(self, deadline: float | None) -> None:
         """Review the chunks, up to `jobs` at a time. The first exception ends the others."""
-        waiting = iter(self._chunks)
+        waiting = iter(self._plan.chunks)
         begun, done = time.monotonic(), 0
-        total = len(self._chunks)
+        total = len(self._plan.chunks)
         if total:
             self._report_progress("review", 0, total, None)
 
@@ -232,7 +222,7 @@ class ReviewRun:
         """Ask about a chunk, place what is found, and have it confirmed."""
         paths = {piece.file.path for piece in chunk.pieces}
         rules = [text for place, text in self._change.nested_rules if any(p.startswith(f"{place}/") for p in paths)]
-        known = "\n".join(self._options.known(paths)) if self._options.known is not None else ""
+        known = "\n".join(self._options.repeats.titles(paths))
         shown = self._head + delimited("diff", chunk.text())
         shown += _as_said(KNOWN, "findings", known, _LONGEST_KNOWN) + "".join(f"\n\n{text}" for text in rules) + TASK
         try:
@@ -294,9 +284,8 @@ class ReviewRun:
         kept, twins = joined(findings)
         kept, below = passing(kept, self._options.gate)
         self._aside += [*twins, *below]
-        for sieve in self._options.sieves:
-            kept, taken = sieve(kept)
-            self._aside += taken
+        kept, known = self._options.repeats.sifted(kept)
+        self._aside += known
         return sorted(kept, key=order)
 
     async def _confirm_all(self, reviewer: Reviewer, chunk: int, shown: str) -> None:
@@ -306,7 +295,7 @@ class ReviewRun:
         at_once = min(_MOST_AT_ONCE, 2 * most) if most is not None else _MOST_AT_ONCE
         confirmed = 0
         while waiting:
-            if most is not None and confirmed >= most and self._options.shard is None:
+            if most is not None and confirmed >= most:
                 self._aside += [set_aside(each, "surplus", f"over the {most} findings asked for") for each in waiting]
                 break
             some = waiting[:at_once]
@@ -380,17 +369,13 @@ class ReviewRun:
         for chunk in self._plan.chunks:
             for piece in chunk.pieces:
                 pieces[piece.number].append((chunk.number, piece))
-        chosen = {each.number for each in self._chunks}
         hunks = list(self._plan.hunks)
         for number, parts in pieces.items():
-            own = [part for part in parts if part[0] in chosen]
-            lost = next((chunk for chunk, _ in own if chunk not in self._answered), None)
-            if not own:
-                hunks[number] = hunks[number].replace(state="skipped", why=OTHER_SHARD)
-            elif lost is not None:
+            lost = next((chunk for chunk, _ in parts if chunk not in self._answered), None)
+            if lost is not None:
                 hunks[number] = hunks[number].replace(state="failed", why=self._failed.get(lost, _NOT_REVIEWED))
             else:
-                hunks[number] = ended(hunks[number], [piece for _, piece in own])
+                hunks[number] = ended(hunks[number], [piece for _, piece in parts])
         return tuple(hunks)
 
 

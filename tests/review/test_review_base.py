@@ -140,7 +140,7 @@ def test_names_that_are_ambiguous_in_other_ways(server: ModelServer, clone: Path
 
 
 @pytest.mark.parametrize("value", EMPTY)
-@pytest.mark.parametrize("option", ["--base", "--diff", "--rules", "--baseline", "--shard", "--jobs", "--chunk-tokens"])
+@pytest.mark.parametrize("option", ["--base", "--diff", "--rules", "--baseline", "--jobs", "--chunk-tokens"])
 def test_an_empty_value_is_no_value(server: ModelServer, clone: Path, option: str, value: str) -> None:
     done = review(server, clone, option, value, stdin=b"")
     assert (done.exit, done.out) == (2, "")

@@ -1,4 +1,4 @@
-"""Whole runs of `codelet review` with a scripted model on loopback: outputs, baselines, ignore comments, shards."""
+"""Whole runs of `codelet review` with a scripted model on loopback: outputs, baselines, ignore comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from codelet.review.formats import FORMATS
 from tests.support import repo
-from tests.support.amount import amount
 from tests.support.program import Finished, run
 from tests.support.reviewing import Fault, reviewer
 from tests.support.server import ModelServer
@@ -181,58 +180,6 @@ def large(tmp_path: Path) -> Path:
     }
     repo.commit(folder, after | {"logo.png": b"\0\1"})
     return folder
-
-
-def without_time(path: Path) -> str:
-    text = document(path)
-    return json.dumps({name: None if name in ("usage", "cost", "duration") else text[name] for name in text}, indent=1)
-
-
-def test_shards_merged_in_any_order_are_one_run(server: ModelServer, large: Path) -> None:
-    count = amount(3, 8)
-    how = ("--base", "main", "--chunk-tokens", "300", "--max-findings", "15")
-    assert review(server, large, *how, "--output", "json=../one.json").exit == 1
-    alone = len(server.requests)
-    for number in range(1, count + 1):
-        part = review(server, large, *how, "--shard", f"{number}/{count}", "--output", f"json=../part-{number}.json")
-        assert part.exit in (0, 1), part.err
-    parts = [f"../part-{number}.json" for number in (2, 1, 3, 8, 5, 7, 4, 6) if number <= count]
-    done = review(
-        server, large, "merge", *parts, "--output", "json=../merged.json", "--output", "sarif=../merged.sarif"
-    )
-    assert (done.exit, len(server.requests)) == (1, 2 * alone - 1), (
-        "each chunk was asked about once; only one run of all of them writes a summary; the merge asks nothing"
-    )
-    one, joined = without_time(large.parent / "one.json"), without_time(large.parent / "merged.json")
-    parts_of = [
-        text.replace(f'"requests": {number}', '"requests": 0') for text, number in ((one, alone), (joined, alone - 1))
-    ]
-    assert parts_of[0] == parts_of[1], "but for the request for a summary"
-    report = json.loads(one)
-    assert report["chunks"] >= 16 and len(report["findings"]) == 15 and report["set_aside"]["surplus"] == 5
-    assert not (large.parent / "merged.sarif").read_text().count('"executionSuccessful": false')
-    missing = review(server, large, "merge", *parts[1:], "--output", "json=../never.json")
-    assert missing.exit == 2 and f"of {count} shards 2 is missing" in missing.err
-    assert not (large.parent / "never.json").exists()
-
-
-def test_a_baseline_belongs_to_the_merge(server: ModelServer, large: Path) -> None:
-    how = ("--base", "main", "--chunk-tokens", "300")
-    known = ("--baseline", "../known.json")
-    assert review(server, large, *how, *known, "--update-baseline").exit == 1
-    refused = review(server, large, *how, *known, "--shard", "1/2")
-    assert refused.exit == 2 and "give it to codelet review merge" in refused.err
-    for number in (1, 2):
-        review(server, large, *how, "--shard", f"{number}/2", "--output", f"json=../half-{number}.json")
-    done = review(server, large, "merge", "../half-1.json", "../half-2.json", *known, "--output", "json=-")
-    assert (done.exit, done.json()["findings"]) == (0, [])
-    assert review(server, large, "merge", "../half-1.json", "../half-2.json").exit == 1
-
-
-def test_what_is_no_shard_asks_nobody(server: ModelServer, work: Path) -> None:
-    done = review(server, work, "--base", "main", "--shard", "9/8")
-    assert done.exit == 2 and "--shard 9/8" in done.err
-    assert server.requests == []
 
 
 def test_the_requests_of_a_review_share_a_cached_prefix(server: ModelServer, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from codelet.review.formats import FORMATS
 from codelet.review.formats.sentences import NOTHING
 from tests.review.conftest import DOUBLED, FLOORED
 from tests.support import repo
-from tests.support.program import run
 from tests.support.reviews import REFUTED, asked, finding, found, is_confirmation, model, report, review
 from tests.support.script import HttpError, Reply
 from tests.support.server import ModelServer, Recorded
@@ -126,20 +125,11 @@ def test_text_names_what_has_no_place_at_any_severity(changed: Path) -> None:
     assert "low  app.py  Wrong: return x ** 2\n" in done.out and "| " in done.out and "1 low" in done.out
 
 
-def test_shards_and_baselines_keep_it(changed: Path, tmp_path: Path) -> None:
-    repo.commit(changed, {"more.py": "y = 1\n"})
+def test_a_baseline_does_not_take_it(changed: Path, tmp_path: Path) -> None:
+    words = ("--baseline", str(tmp_path / "known"), "--update-baseline")
     with ModelServer(model(found(ELSEWHERE["invented"]))) as server:
-        for number in (1, 2):
-            out = f"json={tmp_path}/{number}.json"
-            review(server, changed, "HEAD~2..HEAD", "--shard", f"{number}/2", "--chunk-tokens", "40", "--output", out)
-        words = ("--baseline", str(tmp_path / "known"), "--update-baseline")
         for _ in range(2):
             assert review(server, changed, "HEAD", *words).exit == 5
-    files = [f"{tmp_path}/{number}.json" for number in (1, 2)]
-    merged = run("review", "merge", *files, "--output", "json", cwd=changed, home=tmp_path)
-    came = report(merged)
-    assert (merged.exit, came["partial"], came["set_aside"]["misplaced"]) == (5, True, came["chunks"])
-    assert came["chunks"] > 1 and came["aside"][0]["explanation"] and came["aside"][0]["quote"]
     assert json.loads((tmp_path / "known").read_text())["findings"] == []
 
 

@@ -9,7 +9,6 @@ from codelet.review.findings import SEVERITIES, Gate
 
 _ABOUT_WHAT = (
     "BASE..HEAD, BASE...HEAD or a commit (default: what HEAD adds to its upstream or the default branch);"
-    " or merge and the JSON reports of all shards, to join them;"
     " or post and a JSON report, to comment on a pull or merge request"
 )
 
@@ -46,10 +45,9 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     gate.add_argument("--max-findings", type=positive, metavar="N", help="report at most N, the gravest first")
     gate.add_argument("--min-coverage", type=coverage, default=100.0, metavar="PERCENT",
                       help="exit 5 if less of the hunks that are not skipped was reviewed (100)")  # fmt: skip
-    known = review.add_argument_group("what is known already, and reviews on several machines")
+    known = review.add_argument_group("known findings")
     known.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
     known.add_argument("--update-baseline", action="store_true", help="and write the findings of this run into it")
-    known.add_argument("--shard", metavar="I/N", help="review one part of N; `codelet review merge` joins the reports")
     post = review.add_argument_group("comments on a pull or merge request: codelet review post FILE")
     service = post.add_mutually_exclusive_group()
     service.add_argument("--github", action="store_true", help="on GitHub (GITHUB_TOKEN, GITHUB_REPOSITORY)")

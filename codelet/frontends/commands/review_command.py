@@ -22,8 +22,7 @@ from codelet.errors import (
     UsageError,
 )
 from codelet.frontends.commands.review_arguments import description_of, gate_of
-from codelet.frontends.commands.review_known import KnownFindings, part_asked_for
-from codelet.frontends.commands.review_outputs import print_report, write_reports
+from codelet.frontends.commands.review_outputs import print_report, save_baseline, write_reports
 from codelet.frontends.review_words import wanted_of
 from codelet.frontends.streams import say, stdin_pieces
 from codelet.loop.beside.session_beside import Borrowed
@@ -35,6 +34,7 @@ from codelet.providers.facts import DEFAULT_WINDOW, model_facts
 from codelet.review.findings import Report
 from codelet.review.formats import FORMATS, ReportFile, output_named
 from codelet.review.packing import CHUNK_TOKENS, ReviewPlan, planned
+from codelet.review.repeats import Repeats
 from codelet.review.review_prompt import TASK
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import ReviewedChange, change_from_diff, change_from_git
@@ -78,10 +78,6 @@ def run_review(settings: Settings, options: argparse.Namespace) -> int:
     if sys.stdout is None:
         say("codelet: stdout is closed: there is nowhere to write the report")
         return EXIT_INCOMPLETE
-    if options.what[:1] == ["merge"]:
-        from codelet.frontends.commands.review_merge import run_merge
-
-        return run_merge(options, outputs)
     if options.what[:1] == ["post"]:
         from codelet.frontends.commands.review_post import run_post
 
@@ -137,8 +133,8 @@ class _Review:
         self._tools = change.tools(folder)
         if options.dry_run:
             return self._dry_run(change, plan)
-        repeats = KnownFindings(options, change)
-        shard, chosen = part_asked_for(options, plan)
+        baseline = Path(options.baseline) if options.baseline is not None else None
+        repeats = Repeats(files=change.files, baseline=baseline, update=options.update_baseline)
         review = ReviewRun(
             change,
             plan,
@@ -148,10 +144,7 @@ class _Review:
                 verify=not options.no_verify,
                 timeout=self._settings.timeout,
                 elapsed=time.monotonic() - self._begun,
-                sieves=(repeats.sift,),
-                known=repeats.titles,
-                shard=shard,
-                chosen=chosen,
+                repeats=repeats,
             ),
             self._spending,
             self._open_reviewer,
@@ -159,7 +152,7 @@ class _Review:
         )
         report = await self._follow(review)
         status = write_reports(self._outputs, report)
-        return repeats.save(report, status)
+        return save_baseline(repeats, report, status)
 
     def _chunk_tokens(self) -> int:
         """Return what a chunk may hold: a third of a small window; rules, files looked up and the answer have to fit,

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, CodeletError
+from codelet.errors import EXIT_DONE, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_PROVIDER, CodeletError
 from codelet.frontends.streams import say
-from codelet.review.formats import ReportFile, written
+from codelet.review.formats import ReportFile, replace_file, written
 
 if TYPE_CHECKING:
     from codelet.review.findings import Report
+    from codelet.review.repeats import Repeats
 
 
 def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
@@ -25,14 +26,25 @@ def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
             if output.path is None:
                 print_report(text, output.format)
             else:
-                from codelet.review.formats import replace_file
-
                 replace_file(output.path, text)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except (OSError, CodeletError) as error:
             say(f"codelet: the report could not be written: {error}")
             status = unwritten(status)
+    return status
+
+
+def save_baseline(repeats: Repeats, report: Report, status: int) -> int:
+    """Write the baseline where that was asked for; the exit status. A review without any answer leaves it as it is."""
+    text = repeats.updated(report)
+    if text is None or repeats.target is None or report.exit == EXIT_PROVIDER:
+        return status
+    try:
+        replace_file(repeats.target, text)
+    except CodeletError as error:
+        say(f"codelet: the baseline could not be written: {error}")
+        return unwritten(status)
     return status
 
 

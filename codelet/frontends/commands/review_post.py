@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from codelet.errors import EXIT_DONE, UsageError
-from codelet.frontends.commands.review_merge import read_report
 from codelet.frontends.streams import say
 from codelet.review.findings import Report
 from codelet.review.posting.comments import reviewed_range
@@ -20,6 +19,7 @@ from codelet.review.posting.github import GitHubRequest
 from codelet.review.posting.gitlab import GitLabRequest
 from codelet.review.posting.post import CommentPlace, PostedRequest, Posting
 from codelet.review.posting.service_api import ServiceApi, ServiceRefusal
+from codelet.review.report_json import read_report
 
 _SECONDS = 600.0
 _NAMES: dict[CommentPlace, str] = {
@@ -44,8 +44,6 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
         if len(options.what) != 2:
             raise UsageError("post takes one JSON report: codelet review post FILE")
         report = read_report(Path(options.what[1]))
-        if report.shard is not None:
-            raise UsageError(f"{options.what[1]}: is one shard's report; codelet review merge joins the shards")
         posting = Posting(_request(service, options.request, report, os.environ, deadline), report)
         posting.run()
     except ServiceRefusal as refusal:

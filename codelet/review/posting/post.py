@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from codelet.errors import ProviderError
+from codelet.record import Record
 from codelet.review.findings import Finding, Report
-from codelet.review.posting.comments import Thread, changes, findings_by_key, summary_comment
+from codelet.review.posting.comments import Thread, changes, finding_of, findings_by_key, is_summary, summary_comment
 from codelet.review.posting.service_api import MaybeDone, ServiceApi, ServiceRefusal
 
 CommentPlace = Literal["lines", "file", "thread", "nowhere"]
@@ -21,40 +22,83 @@ _AT_ONCE = 20
 _ATTEMPTS = 5
 
 
+class OwnComment(Record):
+    """A comment that we wrote. `id` is that of its thread if it has one, `note` its own id if that is another."""
+
+    id: str
+    text: str
+    path: str = ""
+    is_resolved: bool = False
+    resolved_by_us: bool = False
+    note: str = ""
+
+
 class PostedRequest(ABC):
     """A pull or merge request. `read` fills in `head` (a commit id), `threads` (ours) and `summary` (its id and text).
 
-    Every method raises ServiceRefusal, MaybeDone or ProviderError; MaybeDone means that `read` shows what was done.
+    `summaries` are the address to post a summary to, the method to change one, and the address before its id.
+    Every method raises ServiceRefusal, MaybeDone or ProviderError; after MaybeDone `read` shows what was done.
     """
 
     head: str = ""
     threads: list[Thread]
     summary: str | None = None
     summary_text: str = ""
+    summaries: tuple[str, str, str]
+    refused_place: tuple[int, ...]
+    """The statuses with which the service refuses a line that it does not show as part of the change."""
 
     def __init__(self, api: ServiceApi, address: str) -> None:
         self.api = api
         self.address = address
 
     @abstractmethod
-    def read(self) -> None:
-        """Read the head commit, our threads and our summary."""
+    def own_comments(self) -> Iterator[OwnComment]:
+        """Yield all comments that we wrote, and read the head commit."""
 
     @abstractmethod
     def comment(self, findings: Mapping[str, Finding], *, exact: bool) -> dict[str, CommentPlace]:
         """Comment on findings by key. `exact` says that their lines are those of the head commit."""
 
     @abstractmethod
-    def resolve(self, thread: Thread, *, resolved: bool) -> None:
+    def resolve(self, thread: str, *, resolved: bool) -> None:
         """Mark a thread as resolved, or as not resolved."""
 
-    @abstractmethod
+    def read(self) -> None:
+        """Read the head commit, our threads and our summary."""
+        self.threads, self.summary, self.summary_text = [], None, ""
+        for each in self.own_comments():
+            if is_summary(each.text):
+                self.summary, self.summary_text = each.note or each.id, each.text
+            elif (found := finding_of(each.text)) is not None:
+                key, rule = found
+                by_us = each.is_resolved and each.resolved_by_us
+                thread = Thread(
+                    id=each.id, key=key, rule=rule, path=each.path, resolved=each.is_resolved, resolved_by_us=by_us
+                )
+                self.threads.append(thread)
+
     def summarise(self, text: str) -> None:
         """Write the comment on the whole review, over the one that is there."""
+        new, method, old = self.summaries
+        if self.summary is None:
+            self.api.call("POST", new, {"body": text}, repeatable=False)
+        else:
+            self.api.call(method, f"{old}/{self.summary}", {"body": text})
 
     def post(self, path: str, body: object) -> None:
         """Make a request that must not be made twice."""
         self.api.call("POST", self.address + path, body, repeatable=False)
+
+    def is_taken(self, path: str, comment: object) -> bool:
+        """Post a comment; False for a line that the service does not show as part of the change."""
+        try:
+            self.post(path, comment)
+        except ServiceRefusal as refusal:
+            if refusal.status not in self.refused_place:
+                raise
+            return False
+        return True
 
 
 class Posting:
@@ -115,7 +159,7 @@ class Posting:
         try:
             for threads, done, resolved in ((todo.gone, self.resolved, True), (todo.back, self.reopened, False)):
                 for thread in threads:
-                    request.resolve(thread, resolved=resolved)
+                    request.resolve(thread.id, resolved=resolved)
                     done.add(thread.id)
         except ServiceRefusal as refusal:  # a token may be allowed to comment and not to resolve
             self.refused = str(refusal)

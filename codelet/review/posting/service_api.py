@@ -7,12 +7,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from email.message import Message
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit
 
 from codelet.errors import ProviderError, UsageError
-from codelet.record import Record
 from codelet.system.text import one_line
 
 _SECONDS = 30.0
@@ -20,20 +20,14 @@ _MOST_BYTES = 32 << 20
 _LONGEST_WAIT = 60.0
 _ATTEMPTS = 8
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
-
-
-class ServiceAnswer(Record):
-    """The JSON of an answer, None if it has no body, and its headers in lower case."""
-
-    body: Any
-    headers: Mapping[str, str]
+_LATER = "run the same command again later: nothing is posted twice"
 
 
 class ServiceRefusal(Exception):
     """The service answered with a status of 400 to 499 that another attempt would not change."""
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(f"status {status}: {said}")
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"status {status}: {message}")
         self.status = status
 
 
@@ -55,8 +49,10 @@ class ServiceApi:
         self._deadline = deadline
         self._opener = urllib.request.build_opener(_NoRedirect)
 
-    def call(self, method: str, path: str, body: object = None, *, repeatable: bool = True) -> ServiceAnswer:
-        """Make a request, again after a passing failure.
+    def call(
+        self, method: str, path: str, body: object = None, *, repeatable: bool = True
+    ) -> tuple[Any, dict[str, str]]:
+        """Make a request, again after a passing failure. Return the JSON (None if there is no body) and the headers.
 
         With `repeatable` false it is only made again if the service said that it did not act on it.
 
@@ -65,46 +61,38 @@ class ServiceApi:
             MaybeDone: it failed in a way that leaves open whether the service acted on it.
             ProviderError: the service cannot be reached, or did not answer in time.
         """
+        data = None if body is None else json.dumps(body).encode()
         for attempt in range(1, _ATTEMPTS + 1):
+            request = urllib.request.Request(self._base + path, data, self._headers, method=method)
+            if data is not None:
+                request.add_header("Content-Type", "application/json")
+            wait = None
             try:
-                return self._once(method, path, body)
+                with self._opener.open(request, timeout=_SECONDS) as answer:
+                    text = answer.read(_MOST_BYTES + 1)
+                    if len(text) > _MOST_BYTES:
+                        raise ValueError("the answer is too long")
+                    return json.loads(text) if text else None, _lower(answer.headers)
             except urllib.error.HTTPError as error:
                 with error:
-                    said, limited = _said(error), _is_limited(error)
-                    wait = _wait_of(dict(error.headers.items()))
-                if error.code not in _PASSING and not limited:
-                    raise ServiceRefusal(error.code, said) from None
-                if not repeatable and error.code != 429 and not limited:
-                    raise MaybeDone(f"{self._host} answered with status {error.code}: {said}") from None
-                problem = f"{self._host} answers with status {error.code}: {said}"
+                    headers, message = _lower(error.headers), _message(error)
+                wait, is_limited = _wait(headers), _is_limited(error.code, headers)
+                problem = f"{self._host} answers with status {error.code}: {message}"
+                if error.code not in _PASSING and not is_limited:
+                    raise ServiceRefusal(error.code, message) from None
+                if not repeatable and not is_limited:
+                    raise MaybeDone(problem) from None
             except (OSError, HTTPException, ValueError) as error:
                 reason = getattr(error, "reason", None) or error
                 problem = f"cannot reach {self._host}: {one_line(str(reason), 200) or type(error).__name__}"
                 if not repeatable:
                     raise MaybeDone(problem) from None
-                wait = None
-            self._pause(problem, wait, attempt)
+            seconds = min(2.0 ** (attempt - 1), _LONGEST_WAIT) if wait is None else wait
+            if time.monotonic() + seconds > self._deadline:
+                asked = "" if wait is None else f"; it asks to wait {wait:.0f} s"
+                raise ProviderError(f"{problem}{asked}; {_LATER}")
+            time.sleep(seconds)
         raise ProviderError(f"{problem}; tried {_ATTEMPTS} times")
-
-    def _once(self, method: str, path: str, body: object) -> ServiceAnswer:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._base + path, data, self._headers, method=method)
-        if data is not None:
-            request.add_header("Content-Type", "application/json")
-        with self._opener.open(request, timeout=_SECONDS) as answer:
-            text = answer.read(_MOST_BYTES + 1)
-            if len(text) > _MOST_BYTES:
-                raise ValueError("the answer is too long")
-            headers = {name.lower(): value for name, value in answer.headers.items()}
-            return ServiceAnswer(json.loads(text) if text else None, headers)
-
-    def _pause(self, problem: str, wait: float | None, attempt: int) -> None:
-        """Wait before the next attempt. Raises ProviderError if there is no time for it."""
-        seconds = min(2.0 ** (attempt - 1), _LONGEST_WAIT) if wait is None else wait
-        if time.monotonic() + seconds > self._deadline:
-            asked = "" if wait is None else f"; it asks to wait {wait:.0f} s"
-            raise ProviderError(f"{problem}{asked}; run the same command again later: nothing is posted twice")
-        time.sleep(seconds)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -114,30 +102,37 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _said(error: urllib.error.HTTPError) -> str:
+def _lower(headers: Message) -> dict[str, str]:
+    return {name.lower(): value.strip() for name, value in headers.items()}
+
+
+def _message(error: urllib.error.HTTPError) -> str:
     """The service's own message, on one line."""
     try:
         document = json.loads(error.read(1 << 16))
     except (OSError, HTTPException, ValueError):
         return error.reason or "no message"
-    said = document.get("message") or document.get("error") if isinstance(document, dict) else document
-    more = document.get("errors") if isinstance(document, dict) else None
-    return one_line(" ".join(str(each) for each in (said, more) if each), 300) or "no message"
+    texts = (
+        [document.get(name) for name in ("message", "error", "errors")] if isinstance(document, dict) else [document]
+    )
+    return one_line(" ".join(str(each) for each in texts if each), 300) or "no message"
 
 
-def _is_limited(error: urllib.error.HTTPError) -> bool:
-    """Return whether a 403 is a rate limit (GitHub's primary and secondary limits)."""
-    exhausted = error.headers.get("x-ratelimit-remaining") == "0"
-    return error.code == 403 and (exhausted or error.headers.get("retry-after") is not None)
+def _is_exhausted(headers: Mapping[str, str]) -> bool:
+    return headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) == "0"
 
 
-def _wait_of(headers: Mapping[str, str]) -> float | None:
+def _is_limited(status: int, headers: Mapping[str, str]) -> bool:
+    """Return whether a refusal is a rate limit: GitHub answers 403 at its primary and secondary limits."""
+    return status == 429 or (status == 403 and (_is_exhausted(headers) or "retry-after" in headers))
+
+
+def _wait(headers: Mapping[str, str]) -> float | None:
     """The seconds to wait that the service names; None if it names none."""
-    headers = {name.lower(): value.strip() for name, value in headers.items()}
-    names = [("retry-after", 0.0)]
-    if headers.get("x-ratelimit-remaining", headers.get("ratelimit-remaining")) == "0":
-        names += [("x-ratelimit-reset", time.time()), ("ratelimit-reset", time.time())]
-    for name, since in names:
+    times = {"retry-after": 0.0}
+    if _is_exhausted(headers):
+        times |= dict.fromkeys(("x-ratelimit-reset", "ratelimit-reset"), time.time())
+    for name, since in times.items():
         text = headers.get(name, "")
         if text.isascii() and text.isdigit():
             return min(max(float(text[:12]) - since, 0.0), 86_400.0)

@@ -13,7 +13,7 @@ from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.review.conclude import set_aside
 from codelet.review.diff import FileDiff
-from codelet.review.findings import BY_CHANGED_BASELINE, BY_NEW_COMMENT, Finding, HunkCoverage, Report, SetAside
+from codelet.review.findings import BY_CHANGED_BASELINE, BY_NEW_COMMENT, Finding, Report, SetAside
 from codelet.review.repeats.baseline import NewSides, category_of, fingerprinted, open_baseline
 from codelet.system.text import one_line
 
@@ -21,32 +21,27 @@ from codelet.system.text import one_line
 class Repeats:
     """The known findings of one review, and its baseline if it has one.
 
-    `files` are those of the change; a merge of reports has none, and takes the paths from their `hunks`.
+    `files` are those of the change.
     """
 
     def __init__(
         self,
         *,
-        files: Sequence[FileDiff] = (),
-        hunks: Sequence[HunkCoverage] = (),
+        files: Sequence[FileDiff],
         baseline: Path | None = None,
         update: bool = False,
     ) -> None:
         if update and baseline is None:
             raise UsageError("--update-baseline needs --baseline FILE, which it writes")
-        self._sides = NewSides(files) if files else None
-        self._paths: dict[str, str | None] = {hunk.path: hunk.old_path for hunk in hunks}
-        self._paths.update((file.path, file.old_path) for file in files)
+        self._sides = NewSides(files)
+        self._paths = {file.path: file.old_path for file in files}
         self._baseline = open_baseline(baseline, may_be_missing=update) if baseline is not None else None
         self._changed = BY_CHANGED_BASELINE if baseline is not None and _is_among(baseline, self._paths) else ""
         self.target = baseline if update else None
 
     def sifted(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
         """The findings that are new, with their fingerprints, and those that are ignored or known."""
-        kept = list(findings)
-        aside: list[SetAside] = []
-        if self._sides is not None:
-            kept, aside = without_ignored(fingerprinted(kept, self._sides), self._sides)
+        kept, aside = without_ignored(fingerprinted(findings, self._sides), self._sides)
         if self._baseline is not None:
             kept, known = self._baseline.new_findings(kept, self._paths)
             aside = [*aside, *(each.replace(why=each.why + self._changed) for each in known)]

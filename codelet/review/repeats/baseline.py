@@ -131,13 +131,10 @@ class Baseline:
         known = [set_aside(finding, "known", _KNOWN) for finding in findings if id(finding) in met]
         return [finding for finding in findings if id(finding) not in met], known
 
-    def updated(self, findings: Sequence[Finding], sides: NewSides | None = None) -> Baseline:
-        """The baseline after a run: what was met again, `findings` new, and the rest.
-
-        Where the `sides` of the change are given, what the change took away is left out.
-        """
+    def updated(self, findings: Sequence[Finding], sides: NewSides) -> Baseline:
+        """The baseline after a run: the known and the new findings, without those whose lines the change removes."""
         rest = (entry for index, entry in enumerate(self.entries) if index not in self._met)
-        kept = [entry for entry in rest if sides is None or not _is_gone(entry, sides)]
+        kept = [entry for entry in rest if not _is_gone(entry, sides)]
         fresh = [entry_of(finding) for finding in (*self._met.values(), *findings)]
         return Baseline(sorted([*kept, *fresh], key=lambda entry: (entry.path, entry.rule, entry.fingerprint)))
 

@@ -162,7 +162,7 @@ class _ReviewInRepl:
         run = ReviewRun(
             change,
             planned(change.files),
-            ReviewOptions(jobs=1 if replayed else _JOBS, sieves=(Repeats(files=change.files).sifted,)),
+            ReviewOptions(jobs=1 if replayed else _JOBS, repeats=Repeats(files=change.files)),
             opened.spending,
             opened.open,
             model=lambda: session.provider.model,
