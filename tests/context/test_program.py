@@ -225,16 +225,12 @@ def test_the_repl_compacts_and_says_what_became_of_each_turn(start: Start, repo:
     terminal.line("/why")
     terminal.wait_for("weight ")
     terminal.settle(0.1)
-    terminal.line("/why 1")
-    terminal.wait_for("turn 1 summarised, ")
-    terminal.settle(0.1)
-    terminal.line("/why 77")
-    terminal.wait_for("had no turn 77")
+    assert "summarised" in terminal.text
     terminal.line("/uncompact")
     terminal.wait_for("undid the compaction")
     terminal.settle(0.1)
     terminal.line("/drop 3")
-    terminal.wait_for("gone")
+    terminal.wait_for("removed message")
     terminal.line("/uncompact")
     terminal.wait_for("undid the drop")
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.user_shell import UserShell
     from codelet.providers.choice.known import KnownModel
     from codelet.review.findings import Report
-    from codelet.review.reviewed_change import ReviewedChange
 
 PARTING = "not saved: /export FILE keeps this conversation; Ctrl-D again leaves"
 _SAVE_THE_NEXT = "this conversation was not saved; to keep the next one: codelet --session ~/work.json"
@@ -79,7 +78,7 @@ class Repl:
         self.exit_status: int | None = None
         self.can_resume = log.unfinished
         self.prefill = ""
-        self.review: tuple[Report, ReviewedChange] | None = None
+        self.review: Report | None = None
         self._first, self._models = first, models
         self.attached: list[str] = []
         self.forks, self.rewound, self.pastes = Forks(), RewoundFiles(), Pastes()

@@ -1,4 +1,4 @@
-"""Commands that use the conversation and leave it as it is, or put it aside: copy, btw, fork, resume, init."""
+"""Commands that read the conversation or save it as a fork: copy, btw, fork, init."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codelet import prompt
-from codelet.errors import CodeletError, LimitReached
+from codelet.errors import LimitReached
 from codelet.events import Event, Note, Text
 from codelet.frontends.terminal.show.numbers import plural, tokens
 from codelet.frontends.terminal.slash_commands.export_import import (
-    import_session,
     leave_conversation,
     snapshot_of,
     take_up,
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
 _MOST_COPIED = 74_000
 """Bytes of text that terminals take into the clipboard in one sequence."""
-_MOST_LISTED = 20
 _INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 
 
@@ -149,38 +146,6 @@ def _described(snapshot: Document, session: Session) -> str:
     ends = [one_line(session.mask(each), 30) for each in dict.fromkeys((said[0], said[-1]))] if said else ["no prompt"]
     size = f"{plural(len(said), 'prompt')}, {tokens(snapshot.token_count)} tokens"
     return f"{time.strftime('%H:%M', time.localtime(snapshot.timestamp))}  {size}: {' … '.join(ends)}"
-
-
-async def resume(repl: ReplControls, argument: str) -> None:
-    """List the sessions saved in a folder, or continue with one of them by its number or name."""
-    from codelet.export.store_target import open_place
-
-    where, _, which = argument.rpartition(" ") if " " in argument else (argument, "", "")
-    if not where:
-        repl.screen.fail("/resume takes the folder with the exports, and then the number of one: /resume FOLDER N")
-        return
-    folder = Path(where).expanduser()
-    if not which and folder.is_file():
-        await import_session(repl, where)
-        return
-    try:
-        entries = [entry for entry in open_place(str(folder)).entries() if not entry.problem]
-    except CodeletError as error:
-        repl.screen.fail(str(error))
-        return
-    if not which:
-        for number, entry in enumerate(entries[:_MOST_LISTED], 1):
-            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.saved))
-            repl.screen.note(f"{number:>2}  {when}  {entry.size:>9,} bytes  {one_line(entry.name, 60)}")
-        more = f"; the newest {_MOST_LISTED} of {len(entries)}" if len(entries) > _MOST_LISTED else ""
-        repl.screen.note(f"/resume {one_line(where, 60)} N goes on with one{more}" if entries else "no export is there")
-        return
-    names = {str(number): entry.name for number, entry in enumerate(entries, 1)}
-    name = names.get(which) or next((each for each in names.values() if each in (which, f"{which}.json")), None)
-    if name is None:
-        repl.screen.fail(f"there is no session {one_line(which, 60)} there; /resume {one_line(where, 60)} lists them")
-        return
-    await import_session(repl, str(folder / name))
 
 
 async def init(repl: ReplControls, argument: str) -> None:

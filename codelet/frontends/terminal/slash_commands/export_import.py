@@ -1,4 +1,4 @@
-"""Commands that write the session to a file, and that take one up from a file."""
+"""Commands that save the session to a file, and continue one from a file."""
 
 from __future__ import annotations
 
@@ -51,11 +51,14 @@ async def export_session(repl: ReplControls, argument: str) -> None:
 
 
 async def import_session(repl: ReplControls, argument: str) -> None:
-    """Go on with a saved session in place of this one."""
+    """Continue a saved session in place of this one."""
     from codelet.export.document import pruned
     from codelet.export.live import read_export
     from codelet.frontends.exporting import resumed_note
 
+    if not argument or Path(_expanded(argument)).is_dir():
+        repl.screen.fail("name a saved session: /resume FILE; !codelet sessions list FOLDER shows those in a folder")
+        return
     try:
         resumed = await read_export(_expanded(argument))
     except CodeletError as error:

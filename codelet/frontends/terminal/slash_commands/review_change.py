@@ -1,7 +1,8 @@
-"""`/review`: reviews a change with the session's model, shows its findings, and hands one to the model."""
+"""`/review`: reviews a change with the session's model and hands findings to it."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -15,7 +16,6 @@ from codelet.system.text.typed import whole_number
 if TYPE_CHECKING:
     import argparse
 
-    from codelet.frontends.terminal.screen import Screen
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.providers.protocol import Provider
     from codelet.review.findings import Finding, Report
@@ -23,105 +23,45 @@ if TYPE_CHECKING:
 
 _ID = "review"
 _JOBS = 4
-_AROUND = 6
-_STYLES = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan", "info": "dim"}
-_HINT = "/review N shows one with the change around it; /review fix N hands it to the model"
+_HEAD = re.compile(r"(critical|high|medium|low|info)  ")
 
 
 async def review(repl: ReplControls, argument: str) -> None:
-    """Review what the words name; or show one finding of the last review, or have it fixed."""
+    """Review a change; or have a finding of the last review fixed."""
     first, _, rest = argument.partition(" ")
-    number = whole_number(rest if first == "fix" else argument)
-    if first != "fix" and number is None:
+    if first != "fix":
         await _run(repl, argument)
         return
-    findings = repl.review[0].findings if repl.review is not None else ()
-    if repl.review is None or number is None or not 0 < number <= len(findings):
+    number, findings = whole_number(rest), repl.review.findings if repl.review is not None else ()
+    if number is None or not 0 < number <= len(findings):
         known = f"the last review has {len(findings)}" if findings else "/review lists them"
         repl.screen.fail(f"name a finding by its number: {known}")
-    elif first == "fix":
-        await repl.turn(repl.session.send(_fix(findings[number - 1])))
     else:
-        _show(repl.screen, *repl.review, number)
+        await repl.turn(repl.session.send(_fix(findings[number - 1])))
 
 
 async def _run(repl: ReplControls, argument: str) -> None:
-    from codelet.review.formats import sentences
+    from rich.text import Text
+
+    from codelet.frontends.terminal.show.console import wrap_indented
+    from codelet.review.formats.text_report import report_as_text
 
     run = _ReviewInRepl(repl, argument)
     await repl.watch(run.events())
-    if run.report is None or run.change is None:
+    if run.report is None:
         return
-    report, repl.review = run.report, (run.report, run.change)
-    for tell in (
-        sentences.incomplete_sentence,
-        sentences.result_sentence,
-        sentences.coverage_sentence,
-        sentences.aside_sentence,
-        sentences.cost_sentence,
-    ):
-        if line := tell(report):
-            repl.screen.note(line)
-    for aside in report.unsettled:
-        body = with_codes(sentences.unsettled_body(aside, report)).replace("\n\n", "\n")
-        repl.screen.note(f"{aside.severity}  {sentences.place(aside.path, aside.line)}  {body}")
-    for number in range(1, len(report.findings) + 1):
-        _show_head(repl.screen, report, number)
+    report = repl.review = run.report
+    number = 0
+    for line in report_as_text(report).rstrip("\n").split("\n"):
+        row = Text(line)
+        if _HEAD.match(line):
+            number += 1
+            head = f"{number}  " if number <= len(report.findings) else ""
+            row = Text.assemble(head, (line, "bold"))
+        indent = " " * (len(line) - len(line.lstrip(" ")))
+        repl.screen.say(*wrap_indented(row[len(indent) :], repl.screen.width, indent) if line.strip() else [row])
     if report.findings:
-        repl.screen.note(_HINT)
-
-
-def _show_head(screen: Screen, report: Report, number: int) -> None:
-    from rich.text import Text
-
-    from codelet.frontends.terminal.show.console import wrap_indented
-    from codelet.review.formats import sentences
-
-    finding = report.findings[number - 1]
-    head = Text.assemble(
-        (f"{number:>2}  ", "dim"),
-        (finding.severity, _STYLES[finding.severity]),
-        f"  {sentences.place(finding.path, finding.line, finding.end_line)}  ",
-        (with_codes(finding.title), "bold"),
-    )
-    screen.say(*wrap_indented(head, screen.width, ""))
-
-
-def _show(screen: Screen, report: Report, change: ReviewedChange, number: int) -> None:
-    """A finding: what it says, the change around it, what is suggested."""
-    from rich.text import Text
-
-    from codelet.frontends.terminal.show.console import wrap_indented
-    from codelet.frontends.terminal.show.diff_rows import diff_rows
-    from codelet.review.formats.sentences import UNCHANGED
-
-    finding, width = report.findings[number - 1], screen.width
-    _show_head(screen, report, number)
-    confirmed = ", confirmed" if finding.verified else ""
-    unchanged = f", {UNCHANGED}" if finding.unchanged else ""
-    facts = f"{finding.rule} ({finding.category}, {finding.confidence:.0%} sure{confirmed}{unchanged})"
-    rows = wrap_indented(Text(facts, "dim"), width, "  ")
-    for line in with_codes(finding.explanation).split("\n"):
-        rows += wrap_indented(Text(line), width, "  ")
-    rows += diff_rows(_around(change, finding), width, screen.signs)
-    if finding.suggestion is not None:
-        rows += [Text("  suggested:", "dim"), *diff_rows(with_codes(finding.suggestion), width, screen.signs)]
-    screen.say(*rows)
-
-
-def _around(change: ReviewedChange, finding: Finding) -> str:
-    """The hunk with the finding, some lines before it to some lines behind it, as a diff."""
-    from codelet.review.diff import lines_of
-
-    for file in change.files:
-        for hunk in file.hunks if file.path == finding.path else ():
-            if hunk.new_start <= finding.line < hunk.new_start + max(hunk.new_lines, 1):
-                first, last = finding.line - _AROUND, finding.end_line + _AROUND
-                lines = [line for line in lines_of(hunk) if first <= line.number <= last]
-                start = lines[0].number if lines else finding.line
-                body = "\n".join(f"{line.sign}{with_codes(line.text)}" for line in lines)
-                return f"+++ {with_codes(finding.path)}\n@@ -{start} +{start} @@\n{body}\n"
-    return ""
+        repl.screen.note("/review fix N hands a finding to the model")
 
 
 def _fix(finding: Finding) -> str:
@@ -140,23 +80,22 @@ def _fix(finding: Finding) -> str:
 
 
 class _ReviewInRepl:
-    """One review with the session's provider. `report` and `change` are there once it has come to something."""
+    """One review with the session's provider; `report` is its result."""
 
     def __init__(self, repl: ReplControls, argument: str) -> None:
         self._repl = repl
         self._argument = argument
         self.report: Report | None = None
-        self.change: ReviewedChange | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Review, and tell how far it is like a tool's output. What it has found by then stands when it is stopped."""
+        """Review, with its progress as a tool's output. A stopped review reports what it has found."""
         from codelet.review.packing import planned
         from codelet.review.repeats import Repeats
         from codelet.review.review_run import ReviewOptions, ReviewRun
         from codelet.review.reviewer import ReviewSessions
 
         session = self._repl.session
-        change = self.change = await _change(self._argument)
+        change = await _change(self._argument)
         replayed = session.provider.origin.startswith("replay:")
         opened = ReviewSessions(session, change, self._provider)
         run = ReviewRun(

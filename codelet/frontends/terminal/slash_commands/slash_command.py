@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.turn_view import TurnStatus
     from codelet.providers.protocol import Effort, Provider
     from codelet.review.findings import Report
-    from codelet.review.reviewed_change import ReviewedChange
     from codelet.setting_kinds import ThemeName
 
 _NAME = re.compile(r"\?|[a-z0-9_:.-]*[a-z][a-z0-9_:.-]*")
@@ -51,7 +50,7 @@ class ReplControls(Protocol):
     prefill: str
     can_resume: bool
     exit_status: int | None
-    review: tuple[Report, ReviewedChange] | None
+    review: Report | None
     forks: Forks
     rewound: RewoundFiles
 
