@@ -1,18 +1,14 @@
-"""Who may do what: the policy judges a call by what it touches. Nothing runs without a verdict, what no one said yes to
-runs confined, and no secret leaves.
+"""The policy: a verdict on each tool call, by its touches. Nothing runs without one, a command without approval runs
+confined, and no secret leaves.
 
-It weighs what the classifiers found, the rules, the mode, and who answers.
-
-The order: what is critical or leads where nothing may go is denied; a deny rule denies; what rewrites shared history
-is denied where no person can be asked about it; what is read-only in the workspace is allowed; an allow rule allows;
-the mode decides on the rest; `yes` answers what is left.
-
-tests/safety/test_unseen_tool.py brings a tool that no one knows, tests/safety/test_secrets.py lets tools print keys.
+In this order: critical commands and forbidden places are denied; deny rules deny; a rewrite of shared history is denied
+unless a user can be asked; reads in the workspace are allowed; allow rules allow; the mode decides the rest; `yes`
+answers what still asks. tests/safety/test_unseen_tool.py brings a tool that no one knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
     from codelet.safety.rules import Rule
 
 _COVERING = {"write": "edit", "run": "bash"}
-"""The rules of these names cover every tool that touches so, whatever it is called."""
+"""Rules with these names cover every tool with such a touch."""
 
 _ACTIONS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 _KINDS: tuple[SandboxKind, ...] = ("read-only", "workspace")
@@ -32,12 +28,11 @@ _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 
 
 class Policy:
-    """The rules of one session. `mode` may be switched at any time; `yes` answers every ask.
+    """One session's rules. `mode` can change at any time; `yes` answers every question.
 
-    Rules apply in every mode, except that `read-only` denies every tool that writes files. `kept` are files that
-    nothing may write, whatever rule or mode says: the audit file, say. `mounts` says that the sandbox for commands
-    can put a file over another, as bubblewrap does.
-    Raises UsageError on a bad rule.
+    Rules apply in every mode, except that `read-only` denies every tool that writes files. No rule or mode lets a tool
+    write the files `kept`, such as the audit file. `mounts`: the sandbox can mount a file over another, as bubblewrap
+    does. Raises UsageError for a bad rule.
     """
 
     def __init__(
@@ -63,18 +58,20 @@ class Policy:
 
     @property
     def rules(self) -> dict[str, list[str]]:
-        """The rules in force, as written, by their action."""
-        lists = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
-        rules = {action: [rule.text for rule in rules] for action, rules in lists.items()}
+        """The rules in force by action, as the user wrote them."""
+        rules = {str(action): [rule.text for rule in rules] for action, rules in self._by_action()}
         rules["allow"] += [f"bash, exactly: {command}" for command, _ in sorted(self.exact)]
         return rules
 
+    def _by_action(self) -> list[tuple[VerdictAction, list[Rule]]]:
+        return [("deny", self.deny), ("ask", self.ask), ("allow", self.allow)]
+
     def add_allow(self, rule: str) -> None:
-        """Allow what the rule covers for the rest of the session; raises UsageError on a bad rule."""
+        """Add a rule for the rest of the session. Raises UsageError for a bad rule."""
         self.allow += _parsed([rule])
 
     def covered(self, rule: str) -> list[str]:
-        """Return up to ten commands that a rule for commands would allow, each judged as it would be then."""
+        """Return up to ten commands that the rule would allow."""
         from codelet.safety.shell.rule_cover import candidates
 
         with_rule = Policy(self.workspace, "ask", [rule])
@@ -83,15 +80,15 @@ class Policy:
         return list(islice(allowed, 10))
 
     def allow_exactly(self, command: str, parts: CommandParts) -> None:
-        """Allow this very command line for the rest of the session, while its parts are judged as they were."""
+        """Allow this very command line for the rest of the session, as long as its parts get the same verdicts."""
         self.exact.add((command, parts))
 
     def judge(self, tool: str, touches: Sequence[Touch] | None, *, sandboxed: bool = True, source: str = "") -> Verdict:
-        """Return the verdict on a call of the tool by what it touches, before the user is asked.
+        """Return the verdict on a call, before the user is asked.
 
-        No touches: nothing but this process's memory; None: not known. `sandboxed`: whether a sandbox works for its
-        commands. Without one, only programs that can do nothing but read run without asking, in the mode `auto` too.
-        `source` says whose tool it is, if that is known.
+        No touches: the call changes only this process's memory; None: they are unknown. `sandboxed`: a sandbox works
+        for commands. Without one, only programs that can do nothing but read run without asking, also in `auto`.
+        `source` is the tool's origin, if known.
         """
         if touches:
             verdict = _strictest([self._judge_touch(tool, touch, sandboxed=sandboxed) for touch in touches])
@@ -143,8 +140,7 @@ class Policy:
         return Verdict("allow", tier, found.reason)
 
     def _judge_command(self, tool: str, touch: Touch, *, sandboxed: bool) -> Verdict:
-        # The parser is loaded at the first command, not at the start.
-        from codelet.safety.shell.script import judge_script
+        from codelet.safety.shell.script import judge_script  # loads the parser, so not at the start
 
         verdict = judge_script(touch.what, self, sandboxed=sandboxed, unconfined=touch.unconfined)
         if tool == _COVERING["run"] or verdict.action == "deny":
@@ -152,13 +148,9 @@ class Policy:
         return self._by_name(tool, verdict.tier) or verdict
 
     def _judge_host(self, tool: str, host: str) -> Verdict:
-        """Fetching changes nothing here, but an address can carry what is read here: no mode allows it."""
-        rules: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
-        for action, listed in rules.items():
-            for rule in listed:
-                if rule.tool in (tool, "fetch") and rule.matches_host(host):
-                    return Verdict(action, "read", f"the rule {rule.text} decides", rule=rule.text)
-        return Verdict("ask", "read", f"{tool} sends a request to {host}", suggestion=f"{tool}({host})")
+        # A request changes nothing here, but its address can carry file content away: no mode allows it.
+        covered = self._by_rule("read", lambda rule: rule.tool in (tool, "fetch") and rule.matches_host(host))
+        return covered or Verdict("ask", "read", f"{tool} sends a request to {host}", suggestion=f"{tool}({host})")
 
     def _judge_other(self, tool: str, source: str, *, in_memory: bool) -> Verdict:
         if verdict := self._by_name(tool, "execute"):
@@ -169,12 +161,13 @@ class Policy:
         return Verdict("ask", "execute", reason, suggestion=tool)
 
     def _by_name(self, tool: str, tier: Tier) -> Verdict | None:
-        """Return what a rule for every use of the tool decides, if there is one."""
-        actions: dict[VerdictAction, list[Rule]] = {"deny": self.deny, "ask": self.ask, "allow": self.allow}
-        for action, rules in actions.items():
-            for rule in rules:
-                if rule.body is None and rule.covers(tool):
-                    return Verdict(action, tier, f"the rule {rule.text} decides", rule=rule.text)
+        """Return the verdict of a rule for every use of the tool, if there is one."""
+        return self._by_rule(tier, lambda rule: rule.body is None and rule.covers(tool))
+
+    def _by_rule(self, tier: Tier, covers: Callable[[Rule], bool]) -> Verdict | None:
+        for action, rules in self._by_action():
+            for rule in filter(covers, rules):
+                return Verdict(action, tier, f"the rule {rule.text} decides", rule=rule.text)
         return None
 
 
@@ -187,9 +180,9 @@ def _parsed(rules: Sequence[str]) -> list[Rule]:
 
 
 def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
-    """One verdict on a call that touches several things: all of them must be allowed.
+    """Join the verdicts on a call's touches: the strictest decides.
 
-    What "always" would add, and the mode that would not have asked, are offered only where one question is open.
+    A rule or a mode that would lift the question is offered only if a single touch asks.
     """
     if len(verdicts) == 1:
         return verdicts[0]
@@ -211,7 +204,7 @@ def _strictest(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bool = False) -> Rule | None:
-    """The first rule that covers the path; `exact` takes only rules that spell this very path."""
+    """Return the first rule that covers the path; with `exact` only a rule that spells this very path."""
     names = (tool, _COVERING["write"]) if tier == "write" else (tool,)
     for rule in rules:
         if rule.tool not in names or not rule.matches_path(name):
@@ -222,7 +215,7 @@ def _first(rules: Sequence[Rule], tool: str, tier: Tier, name: str, *, exact: bo
 
 
 def _path_rule(tool: str, name: str, found: PathVerdict) -> str | None:
-    """The rule that the answer "always for this session" adds: for the folder, or for a sensitive path alone."""
+    """The rule that "always for this session" adds: for the folder, or for a sensitive path alone."""
     from codelet.safety.rules import escaped
 
     if not name.isprintable() or name != name.strip():

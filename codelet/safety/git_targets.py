@@ -1,7 +1,7 @@
-"""The files of a workspace that git obeys because its configuration names them: hooks, included files, programs.
+"""The files of a workspace that git runs or includes because its configuration names them: hooks, includes, programs.
 
-Whoever writes one of these has git run it, outside of every sandbox, at its next command. git itself is asked what its
-configuration says; the answer is kept while the files that it came from are the same.
+git would run a change of theirs at its next command, outside every sandbox. git itself lists its configuration; the
+list is cached until a file that it came from changes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from codelet.system.git.hardening import is_below
@@ -24,7 +25,7 @@ _RUNS = re.compile(
     r"init\.templatedir|http\..*cookiefile",
     re.IGNORECASE | re.DOTALL,
 )
-"""Settings whose values name programs, or files of which git takes programs."""
+"""Settings that name programs, or files with names of programs."""
 _INCLUDES = re.compile(r"include\.path|includeif\..+\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS = "core.hookspath"
 _PIECES = re.compile(r"[\s\"'!;|&()$`<>]+")
@@ -34,7 +35,7 @@ _kept: dict[str, tuple[_Facts, Mapping[str, str]]] = {}
 
 
 def git_targets(root: str) -> Mapping[str, str]:
-    """The places in a workspace (resolved) that git obeys, each with the setting that names it; none without git."""
+    """The resolved places in a workspace that git's configuration names, each with the reason; none without git."""
     from codelet.system.git.hardening import find_repository
 
     repository = find_repository(root)
@@ -46,7 +47,7 @@ def git_targets(root: str) -> Mapping[str, str]:
     if before is not None and before[0] == tuple(map(file_facts, watched)):
         return before[1]
     listed = ask_git(repository.folder, "config", "--list", "-z", "--show-origin", "--includes")
-    if listed is None:  # no git here, or it did not answer in time: asked again at the next look
+    if listed is None:  # no git here, or no answer in time: the next call tries again
         return {}
     found = dict(_named(listed, root, repository.folder))
     while len(_kept) >= _MOST_KEPT:
@@ -56,8 +57,8 @@ def git_targets(root: str) -> Mapping[str, str]:
 
 
 def ask_git(folder: str, *words: str) -> str | None:
-    """The exit code of the hardened git, and on the next lines what it prints, at most 8 MiB; None without an answer
-    within 2 s.
+    """Run the hardened git. Returns its exit code and, from the second line, its output of at most 8 MiB; None if it
+    takes more than 2 s.
     """
     from codelet.system.git import hardened_argv, look_environment
     from codelet.system.process import StartError
@@ -76,7 +77,7 @@ def ask_git(folder: str, *words: str) -> str | None:
 
 
 def why_obeyed(place: str, root: str) -> str | None:
-    """Return why git would obey a file that is written at `place`, or None."""
+    """Return why git would obey a file at `place`, or None."""
     return next((why for target, why in git_targets(root).items() if is_below(place, (target,))), None)
 
 
@@ -110,7 +111,7 @@ def _places(name: str, value: str, source: str, folder: str) -> Iterator[str]:
 
 
 def file_facts(path: str) -> tuple[int, int, int] | None:
-    """Return what is another thing once the file is written or replaced: its time, size and number."""
+    """The file's time, size and inode, which change when it is written or replaced; None without one."""
     try:
         found = os.stat(path)
     except OSError:
@@ -122,7 +123,7 @@ _PASSWORD = re.compile(rb"://[^\s/@]*:[^\s/@]+@|://[^\s/:@]{20,}@")
 
 
 def holds_password(configuration: str) -> bool:
-    """Return whether an address in a file of git's configuration holds a password or token."""
+    """Return whether an address in git's configuration file holds a password or token."""
     try:
         return Path(configuration).is_file() and _PASSWORD.search(Path(configuration).read_bytes()) is not None
     except OSError:
@@ -137,15 +138,11 @@ _NAMES_PROGRAMS = re.compile(
 
 
 def names_programs(git_folder: Path) -> bool:
-    """Return whether a repository that a command made runs programs of its own: by its configuration, or by a hook."""
+    """Return whether a repository's configuration or hooks run programs."""
     for name in ("config", "config.worktree"):
-        try:
+        with suppress(OSError):
             if _NAMES_PROGRAMS.search((git_folder / name).read_bytes()):
                 return True
-        except OSError:
-            continue
-    try:
-        hooks = list(os.scandir(git_folder / "hooks"))
-    except OSError:
-        return False
-    return any(not hook.name.endswith(".sample") for hook in hooks)
+    with suppress(OSError):
+        return any(not name.endswith(".sample") for name in os.listdir(git_folder / "hooks"))
+    return False

@@ -1,7 +1,7 @@
-"""Open files at a place that was judged, so that nothing swapped in after the check can lead elsewhere.
+"""Open files at a judged place, so that a link swapped in after the verdict cannot lead elsewhere.
 
-A path is resolved once, when it is judged; from then on every component is opened from its parent's
-descriptor without following links. Whoever puts a link in place in between gets an error, never another file.
+A path is resolved once, when it is judged; then every component is opened from its parent's descriptor without
+following links. A new link on the way is an error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Made = list[tuple[int, str]]
 
 
 def open_folder(place: Path, *, made: Made | None = None) -> tuple[int, str]:
-    """A descriptor of the folder that holds `place`, for `dir_fd`, and the name in it.
+    """Open the folder of `place`, which is absolute and resolved. Returns its descriptor, for `dir_fd`, and the name.
 
-    `place` is absolute and resolved. With `made`, missing folders are created and noted in it; its descriptors
-    are the caller's to close. Raises OSError, ENOTDIR where a component is a link or no folder.
+    With `made`, missing folders are created and added to it; the caller closes its descriptors. Raises OSError,
+    ENOTDIR if a component is a link or no folder.
     """
     *folders, name = place.parts[1:] or (".",)
     descriptor = os.open("/", _FOLDER)
@@ -30,7 +30,7 @@ def open_folder(place: Path, *, made: Made | None = None) -> tuple[int, str]:
 
 
 def open_file(place: Path, flags: int) -> int:
-    """A descriptor of what stands at `place`, which is absolute and resolved. Raises OSError."""
+    """Open `place`, which is absolute and resolved. Returns the descriptor. Raises OSError."""
     folder, name = open_folder(place)
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -39,9 +39,9 @@ def open_file(place: Path, flags: int) -> int:
 
 
 def open_named(path: Path | str, flags: int) -> int:
-    """A descriptor of the file that an option names; with O_CREAT it is made for the user alone. Raises OSError.
+    """Open the file that an option names; O_CREAT makes it readable to the user alone. Raises OSError.
 
-    A link there is not followed: it may come with the repository. A pipe that no one reads is not waited for.
+    It follows no link, which may come with the repository, and waits for no reader of a pipe.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
@@ -53,7 +53,7 @@ def open_named(path: Path | str, flags: int) -> int:
 
 
 def status_of(place: Path) -> os.stat_result:
-    """Return what stands at `place`, which is absolute and resolved. Raises OSError."""
+    """The status of `place`, which is absolute and resolved. Raises OSError."""
     folder, name = open_folder(place)
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -62,7 +62,7 @@ def status_of(place: Path) -> os.stat_result:
 
 
 def _step(parent: int, name: str, made: Made | None) -> int:
-    """The folder `name` in `parent`, which is closed or noted in `made`."""
+    """Open the folder `name` in `parent`, and close `parent`."""
     try:
         try:
             return os.open(name, _FOLDER, dir_fd=parent)

@@ -1,9 +1,10 @@
-"""Where a path leads, and what may be done there: containment, secrets, protected and delicate names."""
+"""Verdicts on paths: containment, secrets, protected and delicate names."""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -17,13 +18,12 @@ Access = Literal["read", "list", "write"]
 LENGTH_CAP = 4096
 DEPTH_CAP = 128
 _MAGIC_ROOTS = ("/proc", "/sys", "/dev")
-_HARMLESS_DEVICES = ("/dev/null",)
 
 
 class PathVerdict(Record):
-    """What may be done at a path: the action, the reason, and the resolved place (None if there is none).
+    """The verdict on a path, with the reason and the resolved place, None for a bad path.
 
-    `sensitive` marks a secret or delicate name: only a rule that spells the very path lifts such an ask.
+    `sensitive` marks a secret or delicate name: only a rule that spells this very path lifts the question.
     """
 
     action: VerdictAction
@@ -34,7 +34,7 @@ class PathVerdict(Record):
 
 @lru_cache(maxsize=64)
 def workspace_root(workspace: Path) -> str:
-    """The workspace with every link resolved; it stays what it was at the first call."""
+    """The workspace with every link resolved, fixed at the first call."""
     return os.path.realpath(workspace)
 
 
@@ -44,17 +44,15 @@ def contained(place: str, root: str) -> bool:
 
 
 def relative_name(place: Path | str, workspace: Path) -> str:
-    """Return how a rule or a reason names a place: relative inside the workspace, absolute outside."""
-    root = workspace_root(workspace)
-    name = str(place)
-    return (name[len(root) :].lstrip("/") or ".") if contained(name, root) else name
+    """The name of a place in rules and reasons: relative inside the workspace, absolute outside."""
+    return _inside(str(place), workspace_root(workspace)) or "."
 
 
 def why_unread(path: str, root: str = "") -> str | None:
-    """Return why the content of a file is not read without asking, or None: all that reads for the model asks here.
+    """Return why reading the file needs approval, or None. Everything that reads for the model calls this.
 
-    `path` is absolute, and then judged by where it lies in `root`, or relative to a workspace or the top of a
-    repository, as git and archives name files that need not be there.
+    `path` is absolute, and then judged by its place in `root`, or relative to a workspace or the top of a repository.
+    The file need not exist.
     """
     if root and path.startswith("/"):
         if not contained(path, root):
@@ -66,10 +64,10 @@ def why_unread(path: str, root: str = "") -> str | None:
 def judge_path(
     text: str, access: Access, workspace: Path, cwd: str | None = None, *, shell: bool = False
 ) -> PathVerdict:
-    """Return what containment and names say about one path of a tool or a command.
+    """Judge one path of a tool or a command by containment and names; modes and rules come later.
 
-    `access` is "read" (content), "list" (names and sizes only) or "write". Modes and rules come on top.
-    `shell=True` is for a word of a command, whose tilde the shell has already expanded.
+    `access` is "read" (content), "list" (names and sizes only) or "write". `shell=True` is for a word of a command,
+    whose tilde the shell has already expanded.
     """
     if "\0" in text:
         return PathVerdict("deny", "the path holds a NUL character")
@@ -79,19 +77,18 @@ def judge_path(
         return PathVerdict("deny", "the path is too long")
     root = workspace_root(workspace)
     if text.startswith("~") and not shell:
-        text = _home(text)
+        text = os.path.expanduser(text)
     joined = text if text.startswith("/") else f"{cwd or root}/{text}"
-    magic = _magic(os.path.normpath(joined))
-    if magic is not None:
+    if magic := _magic(os.path.normpath(joined)):
         return magic
     try:
         place = os.path.realpath(joined, strict=False)
-        _refuse_loop(joined)
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.stat(joined)  # fails if the path's links form a loop
         facts = _facts(place)
     except (OSError, ValueError) as error:
         return PathVerdict("deny", f"{text}: {error.strerror if isinstance(error, OSError) else error}")
-    magic = _magic(place)
-    if magic is not None:
+    if magic := _magic(place):
         return magic
     if facts is not None and not (stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)):
         return PathVerdict("deny", f"{text} is no regular file or folder", Path(place))
@@ -111,17 +108,17 @@ def _judge_read(text: str, joined: str, place: str, root: str, access: Access) -
 
 
 def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_result | None) -> PathVerdict:
-    # Both names count: a write through a link at a protected name changes what that name gives.
-    spelled = _spelled(joined)
-    for name in {os.path.normpath(joined), spelled, place}:
-        why = sensitive_names.protected(_inside(name, root))
-        if why:
+    # Every name counts: a write through a link at a protected name changes the content at that name.
+    folder, _, last = joined.rpartition("/")
+    spelled = f"{os.path.realpath(folder or '/')}/{last}"
+    names = {_inside(name, root) for name in (os.path.normpath(joined), spelled, place)}
+    for name in names:
+        if why := sensitive_names.protected(name):
             return PathVerdict("deny", f"{text} {why}", Path(place))
     if not contained(place, root):
         return PathVerdict("deny", f"{text} is outside the workspace", Path(place))
-    for name in {os.path.normpath(joined), spelled, place}:
-        why = sensitive_names.delicate(_inside(name, root)) or sensitive_names.secret(_inside(name, root))
-        if why:
+    for name in names:
+        if why := sensitive_names.delicate(name) or sensitive_names.secret(name):
             return PathVerdict("ask", f"{text} {why}", Path(place), sensitive=True)
     from codelet.safety.git_targets import why_obeyed  # for the first write
 
@@ -130,20 +127,6 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
     if facts is not None and stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1:
         return PathVerdict("ask", f"{text} has another name (a hard link), perhaps outside the workspace", Path(place))
     return PathVerdict("allow", "writes in the workspace", Path(place))
-
-
-def _spelled(joined: str) -> str:
-    """The path with its folders resolved and its last component as written."""
-    folder, _, name = joined.rpartition("/")
-    return f"{os.path.realpath(folder or '/')}/{name}"
-
-
-def _home(text: str) -> str:
-    """The path with its leading `~` or `~user` expanded, or as it is if there is none."""
-    try:
-        return str(Path(text).expanduser())
-    except RuntimeError:
-        return text
 
 
 def _inside(name: str, root: str) -> str:
@@ -157,19 +140,9 @@ def _facts(place: str) -> os.stat_result | None:
         return None
 
 
-def _refuse_loop(joined: str) -> None:
-    """Raise OSError if the path's links go in a circle; a missing file is fine."""
-    try:
-        Path(joined).stat()
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return
-
-
 def _magic(place: str) -> PathVerdict | None:
-    """A refusal for the kernel's own file systems, whose files are no files."""
-    if place in _HARMLESS_DEVICES:
+    """A denial for a place in the kernel's own file systems."""
+    magic = next((root for root in _MAGIC_ROOTS if contained(place, root)), None)
+    if magic is None or place == "/dev/null":
         return None
-    for magic in _MAGIC_ROOTS:
-        if contained(place, magic):
-            return PathVerdict("deny", f"{magic} is no place for files", Path(place))
-    return None
+    return PathVerdict("deny", f"{magic} is no place for files", Path(place))

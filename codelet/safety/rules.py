@@ -1,6 +1,6 @@
-"""Rules that a user gives: `tool(prefix *)` for commands, `tool(path glob)` for paths, `fetch(host)`, `tool`.
+"""The user's rules: `tool(prefix *)` for commands, `tool(path glob)` for paths, `fetch(host)`, `tool`.
 
-`mcp__server` and `mcp__server__*` stand for all tools of an MCP server.
+`mcp__server` and `mcp__server__*` cover all tools of an MCP server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rule(Record):
     body: str | None
 
     def covers(self, tool: str) -> bool:
-        """Return whether the rule is for this tool: it names it, or the MCP server whose tool it is."""
+        """Return whether the rule names this tool or its MCP server."""
         server = self.tool.removesuffix("__*")
         if server.startswith(_MCP) and "__" not in server.removeprefix(_MCP):
             return tool.startswith(f"{server}__")
@@ -35,35 +35,32 @@ class Rule(Record):
 
     @property
     def prefix(self) -> tuple[str, ...] | None:
-        """The words in front of a `*` that stands for any others, or None if the rule has no such end."""
+        """The words before a final `*`, or None if the rule does not end with one."""
         words = () if self.body is None else tuple(self.body.split())
         return words[:-1] if words[-1:] == ("*",) else None
 
     def matches_words(self, words: Sequence[str]) -> bool:
-        """Return whether the rule covers a command of these words: word by word, `*` at the end for any rest."""
-        if self.body is None:
-            return True
-        wanted = self.body.split()
-        if wanted[-1] == "*":
-            return len(words) >= len(wanted) - 1 and list(words[: len(wanted) - 1]) == wanted[:-1]
-        return list(words) == wanted
+        """Return whether the rule covers a command of these words; a final `*` matches any rest."""
+        if self.prefix is not None:
+            return tuple(words[: len(self.prefix)]) == self.prefix
+        return self.body is None or list(words) == self.body.split()
 
     def matches_path(self, path: str) -> bool:
         """Return whether the rule covers the path, relative to the workspace (`src/a.py`) or absolute outside it."""
         return self.body is None or _path_pattern(self.body.removeprefix("./")).fullmatch(path) is not None
 
     def matches_host(self, host: str) -> bool:
-        """Return whether the rule covers a host: the very one, or with `*.` in front each one below it."""
+        """Return whether the rule covers a host: this very host, or with a leading `*.` each host below it."""
         body = (self.body or host).lower()
         return host.lower() == body or (body.startswith("*.") and host.lower().endswith(body[1:]))
 
     def spells(self, path: str) -> bool:
-        """Return whether the rule names this very path: no wildcard, and no folder above it."""
+        """Return whether the rule names this very path, with no wildcard and no folder above it."""
         return self.body is not None and self.body.removeprefix("./") in (path, escaped(path))
 
 
 def parse_rule(text: str) -> Rule:
-    """The rule that `text` spells; raises UsageError with the reason where it spells none."""
+    """Parse a rule. Raises UsageError with the reason."""
     found = _FORM.fullmatch(text.strip())
     low = "" if found is None else found["tool"].lower()
     is_other = found is not None and low != found["tool"] and low in (*_OTHER_NAMES, *_OWN_NAMES)
@@ -84,13 +81,14 @@ def parse_rule(text: str) -> Rule:
 
 
 def _meant(text: str) -> str | None:
-    """The rule as it is spelled here, where it is spelled as other programs do: `Bash(npm test:*)`."""
+    """The rule in our spelling, for one in the spelling of other programs: `Bash(npm test:*)`."""
     found = re.fullmatch(r"\s*([A-Za-z]+)\s*(?:\((.*)\)\s*)?", text, re.DOTALL)
     if found is None:
         return None
     tool = found[1].lower()
     tool = _OTHER_NAMES.get(tool, tool)
-    body = re.sub(r":\*\s*$", " *", found[2] or "") if tool == "bash" else _meant_path(found[2] or "")
+    # A path that begins with / is the project's there, one with // the machine's.
+    body = re.sub(r":\*\s*$", " *", found[2] or "") if tool == "bash" else (found[2] or "").removeprefix("/")
     body = body.strip()
     meant = f"{tool}({body})" if body and body != "*" else tool
     try:
@@ -99,20 +97,15 @@ def _meant(text: str) -> str | None:
         return None
 
 
-def _meant_path(glob: str) -> str:
-    """A path as other programs spell it: one that begins with / is the project's there, one with // the machine's."""
-    return glob.removeprefix("/")
-
-
 def escaped(path: str) -> str:
-    """A path as a rule spells it: what would be a wildcard stands for itself."""
+    """The path as a rule's glob, with its wildcard characters escaped."""
     return re.sub(r"[*?\\]", r"\\\g<0>", path)
 
 
 def _check_prefix(text: str, body: str) -> None:
     words = body.split()
     if any("*" in word for word in words[:-1]) or ("*" in words[-1] and words[-1] != "*"):
-        raise UsageError(f"bad rule {text!r}: in a command '*' stands alone and last, e.g. 'bash(git log *)'")
+        raise UsageError(f"bad rule {text!r}: in a command '*' is a separate word at the end: 'bash(git log *)'")
     if words == ["*"]:
         raise UsageError(f"bad rule {text!r}: write 'bash' for every command")
     if _SHELL_SIGNS.search(body):
@@ -121,7 +114,7 @@ def _check_prefix(text: str, body: str) -> None:
 
 @cache
 def _path_pattern(glob: str) -> re.Pattern[str]:
-    """Return what a rule's path glob matches; a folder covers its content."""
+    """The pattern of a rule's path glob; a folder covers its content."""
     from codelet.system.text.globs import rule_regex  # for sessions that have a rule for paths
 
     return re.compile(rule_regex(glob).rstrip("/") + "(?:/.*)?", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The names that decide: secret files, protected files, delicate files, by the table `names`."""
+"""Secret, protected and delicate file names, by the table `names`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from codelet.safety.tables import rows_by_word, word_list
 
 SECRET_FILES = word_list("names", "secret", "files")
 COPIES = word_list("names", "secret", "copies")
-"""What programs append to the name of a file that they copy before they change it."""
+"""Suffixes of backup copies."""
 SECRET_PLACES = word_list("names", "secret", "places")
 NOT_SECRET = word_list("names", "secret", "not")
-"""What the patterns take in though it holds no secret."""
+"""Names that the patterns match although they hold no secret."""
 SECRET_FOLDERS = word_list("names", "secret", "folders")
 DELICATE_FOLDERS = word_list("names", "delicate folders")
 DELICATE_FILES = word_list("names", "delicate files")
@@ -23,10 +23,10 @@ _PROTECTED_FILES = rows_by_word("names", "protected files")
 
 
 class _Patterns(Record, kw_only=True):
-    """Patterns by kind: whole names, what begins a name, what ends one, and what begins, stands in and ends the others.
+    """Patterns by kind: whole names, prefixes, suffixes, and prefix, infix and suffix of the others.
 
-    In no name do pieces of one pattern share letters, unless that name is listed itself.
-    No regular expression: to compile one would cost each start 2 ms.
+    The pieces of one pattern overlap in no name that is not listed itself. A regular expression would take each start
+    2 ms to compile.
     """
 
     names: frozenset[str]
@@ -55,7 +55,6 @@ def _parsed(patterns: tuple[str, ...]) -> _Patterns:
 
 
 def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
-    """Return whether a name is of one of the patterns."""
     known = _parsed(patterns)
     return any(
         name in known.names
@@ -68,15 +67,8 @@ def _any(patterns: tuple[str, ...], spelled: Iterable[str]) -> bool:
     )
 
 
-def _original(name: str) -> str:
-    """The name without what programs append to copies."""
-    while name.endswith(COPIES):
-        name = name.removesuffix(next(copy for copy in COPIES if name.endswith(copy)))
-    return name
-
-
 def _components(path: str) -> list[str]:
-    # Case is folded because some file systems fold it: .GIT is .git there.
+    # Some file systems fold case: .GIT is .git there.
     return [part.casefold() for part in path.split("/") if part not in ("", ".")]
 
 
@@ -88,10 +80,12 @@ def secret(path: str) -> str | None:
         return None
     for folder in parts:
         if folder in SECRET_FOLDERS:
-            return f"stands in {folder}, a place for secrets"
+            return f"is in {folder}, a place for secrets"
     if any("/".join(parts[-place.count("/") - 1 :]) == place for place in SECRET_PLACES):
         return "holds a program's credentials"
-    original = _original(parts[-1])
+    original = parts[-1]
+    while original.endswith(COPIES):
+        original = original.removesuffix(next(copy for copy in COPIES if original.endswith(copy)))
     spelled = (parts[-1], original, original.removeprefix("."))
     if _any(SECRET_FILES, spelled) and not _any(NOT_SECRET, spelled[:2]):
         return "has the name of a file with secrets"
@@ -104,7 +98,7 @@ def protected(path: str) -> str | None:
     """Return why nothing may write at `path`, or None."""
     parts = _components(path)
     for folder in parts:
-        # Windows and macOS drop trailing dots and spaces and some invisible letters from a name.
+        # Windows and macOS drop trailing dots and spaces from a name.
         if folder.rstrip(". ") in _PROTECTED_FOLDERS:
             return _PROTECTED_FOLDERS[folder.rstrip(". ")]
     if "/.config/codelet/" in "/" + "/".join(parts) + "/":
@@ -113,7 +107,7 @@ def protected(path: str) -> str | None:
 
 
 def delicate(path: str) -> str | None:
-    """Return why a person must see a write at `path`, or None."""
+    """Return why a write at `path` needs approval, or None."""
     parts = _components(path)
     if not parts:
         return None
@@ -122,7 +116,7 @@ def delicate(path: str) -> str | None:
     joined = "/" + "/".join(parts) + "/"
     for folder in DELICATE_FOLDERS:
         if f"/{folder}/" in joined:
-            return f"stands in {folder}, whose files act later"
+            return f"is in {folder}, whose files act later"
     return None
 
 

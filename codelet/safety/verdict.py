@@ -1,4 +1,4 @@
-"""The words of the policy: verdict, mode, and the question put to a person."""
+"""The policy's values: touches, verdicts, modes, and the question to the user."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ VerdictAction = Literal["allow", "ask", "deny"]
 Tier = Literal["read", "write", "execute", "critical"]
 Mode = Literal["read-only", "ask", "auto-edit", "auto"]
 SandboxKind = Literal["read-only", "workspace"]
-"""What a confined command may write beside a private temporary folder: nothing, or the workspace."""
+"""The places that a confined command may write besides its temporary folder: none, or the workspace."""
 
 MODES: tuple[Mode, ...] = ("ask", "auto-edit", "auto", "read-only")
-"""All modes, in the order in which a key goes through them."""
+"""All modes, in the order in which the key cycles through them."""
 
 
 def mode_named(text: str) -> Mode | None:
-    """The mode of that name, or None if there is none."""
+    """The mode with that name, or None."""
     return next((mode for mode in MODES if mode == text), None)
 
 
 class Touch(Record):
-    """What a call does to the world: it reads, lists or writes the path `what`, runs the shell command `what`, or
-    fetches from the web server `what`.
+    """An effect of a call: it reads, lists or writes the path `what`, runs the command `what`, or fetches from the web
+    server `what`.
 
-    A path is absolute or relative to the workspace; `list` is for names and sizes only. `unconfined` asks to run the
-    command without the sandbox that would be around it. `own` says of a write that the tool keeps that file itself, and
-    that an option of the user's names it: it may be anywhere, and is written unless a mode, rule or guard forbids it.
+    A path is absolute or relative to the workspace; `list` is for names and sizes only. `unconfined` requests to run
+    the command without its sandbox. `own` marks a write to the tool's own file, which an option of the user names: it
+    may be anywhere, and is written unless a mode, rule or guard forbids it.
     """
 
     kind: Literal["read", "list", "write", "run", "fetch"]
@@ -40,19 +40,17 @@ class Touch(Record):
 
 
 CommandParts = tuple[tuple[str, str], ...]
-"""The parts of a command that are not known to read only: each as it is written, "" for what is no command, and why."""
+"""The parts of a command that may do more than read: each with its text ("" if it is no command) and the reason."""
 
 
 class Verdict(Record):
-    """The decision on one action, with its reason in words.
+    """The decision on one action, with the reason as text.
 
-    `rule` is the rule that decided, if one did; `suggestion` is the rule that "always for this session"
-    would make, or None if there is none to offer; then `exactly` is the command line that may be allowed as it
-    stands. `lifted_by` is the mode in which it would not have been asked. `parts` are the parts of a command that are
-    not known to read only, each with its reason. `place` is where the path of a file tool leads: what is opened must
-    be that very place. `sandbox` is what an allowed command has to run in, None if a rule or an answer lets it run
-    without. `person_may` says of a deny that a person who can be asked may lift it, this once; no rule, no mode and no
-    `--yes` does.
+    `rule` is the rule that decided. `suggestion` is the rule that "always for this session" would add, or None; then
+    `exactly` is the command line that can be allowed unchanged. `lifted_by` is the mode that would not ask. `parts` are
+    the parts of a command that may do more than read. `place` is the resolved path of a file tool, which must open
+    that very place. `sandbox` is the confinement of an allowed command, None if a rule or an answer lifts it.
+    `person_may`: the user, if asked, can lift this denial once; no rule, mode or `--yes` does.
     """
 
     action: VerdictAction
@@ -69,14 +67,12 @@ class Verdict(Record):
 
 
 class Question(Record):
-    """What a person is asked: `shown` is the whole command or diff, not yet cleaned for a terminal.
+    """A question to the user: `shown` is the whole command or diff, not yet cleaned for a terminal.
 
-    `asks` says in a few words what the call would do, empty where `touches` say it: what it reads, writes or runs.
-
-    `timeout` is after how many seconds the question answers itself with no; None for never. `where` is the folder that
-    a command would run in, `following` how many questions wait behind this one. `covered` are commands that the rule
-    of "always" would allow besides. `change` is what the call would make of a file, where its texts are at hand.
-    `options` are the answers to a question that is not about permission.
+    `asks` is a short description of the call, empty if `touches` say enough. After `timeout` seconds the answer is no;
+    None waits forever. `where` is a command's folder, `following` the number of questions that wait, `covered` other
+    commands that the rule of "always" would allow, `change` the edit of a file, if its text is known. `options` are the
+    answers to a question that is not about permission.
     """
 
     call_id: str
@@ -95,9 +91,8 @@ class Question(Record):
 
 
 class Answer(Record):
-    """A person's answer. `reason` goes to the model: it is the answer itself if the question has options. `always` adds
-    the suggested rule for this session, or `rule`, where the person has changed it. `mode` switches to the mode in
-    which it would not have been asked.
+    """The user's answer. `reason` goes to the model; it is the answer itself if the question has options. `always` adds
+    the suggested rule for this session, or `rule` if the user edited it. `mode` switches to the mode that does not ask.
     """
 
     allow: bool

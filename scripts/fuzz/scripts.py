@@ -95,6 +95,9 @@ ENDS = [
     " >/dev/null 2>&1",
     " < a.txt",
     " | wc -l",
+    " 2>/dev/null -o PWN",
+    " < a.txt -i b.txt",
+    " 2>/dev/null a.txt .env",
 ]
 ENDS += [" | sort", " -type f", " -- a.txt", " PWN", " <<< hello", " | xxd - -p", " && ls", " || ls", "; ls", " | cat"]
 FRAMES = ["cd src && {}", "({})", "{{ {}; }}", "! {}", 'echo "$({})"', "{} # done", "cd docs; {}", "if {}; then ls; fi"]

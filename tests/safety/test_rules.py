@@ -102,6 +102,23 @@ def test_a_rule_covers_whole_words(workspace: Path) -> None:
     assert bash(policy, "make build all") == "ask"
 
 
+def test_rules_for_hosts(workspace: Path) -> None:
+    rows = {
+        "fetch": {"a.example": "allow", "b.a.example": "allow"},
+        "look": {"a.example": "allow"},
+        "fetch(A.example)": {"a.example": "allow", "b.a.example": "ask", "a.example.org": "ask"},
+        "look(*.a.example)": {"b.a.example": "allow", "a.example": "ask", "ba.example": "ask"},
+        "other(a.example)": {"a.example": "ask"},
+    }
+    for rule, hosts in rows.items():
+        for host, action in hosts.items():
+            policy = Policy(workspace, allow=[rule])
+            assert policy.judge("look", [Touch("fetch", host)]).action == action, (rule, host)
+            assert (
+                Policy(workspace, allow=[rule], deny=["fetch"]).judge("look", [Touch("fetch", host)]).action == "deny"
+            )
+
+
 def test_a_compound_command_needs_every_part(workspace: Path) -> None:
     policy = Policy(workspace, allow=["bash(npm test *)"])
     assert bash(policy, "npm test && ls") == "allow"
@@ -118,6 +135,18 @@ def test_a_bare_rule_does_not_allow_more_than_can_be_looked_at(workspace: Path) 
     verdict = policy.judge("bash", [Touch("run", "touch x; " * 41)])
     assert (verdict.action, verdict.reason) == ("ask", "it has more than 40 commands")
     assert bash(policy, f"touch {'x' * 16_384}") == "ask"
+
+
+def test_a_deny_rule_reaches_into_nested_shells(workspace: Path) -> None:
+    policy = Policy(workspace, allow=["bash"], deny=["bash(make *)"])
+    for line in (
+        "make",
+        "sh -c make",
+        """sh -c 'sh -c make'""",
+        """sh -c "sh -c 'sh -c make'" """,
+        "sudo -u me make x",
+    ):
+        assert bash(policy, line) == "deny", line
 
 
 def test_deny_beats_ask_beats_allow(workspace: Path) -> None:
@@ -269,6 +298,11 @@ def test_a_redirection_is_a_write(workspace: Path) -> None:
     assert bash(policy, "ls > .git/x") == "deny"
     assert bash(policy, "cd src && ls > ../new.txt") == "allow"
     assert bash(Policy(workspace, "ask", allow=["write(out/**)"]), "ls > out/x") == "allow"
+
+
+def test_only_a_rule_for_writes_lets_a_redirection_write(workspace: Path) -> None:
+    for rule, action in (("write(out/**)", "allow"), ("read(out/**)", "ask"), ("write", "ask")):
+        assert bash(Policy(workspace, allow=[rule]), "echo x > out/a") == action, rule
 
 
 def test_a_rule_lets_a_redirection_write_what_is_only_asked_about_but_no_secret(workspace: Path) -> None:

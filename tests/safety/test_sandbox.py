@@ -221,7 +221,7 @@ def test_the_network_is_left_where_the_user_wants_it(
 
 
 async def test_without_any_it_is_said_and_nothing_runs_by_itself(tmp_path: Path) -> None:
-    for use, expected in (("on", "no sandbox works here (nothing)"), ("auto", "there is none")):
+    for use, expected in (("on", "no sandbox works here (nothing)"), ("auto", "none works here")):
         sandbox = Sandbox(tmp_path, "on" if use == "on" else "auto")
         sandbox.found = Confinement(None, "nothing")
         box = toolbox(tmp_path, Policy(tmp_path, "auto"), sandbox=sandbox)
@@ -272,7 +272,7 @@ async def test_what_a_command_made_that_is_protected_is_told_once(tmp_path: Path
 @pytest.mark.parametrize("calls", ["00", "ff" * 8, ""])
 async def test_without_its_filter_of_calls_a_command_does_not_run(tmp_path: Path, calls: str) -> None:
     helper = Path(landlock_helper.__file__)
-    request = {"write": [str(tmp_path)], "read": ["/"], "list": [], "network": False, "calls": calls}
+    request = {"write": [str(tmp_path)], "read": ["/"], "list": [], "network": False, "calls": calls, "helped": {}}
     request["temporary"] = str(tmp_path)
     words = [sys.executable, "-I", "-S", str(helper), json.dumps(request), "touch", str(tmp_path / "ran")]
     done = await run_child(words, cwd=tmp_path, timeout=60, output_limit=1000)

@@ -116,6 +116,10 @@ def test_of_several_things_that_it_touches_each_must_be_allowed(workspace: Path)
         "translate changes src/a.md",
         ".env has the name of a file with secrets",
     ]
+    runs = Policy(workspace).judge(
+        "translate", [Touch("run", "rm a.txt"), Touch("run", "make"), Touch("write", "b.md")]
+    )
+    assert [part for part, _ in runs.parts] == ["rm a.txt", "make", ""]
     one = Policy(workspace, allow=["edit(src/**)"]).judge("translate", several)
     assert (one.action, one.suggestion) == ("ask", "translate(.env)")
     assert Policy(workspace, deny=["translate(a.txt)"]).judge("translate", several).action == "deny"

@@ -91,6 +91,16 @@ def test_of_a_toolchain_that_a_variable_names_its_programs_are_seen(work: Path, 
     }
 
 
+def test_a_folder_of_the_home_that_holds_more_than_a_toolchain_is_not_seen_for_its_programs(
+    work: Path, home: Path
+) -> None:
+    for name in (".cargo/lib/x", "tool/bin/x", "tool/lib/x"):
+        (home / name).parent.mkdir(parents=True)
+    places = toolchains(str(work), {"PATH": f"{home}/.cargo/bin:{home}/tool/bin:relative/bin"})
+    assert f"{home}/.cargo/bin" in places and f"{home}/.cargo" not in places
+    assert f"{home}/tool" in places and f"{home}/tool/bin" not in places
+
+
 _NAMED = {"CARGO_HOME": "cargo", "GOPATH": "go", "JAVA_HOME": "java"}
 
 

@@ -1,12 +1,11 @@
-"""The audit file: an append-only list of records, each chained to the one before by its hash.
+"""The audit file: an append-only list of records, each chained to the previous one by its hash.
 
-One JSON object a line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the
-record itself without this field, `before` that of the record which the same session wrote before. Whoever changes,
-removes, adds or moves a line breaks the chain there. A session that no longer finds its own last record in the file
-says so in a record `broken`. A record `recovered` follows the half line of a killed writer: its `previous` is the hash
-of that line, its `after` that of the last whole record, so that the half line does not part the chain. A rewrite of the
-whole file, or of its end, with newly computed hashes when no session writes is found only by comparing the last hash,
-which `verify` returns, with a copy kept elsewhere.
+One JSON object per line: `n` counts from 1, `previous` is the hash of the record before, `hash` that of the record
+itself without this field, `before` that of the session's own record before. A changed, removed, added or moved line
+breaks the chain. A session whose last record is gone from the file writes a record `broken`. A record `recovered`
+follows the partial line of a killed writer: its `previous` is the hash of that line, its `after` that of the last whole
+record, which bridges the chain. A rewrite of the file or its end with new hashes, while no session writes, shows only
+in a comparison of the last hash, which `verify` returns, with a copy elsewhere.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 
 FIRST = "0" * 64
-"""What stands as `previous` in the first record."""
+"""The first record's `previous`."""
 
 _TAIL = 1 << 16
 _RESERVED = frozenset(("n", "time", "session", "kind", "previous", "before", "after", "hash"))
@@ -35,31 +34,31 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 
 def record_hash(record: dict[str, Any]) -> str:
-    """The hash of a record, its own field `hash` left out."""
+    """The hash of a record without its own field `hash`."""
     return hashlib.sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
 def partial_line_hash(line: bytes) -> str:
-    """The hash of a line that a killed writer left half written."""
+    """The hash of the partial line of a killed writer."""
     return hashlib.sha256(line).hexdigest()
 
 
 def canonical(record: dict[str, Any]) -> bytes:
-    """The record as it stands in the file, without the newline."""
+    """The record's line in the file, without the newline."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 class AuditError(CodeletError):
-    """What was to be recorded could not be: nothing may continue unseen."""
+    """A record cannot be written: nothing may continue unrecorded."""
 
     exit_status = EXIT_INCOMPLETE
 
 
 class AuditLog:
-    """Appends the records of one session to an audit file that other sessions may write at the same time.
+    """The writer of one session's records; other sessions may append to the same file.
 
-    Raises UsageError if the file cannot be opened or is no audit file. Secrets are masked before writing. `patience`
-    is how many seconds another writer may hold the file's lock.
+    Raises UsageError if the file cannot be opened or is no audit file. Secrets are masked. Another writer may hold the
+    file's lock for `patience` seconds.
     """
 
     def __init__(self, path: Path, *, patience: float = _LOCK_SECONDS) -> None:
@@ -79,16 +78,13 @@ class AuditLog:
         self.record("start")
 
     def record(self, kind: str, **fields: object) -> None:
-        """Append one record: `kind` and what belongs to it. Nothing is written between reading the end and this.
-
-        Raises AuditError if the file takes no more.
-        """
+        """Append one record, with the file locked. Raises AuditError if it cannot be written."""
         if _RESERVED & fields.keys():
             raise ValueError(f"an audit record names these itself: {sorted(_RESERVED & fields.keys())}")
         plain = {key: _masked(value) for key, value in fields.items()}
         self._lock()
         try:
-            if os.fstat(self._file).st_nlink == 0:  # it would take records that no one can ever read
+            if os.fstat(self._file).st_nlink == 0:  # no one could ever read its records
                 raise AuditError(f"the audit file {self._path} was deleted or replaced: nothing more can be recorded")
             missing = self._before if self._is_gone() else None
             number, previous, torn = self._end()
@@ -106,7 +102,7 @@ class AuditLog:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _lock(self) -> None:
-        """Wait for other writers. Raises AuditError if one does not let go."""
+        """Wait for other writers. Raises AuditError after `patience` seconds."""
         end = time.monotonic() + self._patience
         while True:
             try:
@@ -119,7 +115,7 @@ class AuditLog:
                 time.sleep(_LOCK_PAUSE)
 
     def _is_gone(self) -> bool:
-        """Return whether the session's own last record no longer stands where it was written."""
+        """Return whether the session's last record is no longer at its place in the file."""
         if self._known is None:
             return False
         return os.pread(self._file, len(self._last), self._known[0] - len(self._last)) != self._last
@@ -146,9 +142,8 @@ class AuditLog:
         return number + 1, self._before
 
     def _end(self) -> tuple[int, str, bytes | None]:
-        """The number and hash of the last record, and what a killed writer left of a line after it.
-
-        The third is None if the file ends as it should, b"" where only the newline is missing.
+        """The number and hash of the last record, and the partial line of a killed writer after it: None if there is
+        none, b"" if only the newline is missing.
         """
         size = os.fstat(self._file).st_size
         if size == 0:
@@ -181,7 +176,7 @@ def _number_and_hash(line: bytes) -> tuple[int, str] | None:
 
 
 def _masked(value: object) -> object:
-    """The value as JSON can hold it, secrets masked and lone surrogates replaced."""
+    """The value as JSON, with secrets masked and lone surrogates replaced."""
     if isinstance(value, str):
         return mask(value.encode("utf-8", "replace").decode(), patterns=True)
     if isinstance(value, dict):

@@ -15,14 +15,14 @@ from codelet.safety.audit.log import FIRST, canonical, partial_line_hash, record
 
 
 class AuditProblem(Record):
-    """What is wrong at a line of the file, counted from 1."""
+    """A problem at a line of the file, counted from 1."""
 
     line: int
     what: str
 
 
 class AuditReport(Record):
-    """The result: how many records there are, what is wrong, and the last hash, to be kept elsewhere.
+    """The number of records, the problems, and the last hash, for a copy elsewhere.
 
     `unclosed` names the sessions without a closing record: each still runs, was killed, or had its end cut off.
     """
@@ -46,8 +46,7 @@ def verify(path: Path) -> AuditReport:
 
 
 def _content(path: Path) -> bytes:
-    """All of the file. One that is no regular file might never end, or never begin."""
-    try:
+    try:  # without waiting: a pipe might never begin
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise UsageError(f"cannot read the audit file {path}: it is no regular file")
@@ -57,12 +56,10 @@ def _content(path: Path) -> bytes:
 
 
 class _Check:
-    """Walks down the chain."""
-
     def __init__(self) -> None:
         self.problems: list[AuditProblem] = []
         self.records = 0
-        self.previous = self.last_whole = FIRST  # differ behind a half line only
+        self.previous = self.last_whole = FIRST  # they differ after a partial line only
         self.number = 0
         self.open: dict[str, int] = {}
         self._last_of: dict[str, str] = {}
@@ -92,16 +89,16 @@ class _Check:
         self.previous = self.last_whole = record["hash"] if sound else _claimed(following, record)
         if record["kind"] == "end":
             self.open.pop(str(record["session"]), None)
-        else:  # also without a start: the end may have been cut right behind the half line that a session found
+        else:  # also without a start: the file may have been cut right after the partial line that a session found
             self.open.setdefault(str(record["session"]), at)
 
     def _own(self, at: int, record: dict[str, Any]) -> Iterator[AuditProblem]:
-        """Yield whether the session's records before this one are all there. Records of older versions do not say."""
+        """Check for missing records of the session before this one; older versions wrote no `before`."""
         before, known = record.get("before"), self._last_of.get(record["session"])
         if record["kind"] == "broken":
-            yield AuditProblem(at, f"cut or written anew: the session's record {record.get('missing')} was gone")
+            yield AuditProblem(at, f"cut or rewritten: the session's record {record.get('missing')} was gone")
         elif known is None and (record["kind"] not in ("start", "recovered") or before not in (None, FIRST)):
-            yield AuditProblem(at, "the beginning of its session is missing: the file was cut or written anew")
+            yield AuditProblem(at, "the beginning of its session is missing: the file was cut or rewritten")
         elif known is not None and before is not None and before != known:
             yield AuditProblem(at, "a record of its session before this one is missing")
 
@@ -110,7 +107,7 @@ def _displaced(number: int, expected: int) -> str:
     if number > expected:
         missing = f"{expected}" if number == expected + 1 else f"{expected} to {number - 1}"
         return f"removed or moved: record {missing} is missing before record {number}"
-    return f"added or moved: record {number} stands where record {expected} should"
+    return f"added or moved: record {number} is at the place of record {expected}"
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -125,14 +122,12 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _recovers(following: bytes, torn: bytes) -> bool:
-    """Return whether the next record says that it found the half line of a killed writer."""
+    """Return whether the next record bridges the partial line of a killed writer."""
     record = _parsed(following)
     return record is not None and record["kind"] == "recovered" and record["previous"] == partial_line_hash(torn)
 
 
 def _claimed(following: bytes, changed: dict[str, Any]) -> str:
-    """Return what the next record gives as its predecessor: one changed line is then reported as one problem, not as
-    two.
-    """
+    # The hash that the next record names: so one changed line is reported as one problem, not as two.
     record = _parsed(following)
     return str(record["previous"]) if record else str(changed["hash"])

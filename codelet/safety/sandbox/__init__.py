@@ -1,8 +1,7 @@
-"""Confines shell commands: what runs unasked writes nothing, or the workspace alone, and does not reach the network.
+"""The sandbox for shell commands: without approval they write nothing, or the workspace alone, and reach no network.
 
-bubblewrap is used where it works, else Landlock with a filter of system calls, on a Mac sandbox-exec, else nothing, and
-then the user is told.
-Which one works is tried before the first command, not at the start.
+It is bubblewrap if that works, else Landlock with a filter of system calls, on a Mac sandbox-exec. The first command
+tries them, not the start.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from codelet.safety.sandbox.places import Secrets
 
 Use = Literal["auto", "on", "off"]
-"""When commands are confined: what no one said yes to, all of them, none."""
+"""The commands that are confined: those without approval, all, or none."""
 
 _SECONDS, _CAP = 5.0, 1 << 12
 _REFUSED = ("Permission denied", "Operation not permitted")
@@ -34,9 +33,9 @@ _NO_NAME = re.compile(r"[\s:'\"`‘’(),]+")
 
 
 class Confinement(Record):
-    """What confines commands here: the way, or None, and in words what it is or why there is none.
+    """The confinement that works here, or None, with a description or the reasons.
 
-    `program` is bubblewrap's path. It is looked for once, before the first command that could put another one there.
+    `program` is bubblewrap's path, looked up once, before any command could put another one there.
     """
 
     way: Literal["bubblewrap", "landlock", "sandbox-exec"] | None
@@ -45,7 +44,7 @@ class Confinement(Record):
 
 
 def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what a command that only reads gets of its variables: a list, and git's hardening."""
+    """The variables of a command that only reads: those of a list, and git's hardening."""
     from codelet.safety.sandbox.visible import VARIABLES
     from codelet.system.git import settings_environment
     from codelet.system.git.hardening import ENVIRONMENT, SETTINGS
@@ -55,7 +54,7 @@ def variables_for_reading(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confinement:
-    """Try the ways in their order, each with a real command."""
+    """Try each way in order, with a real command."""
     from codelet.safety.sandbox.command_lines import Bounds, writable_root
     from codelet.system.process import StartError, child_environment, find_program, run_child, shell_argv
 
@@ -82,7 +81,7 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
 
 
 def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Sequence[str]:
-    """The words that run `command` confined. Raises FileNotFoundError if that way is not installed."""
+    """The words that run `command` confined. Raises FileNotFoundError if the way is not installed."""
     from codelet.safety.sandbox.command_lines import bubblewrap_argv, landlock_argv
 
     if found.way == "landlock":
@@ -97,11 +96,11 @@ def _confined(found: Confinement, command: Sequence[str], bounds: Bounds) -> Seq
 
 
 class Sandbox:
-    """The confinement of one session's commands. `found` is None until it was first looked for.
+    """The confinement of one session's commands. `found` is None until the first look.
 
-    `network` and `sockets` leave confined commands the network, and sockets of their own making. `open_home` lets them
-    read the whole home but its secrets, `seen` are places that they may read besides (see `visible`). `kept` are files
-    that no confined command may write, wherever in the workspace they stand: the audit file, say.
+    `network` and `sockets` permit the network and new sockets. `open_home` lets commands read the whole home but its
+    secrets, `seen` are further places that they may read (see `visible`). `kept` are files of the workspace that no
+    confined command may write, such as the audit file.
     """
 
     def __init__(
@@ -123,7 +122,7 @@ class Sandbox:
         self._workspace = workspace
         self._seen = seen
         self._kept = kept
-        self._before: set[tuple[str, str]] | None = None  # what stood where programs outside obey, as `_standing` tells
+        self._before: set[tuple[str, str]] | None = None  # the protected entries before a command, see `_standing`
         self._repositories: set[str] = set()
         self._held = 0
         self._owed = False
@@ -131,31 +130,29 @@ class Sandbox:
 
     @property
     def wanted(self) -> bool:
-        """Return whether commands should be confined: all of them, or those that the user did not approve."""
+        """Return whether commands are confined: all of them, or those without approval."""
         return self.use != "off"
 
     @property
     def state(self) -> str | None:
-        """Return what confines commands: the way, "none" where none works, "off", or None if it was not looked for
-        yet.
-        """
+        """The way that confines commands, "none" if none works, "off", or None before the first look."""
         if self.use == "off" or self.found is None:
             return "off" if self.use == "off" else None
         return self.found.way or "none"
 
     def kind(self, wanted: SandboxKind | None) -> SandboxKind | None:
-        """The sandbox that a command runs in, where its verdict wants this one; None if it runs without."""
+        """The sandbox of a command whose verdict requires `wanted`; None if it runs without."""
         return "workspace" if wanted is None and self.use == "on" else wanted
 
     async def works(self) -> bool:
-        """Return whether there is a confinement. Raises ToolError if there is none and one was asked for by name."""
+        """Return whether a confinement works. Raises ToolError if none does and the user demands one."""
         found = await self.look()
         if found.way is None and self.use == "on":
             raise ToolError(f"no sandbox works here ({found.detail}), and the user demands one: commands cannot run")
         return found.way is not None
 
     async def look(self) -> Confinement:
-        """Return what confinement there is, looked for at the first call."""
+        """Return the confinement, found at the first call."""
         async with self._looking:
             if self.found is None:
                 self.found = await find_confinement(self._workspace, sockets=self.sockets)
@@ -169,10 +166,10 @@ class Sandbox:
         *,
         lasting: bool = False,
     ) -> Sequence[str]:
-        """The words that run the shell command confined; only after `works` said so.
+        """The words that run the shell command confined, after `works` returned True.
 
-        A `lasting` one runs alongside others: if there is no repository yet, it could write the hooks of one that is
-        made later, so nothing at the top of the workspace but what stands there now can be written by it.
+        A `lasting` command runs alongside others: it could write the hooks of a repository that is made later, so in
+        a workspace without one it can write only entries that are at the top of the workspace now.
         """
         from codelet.safety.sandbox.command_lines import Bounds, writable_root
         from codelet.safety.sandbox.places import protected_places, seen_places
@@ -198,11 +195,10 @@ class Sandbox:
         return _confined(self.found, shell_argv(command, environment, self._workspace), bounds)
 
     def kept_from_writing(self, kind: SandboxKind, output: str) -> bool:
-        """Return whether the output of a command that failed says that its sandbox kept it from writing what it may ask
-        for.
+        """Return whether the output of a failed command shows that only its sandbox kept it from writing.
 
-        Only bubblewrap has an error of its own for that. Elsewhere it is that of any file which is not the user's; so a
-        line that names a file which no one reads or writes without asking does not count.
+        Only bubblewrap has a distinct error for that. Elsewhere it is that of any file with another owner; a line that
+        names a protected or secret file does not count.
         """
         assert self.found is not None
         if self.found.way == "bubblewrap":
@@ -224,10 +220,10 @@ class Sandbox:
         return False
 
     def git_attributes(self, root: str) -> tuple[str, bytes] | None:
-        """Return what keeps git from showing secrets there; None if nothing can be mounted to do so."""
+        """The attributes that keep git from showing secrets; None if nothing can be mounted."""
         from codelet.safety.sandbox.git_attributes import find_attributes
 
-        return find_attributes(root) if self.found is not None and self.found.way == "bubblewrap" else None
+        return find_attributes(root) if self.found and self.found.way == "bubblewrap" else None
 
     @cached_property
     def _secrets(self) -> Secrets:
@@ -238,23 +234,23 @@ class Sandbox:
 
     @property
     def sees_home(self) -> bool:
-        """Return whether confined commands see the home because the workspace is, or holds, the home."""
+        """Return whether the workspace is, or holds, the home, which confined commands then see."""
         from codelet.safety.sandbox.visible import holds_home
 
         return holds_home(str(self._workspace.resolve()))
 
     @property
     def is_without_repository(self) -> bool:
-        """Return whether the workspace lies in no repository, so that one may still be made there."""
+        """Return whether the workspace is in no repository, so that a command may make one."""
         from codelet.system.git.hardening import find_repository
 
         return find_repository(str(self._workspace.resolve())) is None
 
     def newly_protected(self) -> Sequence[MadeFile]:
-        """Return what the last confined command made and nothing may write at, each told once; it is moved aside.
+        """Move aside the protected entries that the last confined command made, and return them, each once.
 
-        What is absent cannot be made read-only. A repository and an environment stay where they are, and are read-only
-        from now on; so does what a command in the background, or anyone beside it, may have made.
+        An absent entry cannot be made read-only. Repositories and environments stay, and are read-only from now on; so
+        do entries that a command in the background, or someone else, may have made.
         """
         before, self._before = self._before, None
         if before is None:
@@ -274,18 +270,18 @@ class Sandbox:
         from codelet.safety.sandbox.aside import settle
 
         links = tuple(f"{place}/" for place, target in new if target)
-        made = sorted({place for place, _ in new if not place.startswith(links)} | deep)  # what a link leads to was not
+        made = sorted({place for place, _ in new if not place.startswith(links)} | deep)  # not the targets of links
         return [settle(Path(place), root, move=not held) for place in made]
 
     def _standing(self, protected: Iterable[str]) -> set[tuple[str, str]]:
-        """The protected places, and the links of such names with where each leads."""
+        """The protected places, and the links with such names, each with its target."""
         from codelet.safety.sandbox.places import obeyed_links
 
         return {(place, "") for place in protected} | obeyed_links(self._workspace.resolve())
 
     @property
     def held(self) -> bool:
-        """Return whether a confined command runs in the background, or has since the last look at what was made."""
+        """Return whether a confined command runs in the background, or has since the last `newly_protected`."""
         return self._held > 0 or self._owed
 
     def hold(self) -> None:
@@ -293,6 +289,6 @@ class Sandbox:
         self._held += 1
 
     def release(self) -> None:
-        """It has ended; what it made last is still told, behind the next call."""
+        """It has ended; its last new entries are reported after the next call."""
         self._held -= 1
         self._owed = True

@@ -1,6 +1,6 @@
-"""Moves aside what a confined command made under a name that programs outside the sandbox obey.
+"""Move aside an entry that a confined command made under a name that programs outside the sandbox obey.
 
-Nothing is deleted, nothing is written over, and the name that it gets is obeyed by no program.
+Nothing is deleted or overwritten, and no program obeys the new name.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _ENVIRONMENT_MARK = "pyvenv.cfg"
 
 
 class MadeFile(Record):
-    """A file, folder or link of such a name, relative to the workspace; `aside` is where it was moved to.
+    """A new file, folder or link with such a name, relative to the workspace; `aside` is its new name.
 
-    With `stays` it may be there: a repository or a virtual environment, which commands can only read from then on.
+    `stays`: it is a repository or a virtual environment, which commands can only read from now on.
     """
 
     name: str
@@ -30,11 +30,10 @@ class MadeFile(Record):
 
 
 def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
-    """Move aside what a command made in the workspace `root`, where it is to be moved and can be.
+    """Move a new entry of the workspace `root` aside, if `move`.
 
-    What belongs to another user is left alone, and folders in which programs are looked for. A link is moved itself,
-    whatever it leads to: a repository or an environment behind it could still be written. A repository stays where it
-    is unless it names programs, which git would run outside the sandbox.
+    Other users' files and the folders of PATH stay. So does a repository, unless it names programs, which git would run
+    outside the sandbox. A link is always moved: the repository or environment at its target could still be written.
     """
     name = str(place.relative_to(root))
     programs = place.name == ".git" and not place.is_symlink() and names_programs(place)
@@ -52,20 +51,20 @@ def settle(place: Path, root: Path, *, move: bool) -> MadeFile:
 
 
 def _moved(place: Path, root: Path) -> str | None:
-    """Move it, within its folder, to a name that nothing has."""
+    """Move it to a free name in its folder."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", place.name).strip("_")
     for number in range(1, _MOST):
         target = place.with_name(f"aside-{number}-{plain}")
         if os.path.lexists(target):
             continue
         if place.is_dir() and not place.is_symlink():
-            target.mkdir()  # a folder replaces an empty one only, so nothing of anyone else's is lost
+            target.mkdir()  # a folder can only replace an empty one
             with suppress(OSError):
                 place.rename(target)
                 return str(target.relative_to(root))
             target.rmdir()
             return None
-        os.link(place, target, follow_symlinks=False)  # fails where there is something by now
+        os.link(place, target, follow_symlinks=False)  # fails if the name is taken by now
         place.unlink()
         return str(target.relative_to(root))
     return None

@@ -1,9 +1,9 @@
-"""The filter of system calls that a confined command runs under: a program for the kernel, as bytes.
+"""The filter of system calls for confined commands: a program for the kernel, as bytes.
 
-It refuses sockets that lead to services of the machine, what reaches into other processes, what makes new name spaces
-and mounts, what types into a terminal, and calls that pass by every other filter (io_uring). Under Landlock, which
-knows files and TCP only, it also refuses what changes a file's mode, owner, times and attributes, all sockets, and the
-shared memory, semaphores and message queues of System V and POSIX.
+It refuses sockets to services of the machine, access to other processes, new namespaces and mounts, input into a
+terminal, and calls that bypass every filter (io_uring). Under Landlock, which covers files and TCP only, it also
+refuses all sockets, file attributes, and the shared memory, semaphores and message queues of System V and POSIX, and
+hands changes of modes, times and owners to the helper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER_AT, _MACHINE_AT, _ARGUMENTS_AT = 0, 4, 16
 _ERROR, _ASK_HELPER, _ALLOW = 0x00050000, 0x7FC00000, 0x7FFF0000
 _REFUSE, _UNKNOWN, _UNSUPPORTED = (_ERROR | number for number in (EACCES, ENOSYS, EOPNOTSUPP))
 
-# The kernel's number of the machine, and which of the numbers in the table `calls` are its calls'.
+# The kernel's number of the machine, and its column in the table `calls`.
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 _SET_FLAGS = (0x40086602, 0x401C5820)  # FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: attributes of a file
@@ -35,13 +35,11 @@ _Line = bytes
 
 @cache
 def filter_program(*, network: bool, sockets: bool, metadata: bool) -> bytes:
-    """The filter as the kernel takes it: it leaves `network` sockets of the internet, `sockets` those of services on
-    this machine.
+    """The filter for the kernel. `network` permits internet sockets, `sockets` those of services on this machine.
 
-    `metadata` leaves a file's mode, owner, times and attributes to be changed, sockets of the internet to be made,
-    memory to be shared, and other processes' priorities: a sandbox that mounts what is outside read-only, has a network
-    of its own and hides other processes needs no filter for these. Raises FileNotFoundError for a machine whose calls
-    are not known.
+    `metadata` permits changes of file modes, owners, times and attributes, internet sockets, shared memory, and other
+    processes' priorities: a sandbox with read-only mounts and separate network and process namespaces needs no filter
+    for them. Raises FileNotFoundError for a machine with unknown calls.
     """
     machine = platform.machine()
     if machine not in _MACHINES:
@@ -70,7 +68,7 @@ def helped_calls() -> dict[str, str]:
 
 
 def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_Line]]:
-    """Return what is done with each call that is looked at."""
+    """The filter's lines for each call that it examines."""
     calls = read_table("calls")
     refused = [*calls["refused"], *(() if metadata else (*calls["metadata"], *calls["shared memory"]))]
     blocks = {name: [_answer(_REFUSE)] for name in refused}
@@ -92,7 +90,7 @@ def _load(place: int) -> _Line:
 
 
 def _jump(code: int, fits: int, fails: int, value: int) -> _Line:
-    """A comparison, and over how many lines it jumps where it fits and where it fails."""
+    """A comparison, with the numbers of lines to skip if it fits and if it fails."""
     return struct.pack("HBBI", code, fits, fails, value)
 
 
@@ -101,7 +99,7 @@ def _answer(value: int) -> _Line:
 
 
 def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line]:
-    """Refuse the call where the argument is one of the values, or where it is none of them."""
+    """Refuse the call if the argument is one of the values, or without `refuse` if it is not."""
     lines: list[_Line] = [_load(_ARGUMENTS_AT + 8 * argument)]
     lines += [_jump(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
     listed, others = (_REFUSE, _ALLOW) if refuse else (_ALLOW, _REFUSE)
@@ -109,5 +107,5 @@ def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line
 
 
 def _masked(mask: int) -> list[_Line]:
-    """Refuse the call where its first argument has one of these bits."""
+    """Refuse the call if its first argument has one of these bits."""
     return [_load(_ARGUMENTS_AT), _jump(_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]

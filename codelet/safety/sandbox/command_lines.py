@@ -1,8 +1,8 @@
 """The command lines that confine a command.
 
-bubblewrap gives the command a file system of its own: read-only but for what may be written, without network and
-privileges. Landlock is used by a helper whose child takes rights from itself and then becomes the command. Both run it
-under a filter of system calls.
+bubblewrap gives the command a separate file system, read-only but for its writable places, without network and
+privileges. For Landlock a helper's child gives up rights and then becomes the command. Both install a filter of system
+calls.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ _HELPER = Path(__file__).with_name("landlock_helper.py")
 _EMPTY = ("/run", "/tmp", "/var/tmp")
 _KERNEL = ("/proc/sys", "/proc/sysrq-trigger")
 _PRIVATE_BYTES, _OTHER_BYTES = 1 << 30, 1 << 24
-"""What fits into the private temporary folder, and into any other folder that is empty in the sandbox."""
+"""The sizes of the private temporary folder, and of any other folder that is empty in the sandbox."""
 
 
 class Bounds(Record):
-    """What a confined command may do, and where: `root` is the workspace, resolved.
+    """The rights of a confined command: `root` is the workspace, resolved.
 
     `seen` are the places that it can read besides the system's and the workspace (see `visible`); with `open_home` it
-    can read all but what other programs keep in temporary folders. `hidden` are files and folders that it cannot read
-    anyway, `protected` those of the workspace that it cannot write. With `settled` nothing new can be made at the top
-    of the workspace, and what others make there cannot be written. `attributes` are a folder of git's, and what takes
-    the place of the file of that name in it (see `git_attributes`).
+    can read everything outside temporary folders. `hidden` are files and folders that it cannot read, `protected` those
+    of the workspace that it cannot write. `settled`: it can write only entries that are at the top of the workspace
+    now. `attributes` are a folder of git's and the content of the file `attributes` there (see `git_attributes`).
     """
 
     root: str
@@ -51,9 +50,8 @@ class Bounds(Record):
     attributes: tuple[str, bytes] | None = None
 
     def leading_to(self, places: Iterable[str]) -> list[str]:
-        """The folders of the workspace that lead to these places, the outer ones first.
-
-        Whoever renames one takes what stands in it out of its place, and may put another thing there.
+        """The folders of the workspace that lead to these places, outermost first: a rename of one would put another
+        entry at a protected place.
         """
         inside = f"{self.root}/"
         parents = {str(each) for place in places if place.startswith(inside) for each in PurePath(place).parents}
@@ -66,15 +64,15 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
     argv += ["--share-net"] if bounds.network else []
     argv += ["--ro-bind", "/", "/"] if bounds.open_home else _system()
     argv += ["--dev", "/dev", "--proc", "/proc"]
-    for place in _KERNEL:  # root's number is the same inside, and the kernel's settings look at nothing else
+    for place in _KERNEL:  # the kernel's settings check only the user number, which is root's inside too
         argv += ["--ro-bind", place, place] if os.path.exists(place) else []
-    # What programs leave in /var/tmp need not be hidden from what only reads; each mount costs two milliseconds.
+    # A command that only reads may see /var/tmp: each mount costs two milliseconds.
     emptied = _EMPTY if bounds.kind == "workspace" else _EMPTY[:2] if bounds.open_home else _EMPTY[1:2]
     empty = [os.path.realpath(folder) for folder in emptied if Path(folder).is_dir()]
     for folder in empty:
         size = _PRIVATE_BYTES if folder == "/tmp" else _OTHER_BYTES
         argv += ["--size", str(size), "--tmpfs", folder]
-    if bounds.network:  # names are resolved with a file that often stands in /run
+    if bounds.network:  # the resolver's file is often in /run
         resolver = os.path.realpath("/etc/resolv.conf")
         argv += ["--ro-bind-try", resolver, resolver]
     for place in bounds.seen:
@@ -82,10 +80,11 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
         if needed and not contained(place, bounds.root):
             argv += ["--ro-bind", place, place]
     argv += ["--ro-bind" if bounds.settled or bounds.kind == "read-only" else "--bind", bounds.root, bounds.root]
-    for place in _at_top(bounds) if bounds.settled and bounds.kind == "workspace" else ():
-        argv += ["--bind", place, place]
+    if bounds.settled and bounds.kind == "workspace":
+        for place in sorted(each.path for each in os.scandir(bounds.root) if not each.is_symlink()):
+            argv += ["--bind", place, place]
     if bounds.kind == "workspace":
-        for folder in bounds.leading_to(bounds.protected):  # what something is mounted on cannot be renamed
+        for folder in bounds.leading_to(bounds.protected):  # a mount point cannot be renamed
             argv += ["--bind", folder, folder]
         for place in bounds.protected:
             argv += ["--ro-bind", place, place]
@@ -109,7 +108,7 @@ def bubblewrap_argv(program: str, command: Sequence[str], bounds: Bounds) -> Com
 
 
 def _system() -> list[str]:
-    """Return what makes the system's folders of an empty file system."""
+    """The words that show the system's folders."""
     words: list[str] = []
     for place in seen_of_system():
         words += ["--symlink", os.readlink(place), place] if os.path.islink(place) else ["--ro-bind", place, place]
@@ -117,13 +116,8 @@ def _system() -> list[str]:
     return words + (["--size", str(_OTHER_BYTES), "--tmpfs", covered] if covered else [])
 
 
-def _at_top(bounds: Bounds) -> list[str]:
-    """Return what stands at the top of the workspace and may be written."""
-    return sorted(each.path for each in os.scandir(bounds.root) if not each.is_symlink())
-
-
 def _socket_covers(empty: Sequence[str]) -> list[str]:
-    """Return what replaces each socket that a service has now: a read-only mount alone stops no connection."""
+    """The words that cover each socket of a service: a read-only mount alone stops no connection."""
     try:
         _, *lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -137,9 +131,9 @@ def _socket_covers(empty: Sequence[str]) -> list[str]:
 def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
     """The words that run `command` confined by Landlock.
 
-    Landlock can only grant, for whole folders. Where something in a folder is protected or hidden, each other entry is
-    granted by itself, and then nothing new can be made, or read, in that folder. Raises FileNotFoundError where
-    sockets are to be allowed: Landlock cannot tell one socket from another.
+    Landlock can only grant whole folders. In a folder with a protected or hidden entry, each other entry is granted
+    separately, and no new one can be made or read. Raises FileNotFoundError for `sockets`: Landlock cannot distinguish
+    them.
     """
     if bounds.sockets:
         raise FileNotFoundError("it cannot allow sockets (--sandbox-sockets)")
@@ -165,7 +159,7 @@ def landlock_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
 
 
 def _granted(folder: str, excepted: Sequence[str]) -> list[str]:
-    """The folder, or where something in it is excepted, all else in it."""
+    """The folder, or its other entries if something in it is excepted."""
     if folder in excepted:
         return []
     if not any(place.startswith(f"{folder.rstrip('/')}/") for place in excepted):
@@ -178,7 +172,7 @@ def _granted(folder: str, excepted: Sequence[str]) -> list[str]:
 
 
 def writable_root(workspace: Path) -> str:
-    """The workspace, resolved. Raises FileNotFoundError for `/`, where nothing would be left to protect."""
+    """The workspace, resolved. Raises FileNotFoundError for `/`, which leaves nothing to protect."""
     root = os.path.realpath(workspace)
     if root == "/":
         raise FileNotFoundError("the workspace is the whole file system")

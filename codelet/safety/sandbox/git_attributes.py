@@ -1,7 +1,7 @@
-"""The attributes by which git shows no secret file's content, and runs no converter or filter of the repository's.
+"""The attributes that make git show no content of secret files, and run no converter or filter of the repository.
 
-git takes `info/attributes` before every `.gitattributes` of the tree. In a sandbox that mounts, a file of these lines
-is there, and `git log -p`, `show`, `diff`, `stash show -p` and `log -G` take secret files for binary ones.
+`info/attributes` overrides every `.gitattributes` of the tree. A sandbox with mounts puts these lines there, so that
+`git log -p`, `show`, `diff`, `stash show -p` and `log -G` treat secret files as binary.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _OPTION = re.compile(r"-[a-zA-Z0-9]+|--[a-z-]+|\d+|'.'|-d.")
 
 
 def find_attributes(root: str) -> tuple[str, bytes] | None:
-    """The folder `info` of the repository around a workspace, and what git is to read as its `attributes`.
+    """The folder `info` of the repository around a workspace, and the new content of its `attributes`.
 
-    None if there is no such folder to mount over, or its own attributes are too long to be taken along.
+    None without a folder to mount over, or if its own attributes are too long to be included.
     """
     repository = find_repository(root)
     if repository is None or not os.path.isdir(folder := f"{repository.common}/info") or os.path.islink(folder):
@@ -64,16 +64,16 @@ def _text(path: str) -> bytes:
 
 
 def runs_only_git(command: str) -> bool:
-    """Return whether each command of a line is git, or reads nothing but what git prints: it needs the tracked files as
-    they are, and prints none of them. What is not plain enough to be sure, is not.
+    """Return whether each command of a line is git, or reads nothing but git's output: then it needs the tracked files
+    unchanged, and prints none of them. A line with more than plain words does not count.
     """
     if not _PLAIN.fullmatch(command) or re.search(r"(?<!&)&(?!&)", command):
         return False
-    for number, line in enumerate(re.split(r"&&|\|\||[;\n]", command)):
+    for line in re.split(r"&&|\|\||[;\n]", command):
         first, *readers = line.split("|")
         words = first.split()
         moved = words[:1] == ["cd"] and len(words) == 2
-        if (words or number == 0) and not moved and words[:1] != ["git"]:
+        if words and not moved and words[:1] != ["git"]:
             return False
         for reader in readers:
             name, *rest = reader.split() or [""]

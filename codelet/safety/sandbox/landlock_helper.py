@@ -53,8 +53,8 @@ def _call(number: int, *arguments: Any) -> int:
 
 
 def confine_files(writable: list[str], readable: list[str], listed: list[str], *, network: bool) -> None:
-    """Take the rights over files, TCP and other processes from this process. Names are listed in the folders `listed`,
-    also where files of theirs cannot be read. Raises OSError.
+    """Give up this process's rights over files, TCP and other processes. `listed` are folders whose names it may list,
+    even if it may not read their files. Raises OSError.
     """
     try:
         version = _call(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
@@ -74,7 +74,7 @@ def confine_files(writable: list[str], readable: list[str], listed: list[str], *
 
 
 def taken_away(version: int, *, network: bool) -> list[int]:
-    """The rights that are taken, as far as this version of Landlock knows them: over files, TCP and other processes."""
+    """The rights to give up over files, TCP and other processes, as far as this version of Landlock has them."""
     taken = [_RIGHTS_BY_VERSION.get(version, _ALL_RIGHTS)]
     if version >= _NETWORK_VERSION:
         taken.append(0 if network else _TCP)
@@ -86,7 +86,7 @@ def taken_away(version: int, *, network: bool) -> list[int]:
 def _grant(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except (FileNotFoundError, PermissionError):  # it is gone meanwhile, or stands where this user may not look
+    except (FileNotFoundError, PermissionError):  # it is gone by now, or in a folder that this user may not read
         return
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
@@ -100,7 +100,7 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
 
 
 def drop_privileges() -> None:
-    """Give up all capabilities, for this process and whatever it becomes: also root's. Raises OSError."""
+    """Give up all capabilities, also root's, in this process and its children. Raises OSError."""
     capability = 0
     while _LIBC.prctl(_PR_CAPBSET_DROP, capability) == 0:  # until the kernel knows no further one, or this user may not
         capability += 1
@@ -230,7 +230,7 @@ def _private_folder(temporary: str) -> str | None:
                 shutil.rmtree(place, ignore_errors=True)
         name = os.urandom(8).hex()
         os.mkdir(f"{temporary}/.{name}", 0o700)
-        if _locked(f"{temporary}/.{name}"):  # before it has the name by which other helpers find and remove it
+        if _locked(f"{temporary}/.{name}"):  # first, since another helper removes an unlocked folder with the prefix
             os.rename(f"{temporary}/.{name}", made := f"{temporary}/{PREFIX}{name}")
             return made
     return None

@@ -18,13 +18,13 @@ PROGRAM = "/usr/bin/sandbox-exec"
 """Part of the system; nothing else of that name is taken."""
 
 _PRIVATE = ("/Users", "/Volumes", "/private/tmp", "/private/var/folders")
-"""What belongs to users: files, other disks, temporary folders."""
+"""The users' files, other disks, temporary folders."""
 _OUTPUTS = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
 _SERVICES = (
     "com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
     "com.apple.system.notification_center", "com.apple.system.logger", "com.apple.logd",
 )  # fmt: skip
-"""What programs ask for names, time zones and where to log; any other service may act for the command."""
+"""Services for names, time zones and logs; any other service may act for the command."""
 
 
 def sandbox_exec_argv(command: Sequence[str], bounds: Bounds) -> list[str]:
@@ -40,7 +40,7 @@ def profile(bounds: Bounds) -> str:
     rules.append(f'(allow file-write* {_each("literal", _OUTPUTS)} (regex #"^/dev/fd/"))')
     if bounds.kind == "workspace":
         rules.append(f"(allow file-write* {_each('subpath', [bounds.root])})")
-        # A profile can name what is not there yet; a repository may be made by a command that ends.
+        # A profile can name an absent file; only a command that ends may make a repository.
         protected = (*bounds.protected, f"{bounds.root}/.git" if bounds.settled else f"{bounds.root}/.git/hooks")
         rules.append(f"(deny file-write* {_each('subpath', protected)})")
         if folders := bounds.leading_to((*protected, *bounds.hidden)):  # a rule is about a path: it must not move
@@ -66,6 +66,6 @@ def _each(kind: str, texts: Iterable[str]) -> str:
 def _quoted(text: str) -> str:
     """A path as a profile spells it; raises FileNotFoundError for one that no profile can name."""
     if not text.isprintable():
-        raise FileNotFoundError("a path with a control character cannot stand in its profile")
+        raise FileNotFoundError("its profile cannot name a path with a control character")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""The places that a sandbox treats apart: secrets are hidden, what programs outside obey cannot be written."""
+"""The special places of a sandbox: hidden secrets, and protected files that programs outside obey."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from codelet.system.git.hardening import find_repository, stray
 
 _REPOSITORY_FOLDERS = 3_000
 SEARCHED_FOLDERS = 20_000
-"""Folders of a workspace in which secrets are looked for; what lies behind them stays readable."""
+"""The number of a workspace's folders that are searched for secrets; further ones stay readable."""
 _HOME_DEPTH = 2
-"""How deep settings with keys lie below `~/.config` and the like."""
+"""The depth of settings with keys below `~/.config` and the like."""
 _HOME_FOLDERS = (".config", ".local", ".m2", ".gradle", ".cargo")
 _SECRET_SETTINGS = (".config/gcloud", ".config/gh")
 _ENVIRONMENT_MARK = "pyvenv.cfg"
 _ON_THE_WAY = {name[:end] for name in DELICATE_FOLDERS for end, at in enumerate(f"{name}/") if at == "/"}
-"""The delicate folders, and those that they stand in."""
+"""The delicate folders and their parents."""
 _NO_REPOSITORY = "128"
 
 
 class Secrets:
-    """The files and folders of the home and of a workspace whose names speak of secrets, in a form that is kept.
+    """The files and folders of the home and of a workspace with the names of secrets.
 
-    A folder is listed again only when its time has changed, so that a look before each command costs one call of the
-    system for each folder.
+    A folder is listed again only when its time has changed, so a look before each command costs one system call per
+    folder.
     """
 
     def __init__(self, root: str, most: int = SEARCHED_FOLDERS, *, open_home: bool = False) -> None:
@@ -43,11 +43,11 @@ class Secrets:
         self._known: dict[str, tuple[int, list[str], list[str]]] = {}
 
     def hidden_from(self, command: str, kind: SandboxKind) -> list[str]:
-        """Return what a confined command cannot read of what it sees: private settings of the machine, the secrets of a
-        home that it sees, and those of the workspace where nothing is written.
+        """The places that a confined command cannot read: private settings of the machine, secrets of a visible home,
+        and, if the command only reads, those of the workspace.
 
-        What git keeps is left to a line that runs nothing but git: it would take a hidden file for a changed one, and
-        shows no content of a secret. git's configuration is hidden from all others if an address in it has a password.
+        A line that runs nothing but git sees tracked secrets: git would report a hidden file as changed, and shows no
+        content of it. All others do not see git's configuration if an address in it has a password.
         """
         hidden = [*private_settings(), *(self.of_home() if self._sees_home else ())]
         if kind == "workspace":
@@ -60,7 +60,7 @@ class Secrets:
         return hidden + inside + [place for place in own if holds_password(place)]
 
     def _tracked(self, places: list[str]) -> set[str]:
-        """Return which of the places git keeps, all of them where it does not say."""
+        """The tracked ones of these places, or all of them if git does not answer."""
         names = [place[len(self._root) + 1 :] for place in places if contained(place, self._root)]
         said = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
         code, _, listed = (said or "").partition("\n")
@@ -69,7 +69,7 @@ class Secrets:
         return {f"{self._root}/{name}" for name in listed.split("\0") if name}
 
     def of_home(self) -> list[str]:
-        """The existing secrets of the home, but for what the workspace lies in."""
+        """The existing secrets of the home, without folders around the workspace."""
         home = os.path.realpath(os.path.expanduser("~"))
         folders = [f"{home}/{name}" for name in (*SECRET_FOLDERS, *_SECRET_SETTINGS)]
         found = [os.path.realpath(folder) for folder in folders if os.path.isdir(folder)]
@@ -82,7 +82,7 @@ class Secrets:
         return sorted({place for place in found if not contained(self._root, place)})
 
     def of_workspace(self) -> list[str]:
-        """The existing files of the workspace that a command may not read without asking."""
+        """The existing secrets of the workspace."""
         found: list[str] = []
         waiting, searched = [self._root], 0
         while waiting and searched < self._most:
@@ -116,10 +116,10 @@ class Secrets:
 
 
 def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
-    """The folders in a folder of `base`, and the files in it whose names speak of secrets, links followed."""
+    """The folders in a folder of `base`, and the files in it with the names of secrets, links followed."""
     folders, secrets = [], []
     inside = folder[len(base) :]
-    in_git = ".git" in inside.split("/")  # git needs its own configuration, and no command prints it without asking
+    in_git = ".git" in inside.split("/")  # git needs its own configuration, which no command prints without asking
     for entry in _entries(folder):
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
@@ -152,28 +152,27 @@ def protected_places(root: Path, more: Iterable[Path] = ()) -> list[str]:
     places.append(os.path.realpath(f"{settings}/codelet"))
     places += [os.path.realpath(place) for place in more]
     places += git_targets(os.path.realpath(root))
-    inside = f"{root}/"
-    return sorted({place for place in places if place.startswith(inside) and _is_real(place)})
+    # A link's target is protected at its own place.
+    real = (place for place in set(places) if os.path.exists(place) and not os.path.islink(place))
+    return sorted(place for place in real if place.startswith(f"{root}/"))
 
 
 def obeyed_links(root: Path) -> set[tuple[str, str]]:
-    """The links of the workspace at whose names programs outside obey what they find, each with where it leads.
+    """The links of the workspace with names that programs outside obey, each with its target.
 
-    No sandbox keeps a link from being made, or from being put in the place of another one; what it leads to stays as
-    it is.
+    No sandbox prevents a new link, or the replacement of another one.
     """
     names = {entry.name for entry in _entries(str(root)) if _obeyed(entry.name)} | _ON_THE_WAY
     found = set()
     for place in (f"{root}/{name}" for name in names):
-        with suppress(OSError):  # there is nothing, or no link
+        with suppress(OSError):  # no link
             found.add((place, os.readlink(place)))
     return found
 
 
 def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
-    """Return what commands see outside the workspace and the system's folders: the repository, toolchains, and `more`.
-
-    A repository that holds the home is not one of them: all of the home would be seen.
+    """The places that commands see besides the workspace and the system's folders: the repository, unless it holds the
+    home, toolchains, and `more`.
     """
     repository = find_repository(root)
     places: list[str] = []
@@ -187,7 +186,7 @@ def seen_places(root: str, environment: Mapping[str, str], more: Sequence[str] =
 
 
 def _acts_outside(entry: os.DirEntry[str]) -> bool:
-    """Return whether programs outside obey what stands there by its name, or it is a virtual environment of Python."""
+    """Return whether programs outside obey the entry by its name, or it is a virtual environment of Python."""
     if _obeyed(entry.name):
         return True
     return entry.is_dir(follow_symlinks=False) and os.path.lexists(f"{entry.path}/{_ENVIRONMENT_MARK}")
@@ -195,8 +194,3 @@ def _acts_outside(entry: os.DirEntry[str]) -> bool:
 
 def _obeyed(name: str) -> bool:
     return sensitive_names.protected(name) is not None or sensitive_names.delicate(name) is not None
-
-
-def _is_real(place: str) -> bool:
-    """Return whether there is something, and no link: what a link leads to is protected where it lies."""
-    return os.path.exists(place) and not Path(place).is_symlink()

@@ -1,7 +1,8 @@
-"""The places that a confined command sees: the system's folders, toolchains, what PATH names, and no more of the home.
+"""The places that a confined command sees: the system's folders, toolchains, the folders of PATH, and no more of the
+home.
 
-Every command needs the workspace and its repository as well. Nothing here is hidden by its name: what is not on these
-lists is not there. The lists are the table `visible`; the profile for a Mac is made from the same ones.
+Everything else does not exist for it, but for the workspace and its repository. The lists are the table `visible`; the
+profile for a Mac is made from them too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ VARIABLES = {
     **dict.fromkeys(word_list("visible", "variables", "."), ("",)),
     **{name: tuple(row.split()) for name, row in read_table("visible")["variables"].items() if name != "."},
 }
-"""Variables that name a toolchain's folder, and what of it is seen."""
+"""Variables that name a toolchain's folder, and its visible parts."""
 GIT_SETTINGS = word_list("visible", "git settings", "files")
 _SETTINGS_CAP = 1 << 16
 _PUBLIC = 0o004
@@ -32,16 +33,16 @@ def seen_of_system() -> tuple[str, ...]:
 
 
 def home_in_system(search: str) -> str | None:
-    """The home if it lies in one of the system's folders, which must not show it. `search` is PATH."""
+    """The home if it is in one of the system's folders, which must not show it. `search` is PATH."""
     home = os.path.realpath(os.path.expanduser("~"))
     inside = any(contained(home, place) and home != place for place in seen_of_system())
     return home if inside and home not in map(os.path.realpath, filter(None, search.split(os.pathsep))) else None
 
 
 def toolchains(root: str, environment: Mapping[str, str], more: Sequence[str] = ()) -> list[str]:
-    """Files and folders outside the system's that commands need: toolchains, programs, `more` of the user's choice.
+    """Files and folders outside the system's that commands need: toolchains, programs, and `more` of the user's choice.
 
-    Each as it is spelled and with its links followed. None of them holds the home or the workspace `root`.
+    Each is given with and without its links resolved. None holds the home or the workspace `root`.
     """
     named = [environment[name] for name in VARIABLES if environment.get(name, "").startswith("/")]
     key = (root, environment.get("PATH", ""), tuple(named), tuple(more), os.path.expanduser("~"))
@@ -91,7 +92,7 @@ def _of_path(search: str, home: str) -> Iterator[str]:
 
 
 def _outermost(places: Iterable[str], seen: Sequence[str]) -> Iterator[str]:
-    """The places that lie in no other one."""
+    """The places that are in no other one."""
     around: list[str] = list(seen)
     for place in places:
         if not any(contained(place, one) for one in around):
@@ -100,7 +101,7 @@ def _outermost(places: Iterable[str], seen: Sequence[str]) -> Iterator[str]:
 
 
 def _is_plain(settings: str) -> bool:
-    """Return whether a user's git settings hold neither addresses nor names of programs that give keys."""
+    """Return whether a user's git settings hold no addresses and no credential programs."""
     try:
         with open(settings, encoding="utf-8", errors="replace") as file:
             text = file.read(_SETTINGS_CAP + 1).lower()
@@ -113,7 +114,7 @@ def _is_plain(settings: str) -> bool:
 
 @lru_cache(maxsize=1)
 def private_settings() -> tuple[str, ...]:
-    """The files and folders of /etc that this user may read and others may not: keys of the machine, mostly."""
+    """The files and folders of /etc that this user may read and others may not, mostly keys of the machine."""
     found: list[str] = []
     waiting = ["/etc"]
     while waiting:
@@ -136,5 +137,5 @@ def private_settings() -> tuple[str, ...]:
 
 
 def holds_home(folder: str) -> bool:
-    """Return whether the home is this folder or in it: commands that see the folder then see all of the home."""
+    """Return whether the home is this folder or in it."""
     return contained(os.path.realpath(os.path.expanduser("~")), folder)

@@ -1,9 +1,8 @@
-"""Keep keys out of what leaves the process: mask them in text, take them out of a child's environment.
+"""Masks for secrets in text that leaves the process.
 
-Two nets. The live one knows the values of this process's own secret variables and finds each of them, and any
-long piece of one, also reversed or in base64, hexadecimal, JSON or a URL. The pattern one knows how the tokens of
-well-known services look; it is for sinks that others read (an export, a log, a page), not for what the model
-reads: a file that holds such text must stay editable.
+Live secrets are the values of this process's secret variables: each of them and any long piece of one is masked, also
+reversed or in base64, hexadecimal, JSON or a URL. Patterns are the forms of well-known services' tokens; they mask
+exports, logs and pages, not the model's input: a file with such text must stay editable.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _RUN_CAP = 16_384
 
 
 class _Form(Record):
-    """One spelling of a live secret, and the name of the variable that holds it.
+    """One spelling of a live secret, and its variable's name.
 
-    Pieces of `shortest` characters are masked. `probes` are stretches of it with their places: each such piece
-    holds one of them whole.
+    Pieces of at least `shortest` characters are masked. Each such piece contains one of the `probes`, which are parts
+    of the text with their positions.
     """
 
     name: str
@@ -53,12 +52,11 @@ class Masker:
 
     @cached_property
     def _forms(self) -> list[_Form]:
-        """Made at the first text: a start that masks nothing does without the modules that they need."""
         return [_Form.of(name, form) for name, value in self._secrets for form in spellings(value)]
 
     @cached_property
     def _probes(self) -> tuple[str, ...]:
-        """The probes of all forms: a text that holds none of them stays as it is."""
+        """The probes of all forms: a text without any of them stays unchanged."""
         return tuple({probe for form in self._forms for _, probe in form.probes})
 
     @property
@@ -68,13 +66,12 @@ class Masker:
 
     def mask(self, text: str, *, patterns: bool = False) -> str:
         """`text` with live secrets replaced by their name; with `patterns` also what looks like any token."""
-        # A shorter one, such as a word of a stream, holds none; nearly every other one neither.
         if len(text) >= SHORTEST_SECRET and any(map(text.__contains__, self._probes)):
             text = _without(text, self._forms)
         return _without_patterns(text) if patterns else text
 
     def pieces(self) -> list[list[str]]:
-        """For each spelling of a live secret its shortest pieces that are masked: a text without them holds none."""
+        """The shortest masked pieces of each spelling of a live secret: a text without them holds none."""
         return [list(_shortest_pieces(form.text)) for form in self._forms]
 
     @cached_property
@@ -82,11 +79,7 @@ class Masker:
         return [form for form in self._forms if _last_blank(form.text) >= 0]
 
     def with_blanks(self, text: str) -> list[tuple[int, int]]:
-        """Return where `text` holds parts of secrets with spaces, the last first: its end, too, which may be one that
-        continues.
-
-        These stretches do not overlap.
-        """
+        """The disjoint spans of secrets with spaces in `text`, last first, with its end, where one may continue."""
         if not self._spaced:
             return []
         ends = [(len(text) - _shared_end(text, form.text), len(text)) for form in self._spaced]
@@ -98,8 +91,8 @@ class Masker:
 
 
 class MaskStream:
-    """Masks text that arrives in chunks. A word is held back until it is complete, so that no cut hides a secret, and
-    so are the words of which a secret that has spaces may be made.
+    """The masker of text in chunks. It holds an incomplete word back, and words that may continue a secret with spaces,
+    so that no cut hides a secret.
     """
 
     def __init__(self, masker: Masker, patterns: bool) -> None:
@@ -108,7 +101,7 @@ class MaskStream:
         self._pending = ""
 
     def feed(self, chunk: str) -> str:
-        """Take a chunk; returns what can be shown by now, masked."""
+        """Add a chunk. Returns the masked text that is complete."""
         text = self._pending + chunk
         cut = _last_blank(text) + 1
         for first, last in self._masker.with_blanks(text) if cut else ():
@@ -128,12 +121,12 @@ class MaskStream:
 
 @cache
 def own_masker() -> Masker:
-    """The masker for the secrets of this process's environment, as it was at the first call."""
+    """The masker for the secrets in this process's environment at the first call."""
     return Masker(os.environ)
 
 
 def mask(text: str, *, patterns: bool = False) -> str:
-    """`text` without the secrets of this process's environment, as it was at the first call."""
+    """`text` without the secrets in this process's environment at the first call."""
     return own_masker().mask(text, patterns=patterns)
 
 
@@ -145,11 +138,11 @@ def spellings(value: str) -> set[str]:
 
     data = value.encode("utf-8", "surrogateescape")
     forms = {value, value[::-1], data.hex(), data.hex().upper(), quote(value, safe="")}
-    for plain in (False, True):  # a call's arguments are JSON that stands in JSON: twice is usual
+    for plain in (False, True):  # a call's arguments are JSON in JSON: twice is usual
         once = json.dumps(value, ensure_ascii=plain)[1:-1]
         forms |= {once, json.dumps(once, ensure_ascii=plain)[1:-1]}
     for shift in range(3):
-        # What stands before the value shifts its base64; the first and last letters depend on the neighbours.
+        # The text before the value shifts its base64; the first and last letters depend on the neighbours.
         encoded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
         forms.add(encoded[(0, 2, 3)[shift] : -1])
         forms.add(encoded[(0, 2, 3)[shift] : -1].replace("+", "-").replace("/", "_"))
@@ -171,8 +164,7 @@ def _shortest_pieces(secret: str) -> Iterator[str]:
 def _without(text: str, forms: Iterable[_Form]) -> str:
     """`text` with the forms, and every piece of them that is long enough, masked.
 
-    All are found before one is masked: the forms of a secret share pieces, and of each something else stands beside
-    them.
+    All are found before one is masked, because the forms of a secret share pieces.
     """
     found = sorted((*span, form.name) for form in forms for span in _spans(text, form))
     merged: list[tuple[int, int, str]] = []
@@ -188,7 +180,7 @@ def _without(text: str, forms: Iterable[_Form]) -> str:
 
 
 def _spans(text: str, form: _Form) -> list[tuple[int, int]]:
-    """Return where `text` holds the form or a piece of it that is long enough."""
+    """The spans in `text` of the form, or of pieces that are long enough."""
     found: list[tuple[int, int]] = []
     for start, probe in form.probes:
         at = text.find(probe)
@@ -201,13 +193,13 @@ def _spans(text: str, form: _Form) -> list[tuple[int, int]]:
 
 
 def _common_start(secret: str) -> int:
-    """Return where a secret's public prefix ends: `sk-ant-api03-` alone gives nothing away."""
+    """The end of a secret's public prefix: `sk-ant-api03-` alone reveals nothing."""
     prefix = re.match(r"(?:[A-Za-z0-9]{2,8}[-_]){1,4}", secret)
     return prefix.end() if prefix and len(secret) - prefix.end() >= SHORTEST_PIECE else 0
 
 
 def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple[int, int]:
-    """Extends a match to the left and right as far as text and secret agree; its start and end in `text`."""
+    """Extend a match to both sides as far as text and secret agree. Returns its start and end in `text`."""
     first, last, left, right = at, at + length, start, start + length
     while first and left and text[first - 1] == secret[left - 1]:
         first, left = first - 1, left - 1
@@ -217,12 +209,12 @@ def _extended(text: str, at: int, secret: str, start: int, length: int) -> tuple
 
 
 def _last_blank(text: str) -> int:
-    """Return where the last blank stands; -1 without one."""
+    """The position of the last space, tab or newline; -1 without one."""
     return max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"))
 
 
 def _shared_end(text: str, secret: str) -> int:
-    """Return how many characters at the end of `text` stand in `secret`, in a row."""
+    """The length of the longest end of `text` that is a part of `secret`."""
     least, most = 0, min(len(text), len(secret))
     while least < most:
         middle = (least + most + 1) // 2
@@ -249,7 +241,7 @@ def _without_patterns(text: str) -> str:
 
 
 async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> AsyncGenerator[events.Event, None]:
-    """Events without secrets; see MaskedPieces."""
+    """The turn's events without secrets; see MaskedPieces."""
     pieces = MaskedPieces(masker)
     async with aclosing(turn):
         async for event in turn:
@@ -260,17 +252,14 @@ async def masked(turn: AsyncGenerator[events.Event, None], masker: Masker) -> As
 
 
 class MaskedPieces:
-    """The streams of one turn without secrets: its text, its reasoning, the output of each running call.
-
-    What comes in pieces is held back to the end of a word, so that no cut hides a secret.
-    """
+    """The maskers of one turn's streams: its text, its reasoning, the output of each running call."""
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
         self._open: dict[tuple[type[events.Event], str], MaskStream] = {}
 
     def take(self, event: events.Event) -> list[events.Event]:
-        """Return what can be shown by now; a piece of another kind ends the streams before it."""
+        """Return the masked events that are complete; a piece of another kind ends the streams before it."""
         if not self._masker.has_secrets:
             return [event]
         match event:
@@ -285,7 +274,7 @@ class MaskedPieces:
         return [*self.flush(), without_secrets(event, self._masker)]
 
     def flush(self, but: tuple[type[events.Event], str] | None = None) -> list[events.Event]:
-        """End all streams but one; gives what they held back."""
+        """End all streams but one. Returns the rest of their text."""
         ended = [key for key in self._open if key != but]
         pieces = [(key, self._open.pop(key).flush()) for key in ended]
         return [
@@ -304,7 +293,7 @@ class MaskedPieces:
 
 
 def without_secrets(value: object, masker: Masker) -> Any:
-    """A text, or every text inside a list, a tuple, an object or a record, masked."""
+    """The value with every text in it masked: in lists, tuples, objects and records."""
     match value:
         case str():
             return masker.mask(value)

@@ -1,7 +1,7 @@
-"""A fast test whether an encoded message may hold a secret: only then is the exact search needed.
+"""A fast test whether an encoded message may hold a secret and needs the exact search.
 
-The exact search takes a tenth of a second a megabyte, and more with each key of the environment; an export of a long
-session would wait for it. The prefilter may say yes without need, but never no where the exact search finds something.
+The exact search takes 0.1 s per MB, and more with each key of the environment; the export of a long session would wait
+for it. The prefilter may return a false True, but never a false False.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import cache
 from codelet.system.text.secret_shapes import ADDRESS_PASSWORD, ADDRESS_USER, PRIVATE_KEY_START, TOKENS, TokenShape
 
 _GRAM = 4
-"""Letters that are looked for as one number, at every fourth place of a text."""
+"""Letters that are compared as one number, at every fourth position of a text."""
 _RUN = 20
-"""Letters in a row that a token has at least, if it is looked for in long runs of them only."""
+"""The shortest run of letters in which long tokens are searched."""
 _ESCAPED = r"\\[bfnrt]|\\u00[0-9a-f]{2}"
 _WORD = r"A-Za-z0-9_\x80-\xff"
 """Any byte of a letter that is not ASCII counts as one."""
@@ -35,10 +35,10 @@ class SecretPrefilter:
         for piece in {piece for spelling in pieces for piece in spelling}:
             try:
                 text = json.dumps(piece, ensure_ascii=False)[1:-1].encode()
-            except UnicodeEncodeError:  # a byte that is no text: it is written otherwise than it is searched
+            except UnicodeEncodeError:  # no text: its form in JSON differs from its form here
                 self._always = True
                 continue
-            for first in range(_GRAM):  # one of these numbers is met, and the next one right after it
+            for first in range(_GRAM):  # a text with the piece has one of these numbers, and the next one after it
                 self._by_gram.setdefault(_gram(text, first), set()).add((text, _gram(text, first + _GRAM)))
         self._grams = frozenset(self._by_gram) | {following for some in self._by_gram.values() for _, following in some}
 
@@ -55,13 +55,13 @@ class SecretPrefilter:
 
 
 def _gram(text: bytes, at: int) -> int:
-    """The number of four letters, 0 if the text ends before."""
+    """The number of four letters, 0 past the end."""
     letters = text[at : at + _GRAM]
     return int.from_bytes(letters, sys.byteorder) if len(letters) == _GRAM else 0
 
 
 def _matches(data: bytes, shape: _Shape) -> bool:
-    """Return whether the pattern matches where its start stands, which is found ten times as fast as the pattern."""
+    """Return whether the pattern matches at its start, which is found ten times as fast as the pattern."""
     start, pattern = shape
     at = data.find(start)
     while at >= 0:
@@ -72,7 +72,7 @@ def _matches(data: bytes, shape: _Shape) -> bool:
 
 
 def _pattern(shape: TokenShape) -> str:
-    """A whole token in bytes; that one of its letters is a digit is not asked."""
+    """The pattern of a whole token in bytes; it does not require a digit."""
     whole = f"{shape.start}{shape.between}{shape.letters}{{{shape.count}}}{shape.tail}"
     return whole.replace(r"[\w-]", f"[{_WORD}-]").replace(r"\w", f"[{_WORD}]")
 
@@ -83,18 +83,18 @@ def _is_long(shape: TokenShape) -> bool:
 
 @cache
 def _tokens() -> re.Pattern[bytes]:
-    """A long token at the start of a run. The end of an escape may stand before it, and what may be no letter."""
+    """A long token at the start of a run, perhaps after the end of an escape or a byte that is no ASCII."""
     tokens = "|".join(_pattern(shape) for shape in TOKENS if _is_long(shape))
     return re.compile(rf"[\n\x80-\xff](?:[bfnrt]|u00[0-9a-f]{{2}})?(?:{tokens})".encode("latin-1"))
 
 
 @cache
 def _marks() -> list[_Shape]:
-    """Return what else is known by its shape: how it begins, and a pattern that matches there."""
+    """The other known shapes, each with its start and a pattern that matches there."""
     blanks = rf"(?:\s|[\x80-\xff]|{_ESCAPED})*"
     shapes = [(start, _pattern(shape)) for shape in TOKENS if not _is_long(shape) for start in shape.starts]
     shapes += [(PRIVATE_KEY_START.strip(), ""), ("://", f"{ADDRESS_USER}{ADDRESS_PASSWORD}@")]
-    # The seldomest letter of "authorization". Without regard to case, an i with a dot above and one without count too.
+    # The rarest letter of "authorization". Case-insensitively, an i with a dot above and one without match too.
     shapes += [(letter, f"(?<=[oO][rR][iI])(?i:zation){blanks}:{blanks}[bBtT]") for letter in "zZ"]
     shapes += [(letter.encode().decode("latin-1"), "") for letter in "\u0130\u0131"]
     return [(start.encode("latin-1"), re.compile(pattern.encode("latin-1"))) for start, pattern in shapes]

@@ -1,6 +1,6 @@
-"""What no rule and no mode allows: commands that destroy the system, the home or the workspace as a whole,
-or plant what runs later; and those that rewrite shared history, which only a person may permit, each time again.
-Found in wrappers and in `sh -c` strings too.
+"""Commands that no rule and no mode allows: those that destroy the system, the home or the whole workspace, or plant
+code that runs later; and those that rewrite shared history, which the user must permit each time. They are found in
+wrappers and in `sh -c` strings too.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from codelet.record import Record
@@ -22,10 +22,10 @@ _TABLE = read_table("shell")["critical"]
 _WRITES = rows_by_word("shell", "writes")
 _COPIES_ITSELF = re.compile(r"\$0\s*[|&]\s*\$0|%0\s*\|\s*%0")
 REWRITES_HISTORY = "git push --force rewrites shared history"
-"""Critical too, but it destroys nothing on this machine: a person who is asked about this very command may say yes."""
+"""Critical too, but it destroys nothing on this machine: the user can permit this very command."""
 
 _TEXT_CAP = 20_000
-"""Characters of a command that the patterns are looked for in; the rest is past every cap anyway."""
+"""Characters of a command in which the patterns are searched."""
 _ROOT_REMOVED = re.compile(
     r"\brm\s+(?:-\S+\s+)*-(?:\w*[rR]\w*|-recursive|-no-preserve-root)\s+(?:-\S+\s+)*[\"']?(?:/|~|\$\{?HOME\}?)/?\*?[\"']?(?:\s|[;&|)]|$)"
 )
@@ -36,20 +36,26 @@ class _Context(Record):
     workspace: Path
 
     def forbids(self, targets: Sequence[str]) -> str | None:
-        """Return why nothing may be written at one of these places, or None."""
+        """Return why a write at one of these places is forbidden, or None."""
         found = (forbidden_place(target, cwd, self.workspace) for target in targets for cwd in self.folders)
         return next(filter(None, found), None)
 
 
 def find_critical(command: str, script: Script, workspace: Path, depth: int = 0) -> str | None:
-    """Return why the command is critical, or None; what no person may permit before what one may."""
+    """Return why the command is critical, or None; reasons that the user cannot lift come first."""
     text = command[:_TEXT_CAP]
     if script.fork_bomb or _COPIES_ITSELF.search(text):
         return "a fork bomb"
     if _may_hide(script) and _ROOT_REMOVED.search(text):
         return "it removes the whole file system or home"
     printed: list[str] = []
-    return _worst(why for part in script.parts for why in _part_critical(part, workspace, depth, printed))
+    lighter = None
+    for part in script.parts:
+        for why in _part_critical(part, workspace, depth, printed):
+            if why and why != REWRITES_HISTORY:
+                return why
+            lighter = lighter or why
+    return lighter
 
 
 def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[str]) -> Iterator[str | None]:
@@ -62,9 +68,7 @@ def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[
 
 
 def _may_hide(script: Script) -> bool:
-    """Return whether commands may stand where none is looked for: in what is not understood, in a here-string for a
-    shell.
-    """
+    """Return whether the script may hold commands that its parts do not show: in unclear parts, in a shell's input."""
     started = {base_name(command.words[0].text) for command in script.commands if command.words}
     return any(isinstance(part, UnclearPart) and not part.confinable for part in script.parts) or (
         script.text_input and not started.isdisjoint(SHELLS)
@@ -72,7 +76,7 @@ def _may_hide(script: Script) -> bool:
 
 
 def _printed(words: Sequence[str]) -> list[str]:
-    """The lines that `echo` or `printf` may write for a shell to run."""
+    """The lines that `echo` or `printf` may write to a shell."""
     if words[:1] == ["echo"]:
         return [" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:]))]
     if words[:1] == ["printf"]:
@@ -80,22 +84,12 @@ def _printed(words: Sequence[str]) -> list[str]:
     return []
 
 
-def _worst(found: Iterable[str | None]) -> str | None:
-    """The first reason that no person may lift, else the one that one may."""
-    lighter = None
-    for why in found:
-        if why and why != REWRITES_HISTORY:
-            return why
-        lighter = lighter or why
-    return lighter
-
-
 def _words_critical(words: list[str], context: _Context, depth: int, printed: list[str]) -> Iterator[str | None]:
     for inner in unwrapped(words):
         name = base_name(inner[0])
         yield _simple(name, inner, context)
         if name in SHELLS and not [word for word in inner[1:] if not word.startswith("-")]:
-            # A shell that reads its commands from the pipe: what was printed before is what it runs, as any later one.
+            # The shell reads its commands from the pipe: it runs the lines printed before it.
             while printed and depth < 3:
                 line = printed.pop()
                 yield find_critical(line, read_script(line, context.workspace), context.workspace, depth + 1)
@@ -105,11 +99,11 @@ def _words_critical(words: list[str], context: _Context, depth: int, printed: li
 
 
 def _simple(name: str, words: list[str], context: _Context) -> str | None:
-    """Return why the command itself, without those that it starts, is critical; None if it is not."""
+    """Return why the command itself is critical, apart from those that it starts; None if it is not."""
     rest, operands = words[1:], _operands(words)
     match name:
         case "rm":
-            recursive = any(re.fullmatch(r"-\w*[rR]\w*", word) or _means(word, "--recursive") for word in rest)
+            recursive = _is_recursive(rest, "[rR]")
             if "--no-preserve-root" in words:
                 return "rm --no-preserve-root removes the whole file system"
             for operand in operands:
@@ -118,7 +112,7 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
         case "find":
             return _find(words, context)
         case "chmod" | "chown" | "chgrp":
-            recursive = any(re.fullmatch(r"-\w*R\w*", word) or _means(word, "--recursive") for word in rest)
+            recursive = _is_recursive(rest, "R")
             for why in filter(None, (_everything(one, context) for one in operands[1:] if recursive)):
                 if why != "the whole workspace":
                     return f"{words[0]} -R changes {why}"
@@ -144,8 +138,12 @@ def _simple(name: str, words: list[str], context: _Context) -> str | None:
     return context.forbids(_written(name, words, operands))
 
 
+def _is_recursive(words: Sequence[str], letter: str) -> bool:
+    return any(re.fullmatch(rf"-\w*{letter}\w*", word) or _means(word, "--recursive") for word in words)
+
+
 def _written(name: str, words: list[str], operands: list[str]) -> list[str]:
-    """The places that a program writes, or takes away, by its words."""
+    """The places that a program writes or removes."""
     if name == "dd":
         return [word.partition("=")[2] for word in words if word.startswith("of=")]
     if name in ("sed", "perl"):
@@ -174,7 +172,7 @@ def _find(words: list[str], context: _Context) -> str | None:
 
 
 def _everything(operand: str, context: _Context) -> str | None:
-    """Return what of value as a whole the operand stands for: the system, the home, the workspace; or None."""
+    """Return the name of the system folder, home or workspace that the operand is as a whole, or None."""
     home = os.path.realpath(os.environ.get("HOME") or "/")
     root = workspace_root(context.workspace)
     for cwd in sorted(context.folders):
@@ -187,14 +185,14 @@ def _everything(operand: str, context: _Context) -> str | None:
             return "a folder that holds the workspace"
         if contained(home, place):
             return "the whole home"
-        for one in (plain, place):  # `/bin` may be a link to a folder that lies deeper
+        for one in (plain, place):  # `/bin` may be a link to a deeper folder
             if one.count("/") == 1 and one not in ("/tmp", "/mnt", "/srv", "/media", "/workspace", "/data"):
                 return f"{one}, a folder of the system"
     return None
 
 
 def _named_targets(words: list[str]) -> Iterator[str]:
-    """The folders that `-t` and `--target-directory` name, attached or in the next word."""
+    """The folders of `-t` and `--target-directory`, attached or in the next word."""
     for word, following in itertools.pairwise([*words[1:], ""]):
         bundled = re.fullmatch(r"-\w*?t(.*)", word, re.DOTALL)
         if bundled or _means(word, "--target-directory"):
@@ -215,22 +213,20 @@ def _git(words: list[str]) -> str | None:
 
 
 def _is_output(place: str) -> bool:
-    """Return whether what is written there goes to the command's own output, to nowhere, or out of a socket, which
-    asks.
-    """
+    """Return whether the place is the command's own output, /dev/null, or a socket, which asks."""
     return place.startswith(("/dev/tcp/", "/dev/udp/")) or any(
         contained(place, one) for one in _TABLE["outputs"].split()
     )
 
 
 def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
-    """Return why nothing may ever be written at the place, or None if a person may decide."""
+    """Return why a write at the place is always forbidden, or None if the user can decide."""
     if "\0" in text:
         return "the path holds a NUL character"
     spelled = text if text.startswith("/") else f"{cwd}/{text}"
     root = workspace_root(workspace)
     plain = os.path.normpath(spelled)
-    if _is_output(plain):  # where it leads for us, to a pipe or a terminal, says nothing of the command's
+    if _is_output(plain):  # it leads elsewhere for the command than for us
         return None
     for place in dict.fromkeys((plain, os.path.realpath(spelled))):
         if _is_output(place):
@@ -248,13 +244,13 @@ def forbidden_place(text: str, cwd: str, workspace: Path) -> str | None:
 
 
 def _means(word: str, option: str) -> bool:
-    """Return whether a word is the long option, perhaps cut short or with a value."""
+    """Return whether a word is the long option, perhaps abbreviated or with a value."""
     name = word.partition("=")[0]
     return len(name) > 2 and option.startswith(name)
 
 
 def _operands(words: Sequence[str]) -> list[str]:
-    """The words that are no options; behind `--` all of them."""
+    """The words that are no options; after `--` all of them."""
     if "--" in words:
         at = list(words).index("--")
         return [word for word in words[1:at] if not word.startswith("-")] + list(words[at + 1 :])

@@ -1,8 +1,8 @@
-"""The words of git that only read, and those that print what no sandbox hides.
+"""The git commands that only read, and those that print content that no sandbox hides.
 
-In the read-only sandbox git's attributes make secret files binary ones, where something can be mounted: then `log -p`,
-`diff` and `show` print none. What is left is asked about by its words: objects that are named by themselves, searches
-that say whether a secret matches, and addresses with passwords.
+In a read-only sandbox with mounts, git's attributes mark secret files as binary: `log -p`, `diff` and `show` print
+none. The rest asks: objects without a file name, searches that reveal whether a secret matches, and addresses with
+passwords.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _MOST_OBJECTS, _MOST_KNOWN = 8, 32
 _PRINTS = word_list("shell", "git", "commands")
 _PATCH, _SUMMARIES = word_list("shell", "git", "print"), word_list("shell", "git", "sum up")
 _ORACLES = frozenset(word_list("shell", "git", "search"))
-"""Options that print or search secret files whatever the attributes say."""
+"""Options that print or search secret files in spite of the attributes."""
 _LISTS = word_list("shell", "git", "list")
 _HASH = re.compile(r"[0-9a-f]{4,64}")
 _CREDENTIAL = re.compile(r"token|secret|password|passwd|pass$|auth|(?<!signing)key|credential|header|cookie")
 _PLAIN_OPTIONS = frozenset((*OPTIONS, "--literal-pathspecs", "--no-replace-objects", "-C"))
-"""What may stand before the git command."""
+"""Options before the git command."""
 _SURE_COMMIT = re.compile(r"(?:HEAD|@)(?:[~^]\d*)*", re.ASCII)
 
 
 def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedArguments:
-    """The paths that `git WORDS` names; raises RefusedError if it does more than read, or may print a secret.
+    """Return the paths in `git WORDS`. Raises RefusedError if it does more than read, or may print a secret.
 
-    `mounts` says that the sandbox can put git's attributes in place.
+    `mounts`: the sandbox can mount git's attributes.
     """
     place, index = Location(place.cwd, place.root), 0
     while index < len(words) and words[index] in _PLAIN_OPTIONS:
@@ -57,7 +57,7 @@ def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedA
         raise RefusedError(f"git {name} is not known to be read-only".replace("  ", " "))
     parsed = parse_arguments(f"git {name}", READ_ONLY_GIT[name], rest)
     if name in ("stash", "worktree") and rest[:1] != parsed.operands[:1]:
-        raise RefusedError(f"git {name} without its subcommand in front")
+        raise RefusedError(f"git {name} with an option before its subcommand")
     _refuse_other_repository(place)
     _refuse_writing(name, parsed)
     _refuse_passwords(name, parsed, place)
@@ -68,11 +68,11 @@ def check_git(words: Sequence[str], place: Location, *, mounts: bool) -> ParsedA
 
 
 def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
-    """What makes or changes something though its options are listed."""
+    """Raise RefusedError for a command that changes something with listed options."""
     if name in ("branch", "tag") and parsed.operands and not parsed.has(*_LISTS):
         raise RefusedError("git branch and git tag with a name create it")
     if name in ("branch", "tag"):
-        parsed.uses[:] = []  # `--contains` and the like take the next word as a commit, whatever it is
+        parsed.uses[:] = []  # `--contains` and the like take any next word as a commit
     word, count = "".join(parsed.operands[:1]), len(parsed.operands)
     writes = {
         "stash": (word not in word_list("git", "words", "stash"), "git stash changes the tree"),
@@ -91,7 +91,7 @@ def _refuse_writing(name: str, parsed: ParsedArguments) -> None:
 
 
 def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> None:
-    """Raise RefusedError for what may print an address of a remote with a password in it, or a credential."""
+    """Raise RefusedError if it may print a credential, or a remote's address with a password."""
     if name == "config":
         key = parsed.operands[0].lower()
         if not key.startswith(word_list("git", "words", "config")) or _CREDENTIAL.search(key.rpartition(".")[2]):
@@ -107,7 +107,7 @@ def _refuse_passwords(name: str, parsed: ParsedArguments, place: Location) -> No
 
 
 def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, mounts: bool) -> None:
-    """Raise RefusedError for content that no attribute keeps back."""
+    """Raise RefusedError if it may print content in spite of the attributes."""
     for value in (value for option, value in parsed.options if option in ("--format", "--sort", "--pretty") and value):
         if name in ("branch", "tag", "for-each-ref") and "raw" in value.lower():
             raise RefusedError("a format with %(raw) prints content whose file is not named")
@@ -118,7 +118,7 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
         parsed.uses += [("rev", operand) for operand in parsed.operands[-1:]]
     if name == "show":
         if parsed.has("--all", "--branches", "--tags", "--remotes", "--glob", "--reflog"):
-            raise RefusedError("git show of many references, each of which may be content whose file is not named")
+            raise RefusedError("git show of many references, which may be content whose file is not named")
         _refuse_objects(parsed.operands, place)
     if name == "diff":
         _refuse_objects([one for one in parsed.operands if _HASH.fullmatch(one)], place)
@@ -142,7 +142,7 @@ def _refuse_content(name: str, parsed: ParsedArguments, place: Location, *, moun
 
 
 def _refuse_objects(operands: Sequence[str], place: Location) -> None:
-    """Raise RefusedError if an operand is content named by its number or a tag: no one knows its file's name."""
+    """Raise RefusedError for content that is named by its hash or a tag: its file's name is unknown."""
     if len(operands) > _MOST_OBJECTS:
         raise RefusedError(f"git shows more than {_MOST_OBJECTS} objects")
     for operand in operands:
@@ -156,15 +156,15 @@ def _refuse_objects(operands: Sequence[str], place: Location) -> None:
 
 _Facts = tuple[object, ...]
 _known: dict[tuple[object, ...], tuple[_Facts, str | RefusedError | None]] = {}
-"""Secrets that git keeps, by folder, pathspecs and depth, with what was seen of the repository then."""
+"""Secrets that git keeps, by folder, pathspecs and depth, with the repository's facts at that time."""
 _ADDED = "--all --root -c --full-history --no-renames --diff-filter=A --name-only --format= -z".split()
-"""Have `git log` list each file that any commit added, merges and first commits included."""
+"""Options of `git log` to list each file that any commit added, merges and first commits included."""
 
 
 def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> str | None:
-    """A file with a secret's name that the index has, or with `history` some commit; None if there is none.
+    """A file with a secret's name in the index, or with `history` in any commit; None without one.
 
-    `excluded` are pathspecs that leave files out. git is asked again only when the repository has changed.
+    `excluded` are pathspecs that leave files out. git runs again only when the repository has changed.
     """
     repository = find_repository(place.cwd)
     key, facts = (place.cwd, *excluded, history), _facts(repository, history=history) if repository else ()
@@ -185,9 +185,7 @@ def kept_secret(place: Location, excluded: Sequence[str], *, history: bool) -> s
 
 
 def _facts(repository: Repository, *, history: bool) -> _Facts:
-    """Return what changes with the index, and with `history` with every reference: git replaces a file to change it, so
-    each has another number then.
-    """
+    # These change with the index, and with `history` with every reference: git replaces a file to change it.
     names = ("index", "HEAD", *(("logs/HEAD", "FETCH_HEAD") if history else ()))
     files = [f"{repository.git_folder}/{name}" for name in names] + [f"{repository.common}/packed-refs"]
     seen: list[object] = [file_facts(file) for file in files]
@@ -199,14 +197,13 @@ def _facts(repository: Repository, *, history: bool) -> _Facts:
 
 
 def _ask(place: Location, *words: str) -> str:
-    printed = ask_git(place.cwd, *words)
-    if printed is None:
-        raise RefusedError("git does not say, or not in time, what the command would read")
+    if (printed := ask_git(place.cwd, *words)) is None:
+        raise RefusedError("git does not answer in time what the command would read")
     return printed.partition("\n")[2]
 
 
 def _refuse_other_repository(place: Location) -> None:
-    """Only the workspace's own repository is read: one inside it came with the files."""
+    """Raise RefusedError unless it is the workspace's own repository: another one inside came with the files."""
     folder = place.cwd
     while not os.path.lexists(f"{folder}/.git") and folder not in ("/", place.root):
         if all(Path(folder, name).exists() for name in ("HEAD", "objects", "refs")):
@@ -220,7 +217,7 @@ def _refuse_other_repository(place: Location) -> None:
 
 
 def possible_paths(text: str) -> Iterator[str]:
-    """Every path that a word may name as a revision with a path, as a range of two, or as a pattern of paths."""
+    """Every path that a word may name: in a revision with a path, a range of two, or a pathspec."""
     for one in {text, *text.split("..", 1), *text.split("...", 1)}:
         yield from (one[at + 1 :] for at, letter in enumerate(one) if letter == ":" and one[at + 1 :])
     if text.startswith(":"):

@@ -15,25 +15,20 @@ FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 
 
 def unwrapped(words: Sequence[str]) -> Iterator[list[str]]:
-    """The command itself and, behind wrappers, every command that it may start, each once.
-
-    Wrappers may stand in one another, and lead to the same word in many ways: each word is looked at once.
-    """
+    """The command itself and every command that it may start as a wrapper, each once; wrappers can be nested."""
     waiting, seen = [0] if words else [], set[int]()
     while waiting:
-        start = waiting.pop()
-        if start in seen:
-            continue
-        seen.add(start)
-        command = list(words[start:])
-        yield command
-        waiting += [start + place for place in reversed(_started(command))]
+        if (start := waiting.pop()) not in seen:
+            seen.add(start)
+            command = list(words[start:])
+            yield command
+            waiting += [start + place for place in reversed(_started(command))]
 
 
 def _started(words: Sequence[str]) -> list[int]:
-    """The places of the words with which a command may start that this one runs.
+    """The positions at which a command may start that this one runs.
 
-    A word behind a wrapper may be its command, or the value of an option before it: both are tried.
+    The word after a wrapper's option may be its value or the command: both are tried.
     """
     name = base_name(words[0])
     if name == "find":
@@ -54,7 +49,7 @@ def _started(words: Sequence[str]) -> list[int]:
 
 
 def nested_scripts(words: Sequence[str]) -> Iterator[str]:
-    """The command lines that stand in the words of a shell, of `eval` and the like."""
+    """The command lines in the words of a shell, `eval` and the like."""
     for inner in unwrapped(words):
         name = base_name(inner[0]) if inner else ""
         if name == "eval":
@@ -77,15 +72,15 @@ _RUN_IN_PLACE = frozenset(("builtin", "command", "time"))
 
 
 def changes_shell(words: Sequence[str]) -> bool:
-    """Return whether a command that is not known to be read-only can change the shell that runs what follows it."""
+    """Return whether a command can change its shell, and so the commands after it."""
     rest = list(words)
     while rest and rest[0] in _RUN_IN_PLACE:
         rest.pop(0)
         while rest and rest[0].startswith("-"):
             rest.pop(0)
-    return bool(rest) and rest[0] in _CHANGES_SHELL
+    return not _CHANGES_SHELL.isdisjoint(rest[:1])
 
 
 def base_name(word: str) -> str:
-    """The program's name without its folder."""
+    """The program's name without its folder, in lower case."""
     return word.rpartition("/")[2].lower()

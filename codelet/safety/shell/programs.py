@@ -1,9 +1,9 @@
-"""The programs that only read, and their arguments taken apart by the permitted options; anything else is refused.
+"""The programs that only read, and the parser of their arguments, which refuses all options that are not listed.
 
-A specification is one row of a table. Its options: `-a` and `--all` take no value, `-n:number` takes one,
-`--color?text` may take one that is attached, `-NUM` stands for `-5` and the like. Its operands: `read` a path whose
-content is read, `list` a path whose name and size are read, `text` anything, `number`, `rev` a revision or path of git;
-`*` any number of them, `text!-e` none where -e is given.
+A specification is one row of a table. Options: `-a` and `--all` take no value, `-n:number` takes one, `--color?text`
+takes an optional attached one, `-NUM` is `-5` and the like. Operands: `read`, a path whose content is read; `list`, a
+path whose name and size are read; `text`, anything; `number`; `rev`, a revision or path of git. `*` is any number of
+them; `text!-e` is left out if -e is given.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?[a-zA-Z%]{0,3}")
 
 
 class RefusedError(Exception):
-    """The use of a program is not known to be read-only; the message says why, in words."""
+    """The use of a program may do more than read; the message is the reason."""
 
 
 class Program(Record):
-    """A program that is read-only with these options and operands; `marks` are explained in the table."""
+    """A program that only reads with these options and operands; the table explains `marks`."""
 
     options: str = ""
     operands: str = ""
@@ -42,14 +42,14 @@ READ_ONLY_GIT = _programs(read_table("git")["commands"])
 VERSIONS = frozenset(
     (name, option) for option, names in read_table("programs")["versions"].items() for name in names.split()
 )
-"""Programs with the option by which they say their version."""
+"""Programs with their version option."""
 LOADING_VARIABLES = read_table("programs")["loading variables"]
 FIND_TESTS = rows_by_word("programs", "find")
-"""The tests of find that have no effect, each with the kind of its value."""
+"""find's tests without an effect, each with the kind of its value."""
 
 
 class ParsedArguments:
-    """The arguments taken apart: `options` as (name, value), `operands`, and `uses` as (kind, path)."""
+    """Parsed arguments: `options` as (name, value), `operands`, and `uses` as (kind, path)."""
 
     def __init__(self) -> None:
         self.options: list[tuple[str, str | None]] = []
@@ -57,23 +57,19 @@ class ParsedArguments:
         self.uses: list[tuple[str, str]] = []
 
     def has(self, *names: str) -> bool:
-        """Return whether one of these options is given."""
         return any(name in names for name, _ in self.options)
 
 
 @cache
 def options_of(specification: str) -> dict[str, str]:
-    """The options that a specification permits, each with the kind of its value.
-
-    "" where it takes none; a `?` in front where it can only be attached.
-    """
+    """The permitted options, each with the kind of its value: "" for none, with a leading `?` if attached only."""
     found = (re.fullmatch(r"(--?[^:?]+)(?:(:|\?)(\w+))?", token) for token in specification.split())
     kinds = [(each[1], (each[2] or "").strip(":") + (each[3] or "")) for each in found if each]
-    return dict(sorted(kinds, key=lambda each: not each[1]))  # what is listed in both ways takes no value
+    return dict(sorted(kinds, key=lambda each: not each[1]))  # an option listed in both forms takes no value
 
 
 def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> ParsedArguments:
-    """Parse the arguments of the program `name`; raises RefusedError at the first that is not permitted."""
+    """Parse the arguments of the program `name`. Raises RefusedError at the first that is not permitted."""
     kinds = options_of(program.options)
     parsed = ParsedArguments()
     rest = list(arguments)
@@ -93,7 +89,7 @@ def parse_arguments(name: str, program: Program, arguments: Sequence[str]) -> Pa
 
 
 def _option(name: str, program: Program, word: str, rest: list[str], parsed: ParsedArguments) -> None:
-    """Parse a word such as `--color=auto`, `-la` or `-n5`. The value of its last option may be the next word."""
+    """Parse a word such as `--color=auto`, `-la` or `-n5`, whose last option may take the next word as its value."""
     kinds = options_of(program.options)
     bundles = "no-bundles" not in program.marks
     attached: str | None
@@ -113,12 +109,12 @@ def _option(name: str, program: Program, word: str, rest: list[str], parsed: Par
     if kind and not kind.startswith("?") and attached is None:
         if not rest:
             raise RefusedError(f"{name} {option} lacks its value")
-        # Some options of git are known to some of its commands only, and some take a value only after `=`.
+        # Some options of git exist for some commands only, and some take a value only after `=`.
         if name.startswith("git ") and name != "git grep" and rest[0].startswith("-"):
             raise RefusedError(f"{name} {option} {rest[0]}: whether that is a value or an option is not certain")
         value = rest.pop(0)
     elif attached and "no-attached" in program.marks and word[:2] != "--" and not re.fullmatch("[0-9]+", attached):
-        raise RefusedError(f"{name} {word}: the value of {option} belongs in a word of its own")
+        raise RefusedError(f"{name} {word}: the value of {option} belongs in a separate word")
     parsed.options.append((option, value))
     if value is not None:
         _use(f"{name} {option}", kind.strip("?"), value, parsed)
@@ -132,7 +128,7 @@ def _use(where: str, kind: str, value: str, parsed: ParsedArguments) -> None:
 
 
 def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
-    """Give each operand its kind; raises RefusedError if there are more than the program may have."""
+    """Assign each operand its kind. Raises RefusedError if there are too many."""
     left = list(parsed.operands)
     for token in program.operands.split():
         kind, skipped, names = token.partition("!")
@@ -145,16 +141,16 @@ def _operands(name: str, program: Program, parsed: ParsedArguments) -> None:
 
 
 class Location(Record):
-    """Where a command runs: the current folder and the workspace's root, both resolved."""
+    """The place of a command: its current folder and the workspace's root, both resolved."""
 
     cwd: str
     root: str
 
 
 def folder_reached(who: str, text: str, place: Location) -> str:
-    """The folder of the workspace that `who`, a `cd` or the like, reaches by `text`; RefusedError if there is none.
+    """The folder of the workspace that `who`, such as `cd`, reaches by `text`. Raises RefusedError without one.
 
-    It must not be reached through a link: `cd ..` afterwards would lead elsewhere for bash than for the kernel.
+    The path must not go through a link: `cd ..` would then lead elsewhere for bash than for the kernel.
     """
     spelled = text if text.startswith("/") else f"{place.cwd}/{text}"
     target = os.path.realpath(spelled)

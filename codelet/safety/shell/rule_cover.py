@@ -1,15 +1,15 @@
-"""What the `*` of a rule stands for: plain words, paths inside the workspace, and options that only select or report.
+"""The words that a rule's `*` covers: plain words, paths inside the workspace, and options that only select or report.
 
-A rule such as `bash(ruff *)` is a yes to every later command that begins so, whoever writes the rest of it. So the
-rest may not choose a file to write, a program to run or a file to load. Options are listed, because a program's next
-version brings new ones: what is not listed asks. The words in front of the `*` are the user's own and stay allowed.
+A rule such as `bash(ruff *)` allows every later command that begins so, with words of the model's choice. They must not
+choose a file to write, a program to run or a file to load. Options that are not listed ask, because a program's next
+version may add some. The words before the `*` are the user's own and stay allowed.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from glob import iglob
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from codelet.safety.shell.script_parser import SimpleCommand, Word
 from codelet.safety.tables import read_table, word_list
 
 _LETTERS = frozenset("ahjknqvV0123456789")
-"""Letters that are harmless as short options of any program, also in a bundle."""
+"""Short options that are harmless for any program, also in a bundle."""
 _MATCH_CAP = 1_000
 _VARIABLE = re.compile(r"[A-Za-z_][\w.]*[:+?!]*=", re.ASCII)
 _ELSEWHERE = re.compile(r"[A-Za-z][\w+.-]*://|file:|(?:ext|fd)::|[\w.-]+@[\w.-]+:", re.ASCII)
@@ -31,8 +31,8 @@ _PIECES = re.compile(r"[\s=:,;]+")
 
 
 def runs_free(rule: Rule) -> bool:
-    """Return whether what the rule allows runs outside the sandbox: exactly what it names, or a git command that
-    changes the repository, which every sandbox keeps as it is.
+    """Return whether the rule lets commands run outside the sandbox: it names an exact command, or a git command that
+    changes the repository, which every sandbox protects.
     """
     return rule.prefix is None or (
         rule.prefix[0] == "git" and rule.prefix[1:2] != () and rule.prefix[1] in word_list("rules", "git")
@@ -40,7 +40,7 @@ def runs_free(rule: Rule) -> bool:
 
 
 def why_not_covered(rule: Rule, command: SimpleCommand, workspace: Path) -> str | None:
-    """Return why the rule, whose words the command begins with, does not allow it after all; None if it does."""
+    """Return why the rule does not cover the words after its prefix; None if it does."""
     prefix = rule.prefix
     if prefix is None:
         return None
@@ -55,7 +55,7 @@ def why_not_covered(rule: Rule, command: SimpleCommand, workspace: Path) -> str 
 
 
 def _stands_for(word: Word, place: Location) -> list[str]:
-    """Return what a word may become: itself, and the files that its pattern matches now."""
+    """The word itself, and the files that its pattern matches now."""
     if not word.glob:
         return [word.text]
     if set("[]{}\\\"'") & set(word.raw) or word.dynamic:
@@ -67,7 +67,7 @@ def _stands_for(word: Word, place: Location) -> list[str]:
 
 
 def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -> None:
-    """Raise RefusedError at the first word that the `*` does not stand for."""
+    """Raise RefusedError at the first word that the `*` does not cover."""
     of_program = read_table("rules")["of a program"]
     known = frozenset(option for name in prefix for option in of_program.get(name, "").split())
     expected = "message" if _takes_message(prefix, prefix[-1] if prefix else "") else ""
@@ -97,7 +97,7 @@ def _refuse_words(prefix: Sequence[str], rest: Sequence[str], place: Location) -
 
 
 def _takes_message(prefix: Sequence[str], option: str) -> bool:
-    """Return whether the word after the option is a text for git to keep, whatever it says."""
+    """Return whether the word after the option is a message for git."""
     with_message = prefix[:1] == ("git",) and prefix[1:2] in (("commit",), ("merge",), ("stash",), ("tag",))
     return with_message and re.fullmatch(r"-[anqv]*m|--message", option) is not None
 
@@ -110,42 +110,25 @@ def _is_harmless(option: str, attached: bool, known: frozenset[str]) -> bool:
         return not attached and set(option[1:]) <= letters
     pieces = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", option[2:]).lower().split("-")
     if pieces[0] == "no" and not attached:
-        return True  # it switches something off
+        return True
     return set(pieces) <= set(word_list("rules", "harmless options", "pieces"))
 
 
 def _refuse_operand(word: str, text: str, place: Location) -> None:
-    """Raise RefusedError for what names a file of options, a variable, another machine or a place outside."""
+    """Raise RefusedError for a file of options, a variable, another machine or a place outside the workspace."""
     if text.startswith(("@", "+")) or _VARIABLE.match(text) or _ELSEWHERE.match(text):
         raise RefusedError(word)
-    for path in _paths_in(text):
+    # Pieces may be paths too: `html:/tmp/x`, `src:../y`.
+    pieces = (one for one in _PIECES.split(text) if one.startswith(("/", "~")) or ".." in one.split("/"))
+    for path in dict.fromkeys((text, *pieces)):
         if path.startswith("~"):
             raise RefusedError(f"{word}: {path} is outside the workspace")
-        if why := _why_not_path(path, place):
-            raise RefusedError(f"{word}: {why}")
-
-
-def _paths_in(text: str) -> Iterator[str]:
-    """The text itself, and the pieces in it that look like a path elsewhere: `html:/tmp/x`, `src:../y`."""
-    yield text
-    for piece in _PIECES.split(text):
-        if piece != text and (piece.startswith(("/", "~")) or ".." in piece.split("/")):
-            yield piece
-
-
-def _why_not_path(path: str, place: Location) -> str | None:
-    """Return why a word is no path that a rule may be a yes to. One that names nothing is only a word, whatever its
-    name.
-    """
-    if path in ("", "-", "--", "/dev/null"):
-        return None
-    workspace = Path(place.root)
-    for access in ("read", "write"):
-        found = judge_path(path, access, workspace, place.cwd, shell=True)
-        there = os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
-        if found.action != "allow" and (there or not found.sensitive):
-            return found.reason
-    return None
+        for access in ("read", "write") if path not in ("", "-", "--", "/dev/null") else ():
+            found = judge_path(path, access, Path(place.root), place.cwd)
+            # A sensitive name of no file is only a word.
+            there = os.path.lexists(path if path.startswith("/") else f"{place.cwd}/{path}")
+            if found.action != "allow" and (there or not found.sensitive):
+                raise RefusedError(f"{word}: {found.reason}")
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.:@%+/-]*")
@@ -153,13 +136,13 @@ _WORD = re.compile(r"[\w./:=,+@%^~-]+")
 
 
 def rule_for(words: Sequence[str], *, moved: bool) -> str | None:
-    """The rule that covers this command and its like, None if that would be too much.
+    """The rule that covers this command and similar ones, None if that would be too much.
 
-    `moved` says that it may run in another folder than the workspace: there its paths mean something else.
+    `moved`: it may run in another folder than the workspace, where its paths mean something else.
     """
     name = words[0]
     if name in READ_ONLY_PROGRAMS or (name == "git" and words[1:2] and words[1] in READ_ONLY_GIT):
-        # Known to read in other uses: only this very use becomes a rule, not every file or every option.
+        # It only reads in other uses: only this very use becomes a rule, not every file or option.
         one_use = not moved and all(map(_WORD.fullmatch, words))
         return f"bash({' '.join(words)})" if one_use else None
     prefix = _prefix(list(words))
@@ -167,7 +150,7 @@ def rule_for(words: Sequence[str], *, moved: bool) -> str | None:
 
 
 def _prefix(words: list[str]) -> list[str] | None:
-    """The first words, behind which any others may follow."""
+    """The first words, after which any others may follow."""
     name, rest = words[0], words[1:]
     table = read_table("rules")
     if name in word_list("rules", "any arguments", "programs", "make"):
@@ -187,7 +170,7 @@ def _prefix(words: list[str]) -> list[str] | None:
 
 
 def candidates(rule: str) -> list[str]:
-    """Commands that a rule may cover, to be judged: the words in front of its `*` with what often follows them."""
+    """Commands that a rule may cover: its prefix with frequent endings."""
     body = rule.removeprefix("bash(").removesuffix(")")
     prefix = body.removesuffix("*").rstrip()
     endings = read_table("rules")["endings"]["endings"].split(", ") if body.endswith("*") else ()

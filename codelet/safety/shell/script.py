@@ -1,4 +1,4 @@
-"""Judge a whole command line: every part by what it does, then by the rules and the mode."""
+"""The verdict on a whole command line: each part by its effects, then by the rules and the mode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from codelet.safety.verdict import CommandParts, Mode, SandboxKind, Tier, Verdic
 
 
 class Rules(Protocol):
-    """What the policy of a session says besides the classifier."""
+    """The session's policy."""
 
     workspace: Path
     mode: Mode
@@ -41,11 +41,11 @@ class Rules(Protocol):
 
 
 class PartFinding(Record):
-    """What was found about one part of a line: None as `reason` means that it may run.
+    """The finding about one part of a line; without a `reason` the part may run.
 
-    `words` are the command's words if a rule may cover it: each of them is known. `writes` says that it is a
-    redirection into a file. `rule` lifted it; with `confined` that is no yes to run outside the sandbox. `offered` is
-    the rule that would cover it and its like.
+    `words` are the command's words if all are known, so that a rule may cover it. `writes` marks a redirection into a
+    file. `rule` is the rule that allows it, with `confined` only in the sandbox. `offered` is the rule that would cover
+    it and similar ones.
     """
 
     reason: str | None = None
@@ -60,7 +60,7 @@ class PartFinding(Record):
 def judge_script(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool = False) -> Verdict:
     """Return the verdict on a command line, before the user is asked.
 
-    `sandboxed`: whether a sandbox works for it; `unconfined` asks to run it without.
+    `sandboxed`: a sandbox works for it; `unconfined` requests to run it without.
     """
     if not command.strip():
         return Verdict("ask", "execute", "an empty command")
@@ -90,13 +90,13 @@ def _judged(command: str, rules: Rules, *, sandboxed: bool, unconfined: bool) ->
         return _by_parts(command, script, rules, sandboxed=sandboxed, unconfined=unconfined)
     judged = _by_parts(command, script, rules, sandboxed=sandboxed)
     if judged.tier == "read" and judged.action == "allow" and not unconfined:
-        return judged  # it reads, rule or not: a plan and a profile let it through
+        return judged  # it only reads: plans and profiles allow that
     return Verdict("allow", "execute", f"the rule {bare.text} allows it", rule=bare.text)
 
 
 def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, unconfined: bool = False) -> Verdict:
-    """A line runs in the read-only sandbox as a whole; or each part reads anywhere, or a rule allows it."""
-    if script.unread:  # whatever its many parts would do
+    """Allow a line that runs in the read-only sandbox as a whole, or whose parts only read or have a rule."""
+    if script.unread:
         reason = next(part.reason for part in script.parts if isinstance(part, UnclearPart))
         listed = (each for part in script.parts for each in _described(part, reason))
         return Verdict("ask", "execute", reason, parts=tuple(sorted(dict.fromkeys(listed), key=_changes_least)))
@@ -109,7 +109,7 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     moved = any(command.words and command.words[0].text in ("cd", "pushd", "popd") for command in script.commands)
     ruled = any(rule.tool in ("bash", "write") for rule in rules.allow) or unconfined
     judged: list[PartFinding] = []
-    lost = False  # what a rule let run may have changed its shell: its folder, or what words mean
+    lost = False  # a command that a rule allowed may have changed its shell: the folder, or the meaning of words
     for part, why in zip(script.parts, reasons, strict=True):
         judged.append(_judge_part(part, why, rules, ruled=ruled, moved=moved, lost=lost))
         lost = lost or (judged[-1].rule is not None and changes_shell([word.text for word in _words_of(part)]))
@@ -132,7 +132,7 @@ def _by_parts(command: str, script: Script, rules: Rules, *, sandboxed: bool, un
     if rules.mode == "auto":
         if sandboxed:
             return Verdict("allow", tier, f"auto, in the sandbox: {reason}", sandbox="workspace")
-        reason += "; auto runs it only in a sandbox, and there is none"
+        reason += "; auto runs it only in a sandbox, and none works here"
     suggestion = pairs[0][1].offered if len(pairs) == 1 else None
     return Verdict("ask", tier, reason, suggestion=suggestion, exactly=None if suggestion else command, parts=parts)
 
@@ -142,11 +142,11 @@ def _words_of(part: ScriptPart) -> tuple[Word, ...]:
 
 
 def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = False) -> PartFinding | None:
-    """Return why a part is not run without asking: in the read-only sandbox, or without one. None if it is."""
+    """Return why a part asks: in the read-only sandbox, or without one. None if it does not."""
     if isinstance(part, UnclearPart):
         return None if confined and part.confinable else PartFinding(part.reason)
     if lost:
-        return PartFinding("what ran before it in the same shell may have changed the folder or what words mean")
+        return PartFinding("a command before it in the same shell may have changed the folder or the meaning of words")
     try:
         if isinstance(part, SimpleCommand):
             check_command(part, rules.workspace, confined=confined, mounts=rules.mounts)
@@ -165,9 +165,9 @@ def _why_asked(part: ScriptPart, rules: Rules, *, confined: bool, lost: bool = F
 def _judge_part(
     part: ScriptPart, why: PartFinding | None, rules: Rules, *, ruled: bool, moved: bool, lost: bool
 ) -> PartFinding:
-    """A part of a line that does not run in the read-only sandbox as a whole: `why` is what stands against that.
+    """Judge a part of a line that cannot run in the read-only sandbox as a whole; `why` is its own reason, if any.
 
-    Where a rule may lift it, the others have to read wherever they run. `moved` says that the line changes its folder.
+    If a rule may lift that, the other parts must only read outside a sandbox too. `moved`: the line changes its folder.
     """
     strict = _why_asked(part, rules, confined=False, lost=lost)
     if why is None and ruled and strict is not None and _is_named_git(part, rules.workspace):
@@ -193,7 +193,7 @@ def _judge_part(
 
 
 def _is_named_git(part: ScriptPart, workspace: Path) -> bool:
-    """Return whether a part is a git command of plain words that shows no secret even if nothing hides one."""
+    """Return whether a part is a git command of plain words that shows no secret even without mounts."""
     if not isinstance(part, SimpleCommand) or not part.words or part.words[0].text != "git":
         return False
     try:
@@ -204,7 +204,7 @@ def _is_named_git(part: ScriptPart, workspace: Path) -> bool:
 
 
 def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFinding:
-    """A redirection into a file is a write like any other: the mode or a rule for `write` may allow it."""
+    """Judge a redirection into a file as a write, which the mode or a rule for `write` may allow."""
     target = part.target.text
     for cwd in part.folders:
         found = judge_path(target, "write", rules.workspace, cwd, shell=True)
@@ -222,14 +222,14 @@ def _judge_write(part: Redirect, finding: PartFinding, rules: Rules) -> PartFind
 
 
 def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule | None:
-    """The first rule that covers any command of the script, behind wrappers and in nested scripts too."""
+    """The first rule that covers any command of the script, also in wrappers and nested scripts."""
     rules = [rule for rule in rules if rule.tool == "bash"]
     if bare := next((rule for rule in rules if rule.body is None), None):
         return bare
     for command in script.commands if rules else ():
         words = [word.text for word in command.words]
         for inner in unwrapped(words):
-            named = [inner[0].rpartition("/")[2], *inner[1:]]  # by a path, too
+            named = [inner[0].rpartition("/")[2], *inner[1:]]
             if rule := next((one for one in rules if one.matches_words(inner) or one.matches_words(named)), None):
                 return rule
         for text in nested_scripts(words):
@@ -239,7 +239,7 @@ def _rule_for_any(script: Script, rules: Sequence[Rule], depth: int = 0) -> Rule
 
 
 def _described(part: ScriptPart, reason: str) -> Iterator[tuple[str, str]]:
-    """The source of a part that may do more than read, with the reason; then the commands that it starts."""
+    """The text of a part that may do more than read, with the reason; then the commands that it starts."""
     if isinstance(part, SimpleCommand):
         yield " ".join(word.raw for word in part.words), reason
         for script in nested_scripts([word.text for word in part.words]):
@@ -255,5 +255,5 @@ _CHANGES = re.compile(
 
 
 def _changes_least(part: tuple[str, str]) -> bool:
-    """Orders the parts for a person: those that change or delete something by their words come first."""
+    """The sort key of a question's parts: those that change or delete something come first."""
     return _CHANGES.match(part[0]) is None

@@ -1,7 +1,7 @@
-"""A bash command line taken apart: its simple commands, redirections, and the parts that need a second look.
+"""The parts of a bash command line: simple commands, redirections, and unclear parts.
 
-tree-sitter-bash finds the structure. Nothing of it is trusted to run unconfined: a line that is not made of plain words
-alone is either run in the read-only sandbox, or covered by a rule, or asked about.
+tree-sitter-bash finds the structure, which is not trusted to run unconfined: a line of more than plain words runs in
+the read-only sandbox, is covered by a rule, or asks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LENGTH_CAP = 16_384
-"""Bytes of a command that is looked at; a longer one asks."""
+"""Bytes of a command that is parsed; a longer one asks."""
 NODE_CAP, SIGN_CAP, COMMAND_CAP, DEPTH_CAP = 6_000, 600, 40, 40
 NOT_PARSED = "it cannot be parsed"
 _SIGNS = (b"|", b";", b"&", b"\n", b"$", b"`", b"(", b"{", b"[", b"<", b">", b'"')
@@ -32,10 +32,9 @@ _ANYWHERE = Path("/")
 
 
 class Word(Record):
-    """One word of a command: what the program gets, as far as it is known, and as it is written.
+    """One word of a command: its known value and its source.
 
-    `glob` says that it has a file pattern, `dynamic` that a part is known only when it runs, `splits` that it may then
-    become several words.
+    `glob`: it has a file pattern; `dynamic`: a part is known only when it runs; `splits`: it may become several words.
     """
 
     text: str
@@ -46,15 +45,13 @@ class Word(Record):
 
     @property
     def plain(self) -> bool:
-        """Return whether it is known as it is."""
         return not (self.glob or self.dynamic)
 
 
 class SimpleCommand(Record):
     """One simple command: its words and its assignments (name, value).
 
-    `folders` are those that it may run in, by each `cd` before it; with `lost` one of these led to a place that is not
-    known.
+    `folders` are those in which it may run after each `cd` before it; `lost`: a `cd` led to an unknown place.
     """
 
     words: tuple[Word, ...]
@@ -73,7 +70,7 @@ class Redirect(Record):
 
 
 class UnclearPart(Record):
-    """A part that is no plain command: the reason in words. A `confinable` one may run in the read-only sandbox."""
+    """A part that is no plain command, with the reason. A `confinable` one may run in the read-only sandbox."""
 
     reason: str
     confinable: bool = False
@@ -83,9 +80,9 @@ ScriptPart = SimpleCommand | Redirect | UnclearPart
 
 
 class Script:
-    """What a command line consists of, in order of execution; `unread` says that it was too much to read.
+    """The parts of a command line in order of execution; `unread`: it is too large to parse.
 
-    `text_input` says that a here-string or a here-document is the input of some command.
+    `text_input`: a here-string or here-document is the input of some command.
     """
 
     def __init__(self, *parts: ScriptPart, unread: bool = False) -> None:
@@ -95,7 +92,6 @@ class Script:
 
     @property
     def commands(self) -> Iterator[SimpleCommand]:
-        """The simple commands, in order."""
         return (part for part in self.parts if isinstance(part, SimpleCommand))
 
 
@@ -108,10 +104,7 @@ def _parser() -> Parser:
 
 
 def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
-    """The parts of `command`. What is not known is an UnclearPart, never left out.
-
-    In `workspace` it would run, by a shell from outside it.
-    """
+    """Parse `command`, which would run in `workspace`. Everything unknown becomes an UnclearPart."""
     source = command.encode("utf-8", "surrogateescape" if command.isascii() else "replace")
     if len(source) > LENGTH_CAP:
         return Script(UnclearPart(f"the command is longer than {LENGTH_CAP} bytes"), unread=True)
@@ -119,9 +112,9 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
         return Script(UnclearPart("it has too many parts to look at"), unread=True)
     script = Script()
     if clean(command) != command or "\r" in command or re.search(r"[^\S \t\n]", command):
-        script.parts.append(UnclearPart("it holds control characters, invisible letters or unusual blanks"))
+        script.parts.append(UnclearPart("it holds control characters, invisible letters or unusual spaces"))
     if _ONLY_BASH.search(command) and find_program("bash", workspace) is None:
-        script.parts.append(UnclearPart("it has signs that only bash reads in this way, and there is no bash"))
+        script.parts.append(UnclearPart("it has bash syntax, and there is no bash"))
     root = _parser().parse(source).root_node
     if root.descendant_count > NODE_CAP:
         return Script(UnclearPart("it has too many parts to look at"), unread=True)
@@ -136,28 +129,29 @@ def read_script(command: str, workspace: Path = _ANYWHERE) -> Script:
 
 _KNOWN = frozenset(word_list("shell", "known parts"))
 _CONFINABLE = rows_by_word("shell", "confinable parts")
-"""Parts that are no plain words; what they do is done in the sandbox."""
+"""Parts that are no plain words but may run in the sandbox."""
 _REFUSED = rows_by_word("shell", "refused parts")
 _BRANCHES = ("if_statement", "while_statement", "case_statement", "command_substitution", "negated_command")
 _SHELLS_OF_THEIR_OWN = ("subshell", "command_substitution", "process_substitution")
 _IN_SEQUENCE = ("program", "list", "redirected_statement", "command")
-"""What is in none of these may not run at all, or more than once."""
+"""Parents whose children run exactly once."""
+_WITH_LAST_COMMAND = ("list", "pipeline", "negated_command")
 _OWN_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 _HOME = re.compile(r"\$(HOME|\{HOME\})")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 _LOOP_CAP = 8
-"""Words of a loop whose body is read for each of them."""
+"""The most words of a loop whose body is read once for each."""
 _MOST_FOLDERS = 4
-"""Folders that a `cd` may lead to."""
+"""The most folders that a `cd` may lead to."""
 _SPECIAL = re.compile(r"[*?\[{~\\\n]")
 _TEST = re.compile(r"\[[ \t]+([\w./ =!:-]*)[ \t]\]")
 
 
 class _Reader:
-    """One walk over a syntax tree, which adds what it finds to the script.
+    """The walk over a syntax tree that adds its parts to the script.
 
     `after` is the operator before the next command: "&&", "||" (also in a branch or a substitution) or ";". `sure` are
-    the folders that it may run in after `&&`, where every `cd` before has worked, `all` those in any case.
+    its possible folders after `&&`, when each `cd` before succeeded, `all` its possible folders in any case.
     """
 
     def __init__(self, source: bytes, script: Script, root: str) -> None:
@@ -192,7 +186,7 @@ class _Reader:
         self._depth -= 1
 
     def _in_shell(self, node: Node, read: Callable[[Node], None]) -> None:
-        """Read what runs in a shell of its own: no `cd` in it changes the folder outside."""
+        """Read a part that runs in a subshell: no `cd` in it changes the folder outside."""
         before = self.after, self.sure, self.all, self.lost, self.inner
         self.inner = False
         read(node)
@@ -217,7 +211,9 @@ class _Reader:
         elif kind in _CONFINABLE and not (kind.endswith("expansion") and _HOME.fullmatch(self._text(node))):
             self._unclear(_CONFINABLE[kind], confinable=True)
             self.script.text_input |= kind in ("herestring_redirect", "heredoc_redirect")
+            late, self._late = self._late, []
             self._children(node)
+            self._late = late + [self._word(word) for word in node.children_by_field_name("argument")]
         else:
             if kind not in _KNOWN and kind not in _CONFINABLE:
                 self._unclear(_REFUSED.get(kind, f"it has a part of a kind that is not judged ({kind})"))
@@ -231,7 +227,7 @@ class _Reader:
                 self.after = ";"
 
     def _loop(self, node: Node) -> bool:
-        """Read the body of `for name in words` once for each word, if there are few and all are known."""
+        """Read the body of `for NAME in …` once for each word, if there are few and all are known."""
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = [self._word(child) for child in node.children_by_field_name("value")]
         few = 1 <= len(values) <= _LOOP_CAP and all(value.plain for value in values)
@@ -246,22 +242,25 @@ class _Reader:
         return True
 
     def _pipeline(self, node: Node) -> None:
-        """Each part runs in a shell of its own."""
         for child in node.children:
             self._in_shell(child, self.read)
 
     def _redirected(self, node: Node) -> None:
-        """A statement with redirections behind it. Bash opens them before it runs the statement; the grammar hangs
-        those of a list's last command on the whole list.
+        """Read a statement with redirections, which bash opens first; the grammar attaches those of the last command of
+        a list or pipeline to all of it, with the words after them.
         """
         body, *behind = sorted(node.children, key=lambda child: child.type.endswith("_redirect"))
-        for child in (body, *behind) if body.type == "list" else (*behind, body):
+        first = len(self.script.parts)
+        for child in (body, *behind) if body.type in _WITH_LAST_COMMAND else (*behind, body):
             self.read(child)
-        for at in range(len(self.script.parts) - 1, -1, -1) if self._late else ():
-            if isinstance(found := self.script.parts[at], SimpleCommand):
-                self.script.parts[at] = found.replace(words=(*found.words, *self._late))
-                self._late = []
-                break
+        if self._late:
+            late, self._late = self._late, []
+            below = reversed(list(enumerate(self.script.parts))[first:])
+            last = next(((at, part) for at, part in below if isinstance(part, SimpleCommand)), None)
+            if last is None or not last[1].words or last[1].words[0].text == "cd":
+                self._unclear("it has words after a redirection that belong to no plain command")
+            else:
+                self.script.parts[last[0]] = last[1].replace(words=(*last[1].words, *late))
 
     def _unclear(self, reason: str, *, confinable: bool = False) -> None:
         part = UnclearPart(reason, confinable)
@@ -272,8 +271,9 @@ class _Reader:
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def _command(self, node: Node) -> None:
-        """A simple command: assignments, the program's name, its arguments; commands in its words come first."""
+        """Read a simple command; commands in its words come first."""
         after, words, assignments = self.after, [], []
+        late, self._late = self._late, []  # not for the commands in its words
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
@@ -286,19 +286,19 @@ class _Reader:
                 if child.child_count:
                     self.read(child)
         self.after = after
-        words, self._late = words + self._late, []
+        words, self._late = words + self._late + late, []
         self.script.parts.append(SimpleCommand(tuple(words), tuple(assignments), self._folders(), self.lost))
         if words and words[0].text == "cd" and words[0].plain:
             self._follow(words[1:])
 
     def _folders(self) -> frozenset[str]:
-        """The folders that the next command may run in."""
+        """The possible folders of the next command."""
         if self.after != "&&":
             self.sure = self.all
         return self.sure
 
     def _follow(self, words: list[Word]) -> None:
-        """Follow a `cd` with these words to whatever place."""
+        """Follow a `cd` with these words."""
         operands = words[1:] if words[:1] and words[0].text == "--" else words
         text = operands[0].text if operands else os.environ.get("HOME", "/")
         reached = frozenset(os.path.normpath(text if text[:1] == "/" else f"{cwd}/{text}") for cwd in self._folders())
@@ -315,14 +315,14 @@ class _Reader:
         return self._text(name), self._word(value[-1]) if len(value) == 2 else None
 
     def _variable(self, node: Node) -> None:
-        """`name=value` as a statement: a variable of the script's own."""
+        """Read `name=value` as a statement."""
         name, _ = self._assignment(node)
         own = _OWN_NAME.fullmatch(name) is not None and name not in os.environ
         self._unclear(f"it sets the variable {name}", confinable=own)
         self._children(node)
 
     def _test(self, node: Node) -> None:
-        """Brackets with plain words are a command like any other: `test …`."""
+        """Read brackets with plain words as the command `test`."""
         plain = _TEST.fullmatch(self._text(node))
         if plain is None:
             self._unclear("it has a test that is not simple", confinable=True)
@@ -332,8 +332,8 @@ class _Reader:
         self.script.parts.append(SimpleCommand(words, (), self._folders(), self.lost))
 
     def _redirect(self, node: Node) -> None:
-        """A redirection: to and from /dev/null and between descriptors it is nothing. It has one target: what else the
-        grammar puts there are words of the command.
+        """Read a redirection; those of /dev/null and between descriptors have no effect. It has one target: further
+        ones in the grammar are words of the command.
         """
         children = [child for child in node.children if child.type != "file_descriptor"]
         sign, *targets = children or [node]
@@ -350,7 +350,6 @@ class _Reader:
             self.read(child)
 
     def _word(self, node: Node) -> Word:
-        """The word as far as it is known."""
         raw = self._text(node).strip(" \t")
         if node.type == "word" and not _SPECIAL.search(raw):
             return Word(raw, raw)
@@ -392,12 +391,11 @@ class _Reader:
         return Word(re.sub(r"\\(.)", r"\1", unescaped, flags=re.DOTALL), raw, glob=pattern)
 
     def _known(self, text: str) -> str | None:
-        """The value of an expansion: of HOME; of a loop's variable in this round."""
+        """The value of HOME, or of a loop's variable in this round."""
         found = _VARIABLE.fullmatch(text)
         return None if found is None else {"HOME": os.environ.get("HOME"), **self._loops}.get(found[1])
 
     def _quoted(self, node: Node, text: str) -> Word:
-        """A text in double quotes."""
         pieces, dynamic, end = [], False, node.start_byte + 1
         for child in node.children:
             if child.is_named and child.type != "string_content":
@@ -416,7 +414,7 @@ _SAME_IN_PYTHON = re.compile(
 
 
 def _ansi_c(text: str) -> Word:
-    """`$'…'`, known where its escapes are those of Python too."""
+    """The word `$'…'`, known if its escapes are Python's too."""
     inner = text[2:-1]
     if not _SAME_IN_PYTHON.fullmatch(inner):
         return Word(text, text, dynamic=True)
@@ -424,7 +422,7 @@ def _ansi_c(text: str) -> Word:
 
 
 def _multiplies(function: Node, text: str) -> bool:
-    """Return whether a function calls itself into a pipe or the background, until nothing is left of the machine."""
+    """Return whether a function calls itself in a pipe or in the background: a fork bomb."""
     name = (function.children[0].text or b"").decode("utf-8", "replace").strip() if function.child_count else ""
     body = text[len(name) :]
     called = name and re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w./-])", body)

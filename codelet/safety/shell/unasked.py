@@ -1,10 +1,9 @@
-"""What runs without asking: listed programs with the options that only read, in the read-only sandbox or without one.
+"""The commands that run without asking: listed programs with options that only read, confined or not.
 
-Confined, a line may have variables, patterns, loops and here-documents: the sandbox stops what they would write, reach
-or read of secrets, so none of these is worked out here. What asks: a program that is not listed, options by which a
-listed one is told to write or to run, a word that names a secret or a place outside the workspace, and the words of git
-that print what no sandbox hides. Without a sandbox (strict) all words are plain, paths lie inside the workspace, and
-each program that has a language of its own asks.
+Confined, a line may have variables, patterns, loops and here-documents: the sandbox stops their effects, so none of
+them is evaluated here. A command asks if its program is not listed, an option makes it write or run something, a word
+names a secret or a place outside the workspace, or git would print content that no sandbox hides. Without a sandbox
+(strict) all words must be plain, all paths inside the workspace, and programs with a language ask.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ _BUILTINS = frozenset(
     ("echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "exit", "read", "shift", "break", "continue",
      "sleep", "set")
 )  # fmt: skip
-"""Builtins of the shell, and `sleep`: confined, they do nothing but what their words below could."""
+"""Builtins of the shell, and `sleep`: harmless when confined, but for the words below."""
 _BUILTIN_WORDS = {
     "set": r"[-+][a-zA-Z]+|[a-z]+",
     "read": r"-[rs]+|-[adinNptu]|[a-z][a-z0-9_]*|\d+",
     **dict.fromkeys(("shift", "break", "continue"), r"\d+"),
 }
-"""What the words of builtins must be that could change the shell."""
+"""The permitted words of builtins that could change the shell."""
 _WRAPPERS = {
     "timeout": ("ks", "v"),
     "nice": ("n", ""),
@@ -51,36 +50,34 @@ _WRAPPERS = {
     "command": ("", "p"),
     "time": ("", "p"),
 }
-"""Programs that run the words after them: the letters of their options that take a value, and of those that do not."""
+"""Programs that run the words after them: the letters of options with a value, and without."""
 _WRAPPER_OPTION = re.compile(
     r"-\d+|--(?:null|no-run-if-empty|foreground|preserve-status|verbose|exit|max-(?:args|procs|lines|chars)=\d+)"
 )
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
-"""Scripts of the system that start another program, by its name alone."""
+"""Scripts of the system that start another program by its name alone."""
 _OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
 _PLAIN_LINE = re.compile(
     r"""(?:(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+)"""
     r"""|[ \t\n]|[\w./:=,+@%^-]|'[^']*'|"[^"$`\\!]*"|&&|\|\|?|;)++"""
 )
-"""Redirections that stand by themselves, plain words, quoted texts without expansions, and joints. Nothing is tried
-twice: that would take for ever."""
+"""Separate redirections, plain words, quoted texts without expansions, and operators. The quantifier is possessive:
+backtracking would take exponential time."""
 
 
 def is_plain(line: str) -> bool:
-    """Return whether a line is made of plain words alone, so that every shell takes it apart as it is done here."""
+    """Return whether a line has plain words alone, which every shell parses alike."""
     return _PLAIN_LINE.fullmatch(line) is not None
 
 
 class _Unknown(str):
-    """A word that is known only when the line runs: a variable, a pattern."""
+    """A word that is known only when the line runs."""
 
     __slots__ = ()
 
 
 class _Place(Location):
-    """Where a command runs: not `known` behind a `cd` to an unknown place; in the sandbox or without one (`confined`).
-    `mounts`: see `check_git`.
-    """
+    """The place of a command, not `known` after a `cd` to an unknown one. `mounts`: see `check_git`."""
 
     known: bool
     confined: bool
@@ -93,7 +90,7 @@ def _places(part: SimpleCommand | Redirect, workspace: Path, *, confined: bool, 
 
 
 def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mounts: bool = True) -> None:
-    """Raise RefusedError unless the command may run unasked, `confined` or anywhere. `mounts`: see `check_git`."""
+    """Raise RefusedError unless the command may run without asking, `confined` or anywhere."""
     for name, _ in command.assignments:
         if not confined or not _OWN_VARIABLE.fullmatch(name):
             raise RefusedError(f"it sets the variable {name}")
@@ -109,7 +106,7 @@ def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mo
 
 
 def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> None:
-    """Raise RefusedError for what a redirection reads: a secret, or a place outside."""
+    """Raise RefusedError for a redirection from a secret, or from a place outside."""
     text, plain = redirect.target.text, redirect.target.plain
     if re.match(r"/dev/(?:tcp|udp)/", text):
         raise RefusedError("it opens a network connection" if confined else "it reads from a place that is not plain")
@@ -149,14 +146,14 @@ def _check(words: Sequence[str], place: _Place) -> None:
         _listed(name, program, rest, place)
     else:
         if "language" in program.marks:
-            raise RefusedError(f"{name} runs unasked only in a sandbox, and there is none")
+            raise RefusedError(f"{name} asks without a sandbox")
         parsed = ParsedArguments() if "raw" in program.marks else parse_arguments(name, program, rest)
         _check_strictly(name, rest, parsed, place)
         _check_paths(parsed.uses, place)
 
 
 def _supplied(name: str, root: str) -> bool:
-    """Return whether the shell would take a program from the workspace, or from where it stands."""
+    """Return whether the shell would take the program from the workspace or the current folder."""
     if "/" in name:
         return True
     for folder in os.environ.get("PATH", "").split(os.pathsep):
@@ -170,7 +167,7 @@ def _supplied(name: str, root: str) -> bool:
 def _check_paths(uses: Sequence[tuple[str, str]], place: _Place, *, sure: bool = True) -> None:
     """Raise RefusedError for a path outside the workspace, or of a secret; without `sure`, it may be no path.
 
-    `-` is standard input to most programs, a file of that name to some, and to bash behind `<`.
+    `-` is standard input to most programs, a file to some, and to bash after `<`.
     """
     harmless = ("/dev/null", "/dev/stdin", *(("-", "/dev/stdout", "/dev/stderr") if place.confined else ()))
     for kind, text in dict.fromkeys(uses):
@@ -200,7 +197,7 @@ def _is_confined(name: str, rest: list[str], place: _Place) -> bool:
 
 
 def _behind(name: str, rest: list[str], place: _Place) -> None:
-    """The command behind a wrapper's own options."""
+    """Check the command after a wrapper's own options."""
     valued, flags = _WRAPPERS[name]
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
@@ -224,7 +221,7 @@ def _listed(name: str, program: Program, rest: list[str], place: _Place) -> None
     if not any(isinstance(word, _Unknown) for word in rest):
         _check_paths(parse_arguments(name, program, rest).uses, place)
         return
-    # A word that is not known may become an option: what it is told to write, fails. The known ones still count.
+    # An unknown word may become an option, whose writes fail. The known ones still count.
     loose = program.replace(operands="read*", marks=program.marks - {"options-first"})
     try:
         _check_paths(parse_arguments(name, loose, rest).uses, place, sure=False)
@@ -234,7 +231,7 @@ def _listed(name: str, program: Program, rest: list[str], place: _Place) -> None
 
 
 def _find(rest: list[str], place: _Place) -> None:
-    """`find PATH… TESTS`: every word must be a test without effect, or run what may run."""
+    """Check `find PATH… TESTS`: every word must be a test without effect, or run a permitted command."""
     follows = ("-P", "-H", "-L") if place.confined else ("-P",)
     while rest and rest[0] in follows:
         rest.pop(0)
@@ -261,7 +258,7 @@ def _find(rest: list[str], place: _Place) -> None:
 
 
 def _check_strictly(name: str, words: Sequence[str], parsed: ParsedArguments, place: Location) -> None:
-    """Raise RefusedError for what the permitted options and operands of a program do not tell."""
+    """Raise RefusedError for uses of a program that its permitted options and operands do not cover."""
     match name:
         case "test":
             _test(words, parsed)
@@ -275,12 +272,12 @@ def _check_strictly(name: str, words: Sequence[str], parsed: ParsedArguments, pl
         case "command":
             if not parsed.has("-v", "-V"):
                 raise RefusedError("command runs another program")
-        case "strings":  # read before the options are told from the operands and from the options' values
+        case "strings":  # it reads these files first, also as a value of an option
             if any(word.startswith("@") for word in words):
                 raise RefusedError("strings @FILE takes options from the file")
         case "less":
             if any(word.startswith("+") for word in words):
-                raise RefusedError("less runs what stands behind +")
+                raise RefusedError("less runs the command after +")
         case "diff":
             if any(Path(place.cwd, operand).is_dir() for operand in parsed.operands):
                 raise RefusedError("diff of folders reads every file in them")
@@ -293,7 +290,7 @@ _NUMBER_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
 
 def _test(words: Sequence[str], parsed: ParsedArguments) -> None:
-    """`test …`: the shapes that evaluate nothing; `-v` and the like run what a subscript holds."""
+    """Check `test …` for forms that evaluate nothing; `-v` and the like evaluate a subscript."""
     rest = list(words)
     while rest[:1] == ["!"]:
         rest.pop(0)
@@ -309,7 +306,7 @@ def _test(words: Sequence[str], parsed: ParsedArguments) -> None:
 
 
 def _search(name: str, parsed: ParsedArguments, place: Location) -> None:
-    """`grep -r` and `rg` read every file of a tree: none may have a secret's name, and it must not be too large."""
+    """Check the tree of `grep -r` and `rg`: no file may have a secret's name, and it must not be too large."""
     if name == "grep" and parsed.has("-R", "--dereference-recursive"):
         raise RefusedError("grep -R follows links")
     recursive = parsed.has("-r", "--recursive") if name == "grep" else not parsed.has("--files", "--type-list")

@@ -1,7 +1,7 @@
-"""The reader of the safety's tables: text files beside it that a person can review.
+"""The reader of the policy's tables, the text files in this folder.
 
-`# …` is a comment, `[name]` begins a section, `name = words` is a row, and an indented line continues with it.
-`name = @other` repeats a row above. `$name` in a word list stands for that row of the section `options`.
+`# …` is a comment, `[name]` begins a section, `name = words` is a row, and an indented line continues it. `name =
+@other` repeats a row above. `$name` inserts that row of the section `options`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Section = dict[str, str]
 
 @cache
 def read_table(name: str) -> dict[str, Section]:
-    """The sections of a table, each with its rows in their order."""
+    """The sections of a table, each with its rows in order."""
     sections: dict[str, Section] = {}
     rows, key = Section(), ""
     for line in Path(__file__).with_name(f"{name}.txt").read_text(encoding="utf-8").splitlines():
@@ -33,11 +33,11 @@ def read_table(name: str) -> dict[str, Section]:
 
 
 def word_list(table: str, section: str, *rows: str) -> tuple[str, ...]:
-    """The words of these rows of a section, of all its rows where none is named."""
+    """The words of these rows of a section, by default of all its rows."""
     found = read_table(table)[section]
     return tuple(word for row in rows or found for word in found[row].split())
 
 
 def rows_by_word(table: str, section: str) -> dict[str, str]:
-    """The words of a section, each with the name of its row: a reason, say."""
+    """The words of a section, each with the name of its row."""
     return {word: name for name, words in read_table(table)[section].items() for word in words.split()}

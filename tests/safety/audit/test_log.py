@@ -106,12 +106,12 @@ def test_each_tampering_is_told_by_its_kind(tmp_path: Path, lines: list[bytes]) 
         ([*part[:5], *part[6:]], [(6, "removed or moved: record 6 is missing before record 7")]),
         ([*part[:5], *part[8:]], [(6, "removed or moved: record 6 to 8 is missing before record 9")]),
         ([*part[:5], part[2], *part[5:]], [
-            (6, "added or moved: record 3 stands where record 6 should"),
+            (6, "added or moved: record 3 is at the place of record 6"),
             (7, "removed or moved: record 4 to 5 is missing before record 6"),
         ]),
         (moved, [
             (4, "removed or moved: record 4 is missing before record 5"),
-            (9, "added or moved: record 4 stands where record 10 should"),
+            (9, "added or moved: record 4 is at the place of record 10"),
             (10, "removed or moved: record 5 to 9 is missing before record 10"),
         ]),
         ([*part[:4], spaced, *part[5:]], [(5, "changed: its content does not fit its hash")]),
@@ -348,11 +348,12 @@ def test_what_is_no_audit_file_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no audit file"):
         AuditLog(notes)
     assert notes.read_text() == "my notes\n"
-    (tmp_path / "link").symlink_to(notes)
+    (tmp_path / "link").symlink_to("absent")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe", "missing/x", "."):
         with pytest.raises(UsageError):
             AuditLog(tmp_path / name)
+    assert not (tmp_path / "absent").exists(), "no link is followed"
 
 
 @pytest.mark.parametrize(
@@ -424,7 +425,7 @@ def test_a_file_that_is_cut_while_a_session_writes_is_not_whole(tmp_path: Path, 
     kinds = [json.loads(line)["kind"] for line in path.read_bytes().splitlines()]
     assert kinds.count("broken") == 1
     assert kinds[-1] == "end"
-    assert any("cut or written anew" in problem.what for problem in report.problems)
+    assert any("cut or rewritten" in problem.what for problem in report.problems)
 
 
 def test_a_file_that_was_written_anew_lacks_the_beginning_of_a_session(tmp_path: Path) -> None:

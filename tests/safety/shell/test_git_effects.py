@@ -215,7 +215,8 @@ def test_where_nothing_can_be_mounted_content_asks_while_secrets_are_kept() -> N
     with workspace_of_cases() as (workspace, outside):
         set_up(Case("c", "shell", "", setup="git add -f .env; git commit -qm two"), workspace, outside, REPOSITORY)
         policy = Policy(workspace, "read-only")
-        content = ("git log -p", "git show", "git diff HEAD~1", "git log -G planted --oneline", "git stash show -p")
+        content = ("git log -p", "git show", "git diff HEAD~1", "git log -G planted --oneline")
+        content += ("git stash show -p", "git stash show -w")
         names = ("git status", "git log --oneline", "git show --stat", "git diff --name-only HEAD~1", "git blame a.txt")
         for mounts in (True, False):
             policy.mounts = mounts

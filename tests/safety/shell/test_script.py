@@ -10,7 +10,7 @@ import pytest
 
 from codelet.frontends.commands.policy_cases import judge_cases, read_cases
 from codelet.safety import Policy
-from codelet.safety.shell.nested import unwrapped
+from codelet.safety.shell.nested import changes_shell, unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
 from tests.safety.shell.runner import SECRET, Jail
@@ -249,6 +249,16 @@ def test_a_search_of_the_history_asks_once_any_commit_has_held_a_secret(repo: Pa
     git(repo, "checkout", "-q", "-f", "main")
     git(repo, "branch", "-q", "-D", "first")
     assert verdict(repo, search) == "allow", "it is asked again when the references have changed"
+    tree = git(repo, "write-tree").strip()
+    (repo / "id_rsa").write_text("KEY\n")
+    git(repo, "add", "-f", "id_rsa")
+    commit = git(repo, "commit-tree", "-m", "by no branch", git(repo, "write-tree").strip()).strip()
+    git(repo, "read-tree", tree)
+    (repo / "id_rsa").unlink()
+    assert verdict(repo, search) == "allow"
+    git(repo, "update-ref", "refs/kept/other", commit)
+    assert verdict(repo, search) == "ask", "a reference alone has changed"
+    git(repo, "update-ref", "-d", "refs/kept/other")
     git(repo, "checkout", "-qb", "side")
     git(repo, "commit", "-q", "--allow-empty", "-m", "side")
     git(repo, "checkout", "-q", "main")
@@ -318,6 +328,21 @@ def test_without_bash_what_only_bash_reads_asks(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert {verdict(workspace, command) for command in commands} == {"ask"}
     assert verdict(workspace, "ls 2>&1 | cat") == "allow"
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ("", False),
+        ("command", False),
+        ("time -p", False),
+        ("time -p cd x", True),
+        ("builtin eval x", True),
+        ("ls", False),
+    ],
+)
+def test_commands_that_change_their_shell(words: str, changes: bool) -> None:
+    assert changes_shell(words.split()) == changes
 
 
 def test_of_wrappers_in_one_another_each_command_is_looked_at_once():
