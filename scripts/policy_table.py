@@ -2,7 +2,7 @@
 """Judge files of cases and print a table by class: how many unsafe lines run unasked without a sandbox, and how many
 harmless ones ask in the sandbox and without one.
 
-Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines as for `codelet policy check --cases`, `class` optional)
+Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines, see scripts/policy_cases.py, `class` optional)
 
 Two more kinds are judged: `rule`, the verdict with the rules `allow` in force, and `suggest`, what "always" would add.
 What an unsafe line does in the sandbox, `python -m scripts.walls` finds out by running it.
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> int:
     sys.path.insert(0, str(ROOT))
-    from codelet.frontends.commands.policy_cases import cases_of, judge_cases
+    from scripts.policy_cases import cases_of, judge_cases
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
@@ -63,9 +63,9 @@ def main() -> int:
 
 def _is_wide(line: dict[str, Any]) -> bool:
     """Whether the rules of a case allow what they must not, or "always" would add more than it may."""
-    from codelet.frontends.commands.policy_cases import workspace_of_cases
     from codelet.safety import Policy
     from codelet.safety.verdict import Touch
+    from scripts.policy_cases import workspace_of_cases
 
     with workspace_of_cases() as (workspace, _):
         verdict = Policy(workspace, allow=line.get("allow", ())).judge("bash", [Touch("run", line["input"])])

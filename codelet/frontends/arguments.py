@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from codelet.errors import UsageError
 from codelet.frontends.flags import COMMANDS, FLAGS, HELP, NAMED, is_option, is_value
@@ -24,7 +24,7 @@ def parse_command_line(arguments: Sequence[str]) -> argparse.Namespace:
 
     `prompt` is the prompt, given with -p or without; `bare_prompt`: given without.
     """
-    read: dict[str, Any] = {row.name: None if row.name in SETTINGS else row.default for row in FLAGS}
+    read: dict[str, object] = {row.name: None if row.name in SETTINGS else row.default for row in FLAGS}
     read |= {"command": None, "bare_prompt": False}
     bare: list[str] = []
     rest = list(arguments)
@@ -64,7 +64,7 @@ def requested_json(arguments: Sequence[str]) -> str | None:
     return found if found in ("json", "stream-json") else None
 
 
-def _read_option(word: str, rest: list[str], read: dict[str, Any], bare: Sequence[str]) -> None:
+def _read_option(word: str, rest: list[str], read: dict[str, object], bare: Sequence[str]) -> None:
     """Read one word of options, such as --model=x or -qmx, and the value after it."""
     name, equals, value = word.partition("=")
     if name in NAMED:
@@ -83,7 +83,7 @@ def _read_option(word: str, rest: list[str], read: dict[str, Any], bare: Sequenc
             _read_switch(row, read)
 
 
-def _read_switch(row: Setting, read: dict[str, Any]) -> None:
+def _read_switch(row: Setting, read: dict[str, object]) -> None:
     read[row.name] = True
     if row is HELP:
         from codelet.frontends.parsers import print_help
@@ -92,7 +92,7 @@ def _read_switch(row: Setting, read: dict[str, Any]) -> None:
         raise SystemExit(0)
 
 
-def _read_flag(row: Setting, flag: str, value: str | None, rest: list[str], read: dict[str, Any]) -> None:
+def _read_flag(row: Setting, flag: str, value: str | None, rest: list[str], read: dict[str, object]) -> None:
     """Read the flag of one row, whose value is attached to it, or is the first word of the rest."""
     if row.is_switch:
         if value is not None:
@@ -113,10 +113,11 @@ def _read_flag(row: Setting, flag: str, value: str | None, rest: list[str], read
         from codelet.frontends.mistakes import invalid_choice
 
         raise invalid_choice(row.flag, value, row.choices)
-    read[row.name] = [*(read[row.name] or ()), value] if row.may_repeat else value
+    before = read[row.name]
+    read[row.name] = [*(before if isinstance(before, list) else ()), value] if row.may_repeat else value
 
 
-def _read_command(command: str, rest: list[str], read: dict[str, Any]) -> None:
+def _read_command(command: str, rest: list[str], read: dict[str, object]) -> None:
     """Read the arguments of a command."""
     from codelet.frontends.parsers import command_parser, unknown_option_of
 
@@ -130,7 +131,7 @@ def _read_command(command: str, rest: list[str], read: dict[str, Any]) -> None:
     read |= vars(parse(rest)) | {"command": command}
 
 
-def _take_continue(read: dict[str, Any]) -> None:
+def _take_continue(read: dict[str, object]) -> None:
     target = read.pop("session")
     if target is not None:
         if read["export"] is not None or read["resume"] is not None:

@@ -127,9 +127,9 @@ def unknown_option_of(
     return None
 
 
-def _add_flag(heading: argparse._ActionsContainer, row: Setting, **more: Any) -> None:
+def _add_flag(heading: argparse._ActionsContainer, row: Setting, *, default: object) -> None:
     """Add the flag of one row. Values are checked where all settings are, with the same words for each source."""
-    options: dict[str, Any] = {"help": row.about, **more}
+    options: dict[str, Any] = {"help": row.about, "default": default}
     if row.is_switch:
         options |= {"action": "store_const", "const": True}
     elif row.choices:
@@ -162,13 +162,9 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             _add_flag(check, SETTINGS["mcp"], default=argparse.SUPPRESS)
             check.add_argument("--json", action="store_true", help="print one JSON object")
         case "policy":
-            from codelet.frontends.commands.check_arguments import add_policy_arguments
-
-            add_policy_arguments(parser)
+            _add_policy_arguments(parser)
         case "audit":
-            from codelet.frontends.commands.check_arguments import add_audit_arguments
-
-            add_audit_arguments(parser)
+            _add_audit_arguments(parser)
         case "sessions":
             from codelet.frontends.commands.session_commands import add_arguments
 
@@ -190,3 +186,29 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
                 _add_flag(shared, SETTINGS[name], default=argparse.SUPPRESS)
             about = "no progress on stderr"
             shared.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help=about)
+
+
+def _add_policy_arguments(policy: argparse.ArgumentParser) -> None:
+    check = policy.add_subparsers(
+        dest="policy_command", metavar="check", required=True, prog="codelet policy"
+    ).add_parser("check", help="say what would happen to a command, without running it")
+    check.add_argument("shell_command", metavar="COMMAND", help="the command line, quoted as one word")
+    check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
+    check.add_argument(
+        "--sandbox",
+        dest="check_sandbox",
+        choices=("auto", "off"),
+        default="auto",
+        help="judge as if a sandbox works (auto), or as if none does (off)",
+    )
+    check.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_audit_arguments(audit: argparse.ArgumentParser) -> None:
+    verify = audit.add_subparsers(
+        dest="audit_command", metavar="verify", required=True, prog="codelet audit"
+    ).add_parser("verify", help="find changed, removed, added and moved lines")
+    verify.add_argument("file", metavar="FILE")
+    verify.add_argument("--open", action="store_true", help="a session without its closing record may still run")
+    verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
+    verify.add_argument("--json", action="store_true", help="print one JSON object")

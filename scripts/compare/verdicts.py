@@ -46,7 +46,7 @@ def first(*names):
     raise SystemExit(f"no {names[0]}")
 
 Policy = first("codelet.safety", "codelet.safety.judge", "codelet.policy.judge").Policy
-cases = first("codelet.frontends.commands.policy_cases", "codelet.policy.check")
+cases = first("scripts.policy_cases", "codelet.frontends.commands.policy_cases", "codelet.policy.check")
 judge_cases, read_cases, workspace_of_cases = cases.judge_cases, cases.read_cases, cases.workspace_of_cases
 
 tools = {tool.name: tool for tool in all_tools()} if "touches" in Tool.fields else {}

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import pytest
 
-from codelet.frontends.commands.policy_cases import workspace_of_cases
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch, Verdict
+from scripts.policy_cases import workspace_of_cases
 from tests.support.case_workspace import DATA
 from tests.support.repo import git, write
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.errors import EXIT_DONE, EXIT_HANGUP, EXIT_INTERRUPT, EXIT_TERMINATE, UsageError
+from codelet.errors import EXIT_DONE, UsageError
+from codelet.frontends.signals import Stopper
 
 if TYPE_CHECKING:
     from codelet.settings import Settings
 
-_SIGNALS = {signal.SIGINT: EXIT_INTERRUPT, signal.SIGTERM: EXIT_TERMINATE, signal.SIGHUP: EXIT_HANGUP}
 _UNUSED = ("export", "snapshots", "resume", "record", "json_schema", "history")
 
 
@@ -46,23 +45,12 @@ async def run_acp(settings_for: Callable[[Path], Settings], sessions: str | None
         peer = Peer(*await open_pipes(0, own))
     except ValueError:
         raise UsageError("codelet acp speaks with an editor through pipes: set it as an agent there") from None
-    loop, serving = asyncio.get_running_loop(), asyncio.current_task()
-    ended: list[int] = []
-
-    def end(status: int) -> None:
-        ended.append(status)
-        if serving is not None:
-            serving.cancel()
-
-    for number, status in _SIGNALS.items():
-        loop.add_signal_handler(number, end, status)
-    agent = Agent(peer, settings_for, saved)
+    agent, stopper = Agent(peer, settings_for, saved), Stopper()
     try:
-        await peer.serve(agent.methods)
+        with stopper:
+            await peer.serve(agent.methods)
     except asyncio.CancelledError:
-        if not ended or serving is None:
-            raise
-        serving.uncancel()
+        return stopper.take_back()[0]
     finally:
         await agent.close()
-    return ended[0] if ended else EXIT_DONE
+    return EXIT_DONE

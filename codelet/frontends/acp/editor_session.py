@@ -63,6 +63,7 @@ class EditorSession:
 
                 try:
                     self._export = await LiveExport.begin(self.session, self._settings, reserved)
+                    self._export.look({"workspace": str(folder)})  # the list of sessions needs it
                 except BaseException:
                     await self.session.close()
                     raise

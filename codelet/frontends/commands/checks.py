@@ -1,4 +1,4 @@
-"""`codelet policy check` explains a verdict or judges a file of cases; `codelet audit verify` checks an audit file."""
+"""`codelet policy check` explains a verdict; `codelet audit verify` checks an audit file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, UsageError
-from codelet.frontends.commands.policy_cases import JudgedCase, judge_cases, read_cases
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE
 from codelet.safety import Policy
 from codelet.safety.audit.verify import AuditReport, verify
 from codelet.safety.verdict import Touch, Verdict
@@ -16,27 +15,16 @@ from codelet.system.text import visible
 
 
 def run_check(arguments: argparse.Namespace) -> int:
-    """Run the check that the arguments ask for (see `arguments.py`); return the exit status. Raises UsageError."""
-    if (arguments.shell_command is None) == (arguments.cases is None):
-        raise UsageError("policy check takes a COMMAND or --cases FILE")
-    sandboxed = arguments.check_sandbox != "off"
-    if arguments.cases is None:
-        policy = Policy(Path.cwd(), arguments.check_mode or "ask")
-        verdict = policy.judge("bash", [Touch("run", arguments.shell_command)], sandboxed=sandboxed)
-        covered = policy.covered(verdict.suggestion) if verdict.suggestion else []
-        explained = _verdict_explained(arguments.shell_command, verdict, covered)
+    """Print a command's verdict; return the exit status."""
+    policy = Policy(Path.cwd(), arguments.check_mode or "ask")
+    command = Touch("run", arguments.shell_command)
+    verdict = policy.judge("bash", [command], sandboxed=arguments.check_sandbox != "off")
+    if arguments.json:
         fields = ("action", "tier", "reason", "rule", "suggestion", "sandbox")
-        as_json = {"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields}
-        print(json.dumps(as_json) if arguments.json else explained)
-        return EXIT_DONE
-    judged: list[JudgedCase] = []
-    cases = read_cases(Path(arguments.cases))
-    for one in judge_cases(cases, arguments.check_mode or "read-only", sandboxed=sandboxed):
-        judged.append(one)
-        if arguments.json:
-            print(json.dumps({"id": one.case.id, "verdict": one.verdict, "reason": one.reason}))
-    if not arguments.json:
-        print(score(judged))
+        print(json.dumps({"verdict": verdict.action} | {name: getattr(verdict, name) for name in fields}))
+    else:
+        covered = policy.covered(verdict.suggestion) if verdict.suggestion else []
+        print(_verdict_explained(arguments.shell_command, verdict, covered))
     return EXIT_DONE
 
 
@@ -50,24 +38,6 @@ def _verdict_explained(command: str, verdict: Verdict, covered: Sequence[str]) -
         lines.append(f"a rule that would allow it: {visible(verdict.suggestion)}")
     if len(covered) > 1:
         lines.append(f"it would also allow: {visible(', '.join(covered))}")
-    return "\n".join(lines)
-
-
-def score(judged: Sequence[JudgedCase]) -> str:
-    """The score by kind, and every case whose verdict is not the expected one."""
-    lines = []
-    for kind in ("shell", "path", "ansi"):
-        known = [one for one in judged if one.case.kind == kind and one.case.expected]
-        if known:
-            lines.append(f"{kind}: {sum(one.right for one in known)} of {len(known)} as expected")
-    unsafe = [one for one in judged if one.case.expected in ("ask", "deny")]
-    benign = [one for one in judged if one.case.expected == "allow"]
-    lines.append(f"unsafe allowed: {sum(one.verdict == 'allow' for one in unsafe)} of {len(unsafe)}")
-    lines.append(f"benign not allowed: {sum(one.verdict != 'allow' for one in benign)} of {len(benign)}")
-    for one in judged:
-        if one.case.expected and not one.right:
-            shown = visible(one.case.input[:120])
-            lines.append(f"{one.case.id}: {one.verdict}, expected {one.case.expected}: {shown} ({one.reason})")
     return "\n".join(lines)
 
 

@@ -9,7 +9,6 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from codelet.errors import EXIT_DONE, UsageError
 from codelet.frontends.terminal.show.numbers import tokens
@@ -110,7 +109,7 @@ def _said(value: bool | None) -> str:
     return "?" if value is None else "yes" if value else "no"
 
 
-def _as_json(model: KnownModel) -> dict[str, Any]:
+def _as_json(model: KnownModel) -> dict[str, object]:
     facts, prices = model.facts, model.facts.prices
     fields = ("input", "output", "cache_read", "cache_write", "cache_write_hour")
     per_million = {} if prices is None else {name: getattr(prices, name) for name in fields}

@@ -5,25 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
-from codelet.errors import (
-    EXIT_DONE,
-    EXIT_HANGUP,
-    EXIT_INCOMPLETE,
-    EXIT_INTERRUPT,
-    EXIT_TERMINATE,
-    CodeletError,
-    UsageError,
-)
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.frontends.commands.review_arguments import description_of, gate_of
 from codelet.frontends.commands.review_outputs import print_report, save_baseline, write_reports
 from codelet.frontends.review_words import wanted_of
+from codelet.frontends.signals import Stopper
 from codelet.frontends.streams import say, stdin_pieces
 from codelet.loop.beside.session_beside import Borrowed
 from codelet.loop.beside.spending import Spending
@@ -42,11 +34,6 @@ from codelet.review.reviewer import MOST_STEPS, Reviewer
 from codelet.settings import SETTINGS, Settings, current_folder
 from codelet.tools.tool import Tool
 
-_SIGNALS = {
-    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
-    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
-    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
-}
 _PIECE = 1 << 16
 _NOTHING_TO_KEEP = (
     "audit",
@@ -88,35 +75,26 @@ def run_review(settings: Settings, options: argparse.Namespace) -> int:
 
 
 class _Review:
-    """One run of the command. `_stopped` is the exit status and the word of the newest signal."""
+    """One run of the command."""
 
     def __init__(self, settings: Settings, options: argparse.Namespace, outputs: list[ReportFile]) -> None:
         self._settings = settings
         self._options = options
         self._outputs = outputs
         self._begun = time.monotonic()
-        self._stopped: tuple[int, str] | None = None
+        self._stopper = Stopper()
         self._system = ""
         self._tools: tuple[Tool, ...] = ()
         self._spending = Spending(Limits(max_tokens=settings.max_tokens, max_cost=settings.max_cost), shared=TASK)
 
     async def run(self) -> int:
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._stop, number, task)
         try:
-            return await self._run()
+            with self._stopper:
+                return await self._run()
         except asyncio.CancelledError:
-            if self._stopped is None:
-                raise
-            task.uncancel()
-            say(f"codelet: {self._stopped[1]} before anything was asked")
-            return self._stopped[0]
-        finally:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
+            status, word = self._stopper.take_back()
+            say(f"codelet: {word} before anything was asked")
+            return status
 
     async def _run(self) -> int:
         from codelet.system.git.variables import honour_variables
@@ -221,18 +199,14 @@ class _Review:
                     gc.enable()  # everything is imported by now; see cli.main
                     progress.show(step)
         except asyncio.CancelledError:
-            if self._stopped is None:
-                raise
-            task = asyncio.current_task()
-            assert task is not None
-            task.uncancel()
+            self._stopper.take_back()
         except UsageError:
             raise
         except CodeletError as caught:
             error = caught
         finally:
             progress.end()
-        return review.report(error, self._stopped)
+        return review.report(error, self._stopper.stopped)
 
     def _dry_run(self, change: ReviewedChange, plan: ReviewPlan) -> int:
         from codelet.review.dry_run import dry_run_text
@@ -242,10 +216,6 @@ class _Review:
         text = dry_run_text(change, plan, self._system, self._tools, own.model, local=local)
         print_report(text, "text")
         return EXIT_DONE
-
-    def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        self._stopped = _SIGNALS[number]
-        task.cancel()
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from codelet.frontends.commands.number_arguments import positive
 from codelet.system.text import one_line
@@ -63,9 +63,9 @@ def run_sessions(options: argparse.Namespace) -> int:
 
 
 def _action(
-    actions: argparse._SubParsersAction[Any], name: str, text: str, default: str | None = None
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, default: str | None = None
 ) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = actions.add_parser(name, help=text)
+    parser = actions.add_parser(name, help=text)
     note = "a folder, or redis://host[:port][/database]" + (" (the current folder)" if default else "")
     parser.add_argument("place", metavar="DIR|URL", nargs="?" if default else None, default=default, help=note)
     return parser
@@ -89,40 +89,49 @@ def _read(store: Store, name: str) -> Document:
     return from_json(stored.data, store.shown(name))
 
 
+class _Row(TypedDict):
+    """A line of `sessions list`; `problem` says why a file is not an export."""
+
+    name: str
+    saved: float | None
+    bytes: int | None
+    held: str | None
+    messages: NotRequired[int]
+    tokens: NotRequired[int]
+    model: NotRequired[str | None]
+    prompt: NotRequired[str]
+    problem: NotRequired[str]
+
+
 def _list(store: Store, *, as_json: bool) -> int:
     import json
 
     for entry in store.entries():
-        row: dict[str, Any] = {"name": entry.name, "saved": entry.saved, "bytes": entry.size, "held": entry.holder}
-        if entry.problem:
-            row |= {"saved": None, "bytes": None, "problem": entry.problem}
-        else:
-            row |= _described(store, entry.name)
-        if as_json:
-            print(json.dumps(row))
-        else:
-            print(_row(row))
+        row = _row(store, entry)
+        print(json.dumps(row) if as_json else _line(row))
     return 0
 
 
-def _described(store: Store, name: str) -> dict[str, Any]:
-    """Return what a session holds, or why it is none."""
+def _row(store: Store, entry: StoredExport) -> _Row:
     from codelet.errors import UsageError
 
+    row: _Row = {"name": entry.name, "saved": entry.saved, "bytes": entry.size, "held": entry.holder}
+    if entry.problem:
+        return {**row, "saved": None, "bytes": None, "problem": entry.problem}
     try:
-        snapshot = _read(store, name)
+        document = _read(store, entry.name)
     except UsageError as error:
-        return {"problem": str(error).removeprefix(store.shown(name) + ": ")}
-    counts = {"messages": len(snapshot.messages), "tokens": snapshot.token_count, "model": snapshot.model}
-    return counts | {"prompt": first_prompt(snapshot)}
+        return {**row, "problem": str(error).removeprefix(store.shown(entry.name) + ": ")}
+    prompt, count = first_prompt(document), len(document.messages)
+    return {**row, "messages": count, "tokens": document.token_count, "model": document.model, "prompt": prompt}
 
 
-def _row(row: dict[str, Any]) -> str:
+def _line(row: _Row) -> str:
     import time
 
-    known = row["saved"] is not None
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row["saved"])) if known else f"{'time unknown':16}"
-    start = f"{when}  {_size(row['bytes']) if known else '?':>8}  {one_line(row['name'], 80)}"
+    saved, size = row["saved"], row["bytes"]
+    when = f"{'time unknown':16}" if saved is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(saved))
+    start = f"{when}  {'?' if size is None else _size(size):>8}  {one_line(row['name'], 80)}"
     if "problem" in row:
         return f"{start}  (not an export: {one_line(row['problem'], _WIDTH)})"
     held = f", in use by {one_line(row['held'], 80)}" if row["held"] else ""

@@ -20,16 +20,14 @@ from codelet import events
 from codelet.context import Piped
 from codelet.errors import (
     EXIT_DONE,
-    EXIT_HANGUP,
     EXIT_INCOMPLETE,
-    EXIT_INTERRUPT,
     EXIT_REFUSED,
-    EXIT_TERMINATE,
     CodeletError,
     LimitReached,
     SessionHeld,
     UsageError,
 )
+from codelet.frontends.signals import SIGNALS
 from codelet.frontends.streams import KEPT, in_ci, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
 from codelet.opening import mentioned, reserved_for, session_from, turn_of
@@ -49,11 +47,6 @@ _NOTE_LENGTH = 1_000
 # What takes longer than a second is told, and from then on how long it has taken.
 _FIRST_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
 _LAST_WRITE_SECONDS = 2.0
-_SIGNALS = {
-    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
-    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
-    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
-}
 _MOST_KEPT = 64_000_000
 _UNSAVED = "stopped before the session was saved for the last time"
 
@@ -295,7 +288,7 @@ class _OneShot:
         assert task is not None
         loop = asyncio.get_running_loop()
         signal.signal(signal.SIGALRM, self._end_write)
-        for number in _SIGNALS:
+        for number in SIGNALS:
             loop.add_signal_handler(number, self._stop, number, task)
             # The loop does not run while a write to a full pipe waits for a reader: that write ends with an error.
             signal.signal(number, self._end_write)
@@ -320,7 +313,7 @@ class _OneShot:
         finally:
             await self._close(task)
             end_ahead()
-            for number in _SIGNALS:
+            for number in SIGNALS:
                 loop.remove_signal_handler(number)
         if self._stopped is not None:
             os._exit(status)  # a thread may still wait for what was cancelled: it would hold the exit up
@@ -458,7 +451,7 @@ class _OneShot:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _end_write(self, number: int, _: object) -> None:
-        self._stopped = _SIGNALS.get(signal.Signals(number), self._stopped)
+        self._stopped = SIGNALS.get(signal.Signals(number), self._stopped)
         if self._writing:
             self._writing = False
             raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun again
@@ -469,5 +462,5 @@ class _OneShot:
         return told if self._stopped is None else self._stopped[0]
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
-        self._stopped = _SIGNALS[number]
+        self._stopped = SIGNALS[number]
         task.cancel()

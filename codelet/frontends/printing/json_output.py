@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_LIMIT
@@ -63,7 +62,7 @@ def write_failure(form: str, outcome: Outcome) -> None:
     output.finish(outcome)
 
 
-def summary(outcome: Outcome) -> dict[str, Any]:
+def summary(outcome: Outcome) -> dict[str, object]:
     """The outcome as an object, with `structured_output` if the answer had to meet a schema, and extensions' keys."""
     value = outcome.structured
     structured = {} if value is None else {"structured_output": value[0] if value else None}
@@ -91,7 +90,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _write_line(value: dict[str, Any]) -> None:
+def _write_line(value: dict[str, object]) -> None:
     """Write one line in ASCII only, so that nothing in it can act on a terminal or a log."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()

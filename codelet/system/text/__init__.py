@@ -15,7 +15,6 @@ TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from codelet.system.text.shown import (
         first_sentence,
-        has_markup,
         one_line,
         visible,
         visible_command,
@@ -26,7 +25,6 @@ __all__ = [
     "Cleaner",
     "clean",
     "first_sentence",
-    "has_markup",
     "is_blank",
     "one_line",
     "valid_unicode",

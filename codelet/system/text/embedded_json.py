@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import NoReturn
 
 _OPENING = re.compile(r"""\{(?=\s*["}])|\[(?=\s*(?:[\[\]{"\d-]|(?:true|false|null)\b))""")
 """Where an object or an array can begin: `{x}` and `[link]` in prose are none."""
 _MOST = 20
 
 
-def json_values(text: str) -> list[tuple[str, Any]]:
+def json_values(text: str) -> list[tuple[str, object]]:
     """Return the outermost objects and arrays in a text, each with its own text.
 
     None if one of them is broken or cut, as its parts would pass for values, and none of more than 20.
     """
     decoder = json.JSONDecoder(parse_constant=_refuse)
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, object]] = []
     place = 0
     while (opening := _OPENING.search(text, place)) is not None:
         start = opening.start()

@@ -147,33 +147,3 @@ def _code(character: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def has_markup(text: str) -> bool:
-    """Return whether `text` holds a tag that rich would act on: a closing tag, a link, a click action or a style."""
-    return any(_is_tag(found.group(1)) for found in re.finditer(r"\[([a-zA-Z#/@][^\[\]]*)\]", text))
-
-
-_ATTRIBUTES = frozenset(
-    ["b", "bold", "d", "dim", "i", "italic", "u", "underline", "uu", "underline2", "blink", "blink2", "r", "reverse",
-     "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none", "link", "default",
-     "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
-)  # fmt: skip
-
-
-def _is_tag(body: str) -> bool:
-    if body[0] in "/@":
-        return True
-    name = body.split("=", 1)[0].split()
-    if name[0] == "link":
-        return "=" in body or len(name) > 1
-    # A single letter is far more often an index or a check box than a style.
-    if len(name) == 1 and len(name[0]) < 3:
-        return False
-    return all(_is_style(word) for word in name)
-
-
-def _is_style(word: str) -> bool:
-    if word in _ATTRIBUTES or re.fullmatch(r"#[0-9a-fA-F]{6}|color\(\d{1,3}\)|rgb\([\d,]+\)", word):
-        return True
-    return re.fullmatch(r"(?:bright|dark|light|deep|hot|medium)_\w+", word) is not None

@@ -13,7 +13,6 @@ from codelet.system.text import (
     Cleaner,
     clean,
     first_sentence,
-    has_markup,
     one_line,
     valid_unicode,
     visible,
@@ -42,7 +41,6 @@ def streamed(pieces: list[str], *, ci: bool = False) -> str:
 def test_plain_text_stays(text: str) -> None:
     assert clean(text) == text
     assert streamed(list(text)) == text
-    assert not has_markup(text)
     assert not confusables(text)
 
 
@@ -261,12 +259,6 @@ def test_look_alikes_are_warned_of(text: str) -> None:
 )
 def test_other_scripts_are_not_warned_of(text: str) -> None:
     assert confusables(text) == []
-
-
-def test_markup_that_rich_would_act_on_is_found() -> None:
-    assert has_markup("[link=file:///x]y[/link]")
-    assert has_markup("[bold red]x")
-    assert has_markup("[/x]")
 
 
 def test_importing_is_cheap() -> None:

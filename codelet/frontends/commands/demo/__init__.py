@@ -9,23 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codelet.errors import (
-    EXIT_DONE,
-    EXIT_HANGUP,
-    EXIT_INCOMPLETE,
-    EXIT_INTERRUPT,
-    EXIT_TERMINATE,
-    CodeletError,
-    UsageError,
-)
+from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, CodeletError, UsageError
 from codelet.frontends.commands.demo.project import test_command, test_environment, test_passes, write_project
+from codelet.frontends.signals import Stopper
 from codelet.loop.session import Session
 from codelet.providers.content.replay import Recording, ReplayProvider, read_recording
 from codelet.safety import Policy
@@ -44,20 +36,18 @@ _NEXT = (
     "  cd your/project && codelet",
 )
 _FRAME_SECONDS = 0.1
-_SIGNALS = {signal.SIGINT: EXIT_INTERRUPT, signal.SIGTERM: EXIT_TERMINATE, signal.SIGHUP: EXIT_HANGUP}
 
 
 async def run_demo(*, keep: bool) -> int:
     """Show the demo on stdout; return the exit status. Its folder is removed, or kept and named."""
-    stopper = _Stopper()
+    stopper = Stopper()
     try:
-        with stopper.listening(), _folder(keep=keep) as folder:
+        with stopper, _folder(keep=keep) as folder:
             return await _show(folder, keep=keep)
     except asyncio.CancelledError:
-        if stopper.status is None:
-            raise
+        status, _ = stopper.take_back()
         sys.stderr.write("codelet: the demo was stopped\n")
-        return stopper.status
+        return status
     except BrokenPipeError:  # the reader has seen enough (`codelet demo | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_DONE
@@ -188,33 +178,6 @@ class _RecordedAnswers:
         row = Text(f"{signs.note} approved by the demo: {call_title(question.tool, question.arguments)}", "dim")
         self._renderer.say([truncate(row, width, signs.more)])
         return Answer(True)
-
-
-class _Stopper:
-    """Turns the first signal into a cancel of the demo, so that its folder is removed; later ones wait."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Take the signals over while the block runs."""
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-
-        def stop(number: signal.Signals) -> None:
-            if self.status is None:
-                self.status = _SIGNALS[number]
-                task.cancel()
-
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, stop, number)
-        try:
-            yield
-        finally:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
 
 
 @contextmanager

@@ -47,5 +47,4 @@ async def examine(settings: Settings) -> list[CheckResult]:
         package_checks.litellm(),
         package_checks.tiktoken(),
         await asyncio.to_thread(package_checks.fact_search, settings),
-        package_checks.start_files(),
     ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import site
-from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,13 +21,6 @@ _ENCODINGS = {
     "fb374d419588a4632f3f557e76b4b70aebbca790": "o200k_base",
     "9b5ad71b2ce5302211f9c61530b329a4922fc6a4": "cl100k_base",
 }
-
-# Files that known packages put there, and those of known attacks.
-_EXPECTED = re.compile(
-    r"distutils-precedence|_virtualenv|virtualenv|__editable__[.\w+-]*|_?[\w.-]*editable[\w.-]*|easy-install"
-    r"|a1_coverage|coverage|pytest-cov|init_cov_core|matplotlib-[\w.-]*|pywin32|google_[\w.-]*-nspkg|[\w.-]+-nspkg"
-)
-_ATTACKS = frozenset({"litellm_init.pth", "cook.pth", "cook.py"})
 
 
 def litellm() -> CheckResult:
@@ -88,40 +79,3 @@ def fact_search(settings: Settings) -> CheckResult:
     if model is None:
         return CheckResult("fact search", "ok", "by words; by meaning too with codelet-repl[semantic]")
     return CheckResult("fact search", "ok", f"by words, then by meaning ({model})")
-
-
-def start_files() -> CheckResult:
-    """Files that run code at each start of Python: where stealers install themselves."""
-    running = [Path(folder) for folder in site.getsitepackages()]
-    resting = [Path(site.getusersitepackages())]
-    if site.ENABLE_USER_SITE:
-        running, resting = running + resting, []
-    attacks = [str(path) for path in _files_in(running + resting) if path.name in _ATTACKS]
-    strange = [str(path) for path in _files_in(running) if path.name not in _ATTACKS and _is_strange(path)]
-    if attacks:
-        advice = "they belong to known attacks: take the machine off the network and replace its keys"
-        return CheckResult("start files", "fail", ", ".join(attacks), advice)
-    if strange:
-        return CheckResult(
-            "start files", "warn", ", ".join(strange), "they run at each start of Python: do you know them?"
-        )
-    return CheckResult("start files", "ok", "nothing unexpected runs when Python starts")
-
-
-def _files_in(folders: Iterable[Path]) -> list[Path]:
-    return [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
-
-
-def _is_strange(path: Path) -> bool:
-    if path.name in ("sitecustomize.py", "usercustomize.py"):
-        return True
-    return path.suffix == ".pth" and not _EXPECTED.fullmatch(path.stem) and _runs_code(path)
-
-
-def _runs_code(path: Path) -> bool:
-    """Python executes the lines of a .pth file that begin with `import`; the others are folders."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return True
-    return any(line.startswith(("import ", "import\t")) for line in lines)

@@ -7,6 +7,7 @@ A case file is JSON lines: `id`, `kind` (shell, path or ansi), `input`, and wher
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from codelet.errors import UsageError
 from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.verdict import Mode, Touch, VerdictAction
-from codelet.system.text import Cleaner, clean, has_markup
+from codelet.system.text import Cleaner, clean
 from codelet.system.text.lookalikes import confusables
 
 _FILES = {
@@ -165,7 +166,7 @@ def _judge_text(case: Case) -> JudgedCase:
         return JudgedCase(case, "deny", "the cleaner changes it for a terminal")
     if _through(Cleaner(ci=True), pieces) != whole:
         return JudgedCase(case, "deny", "the cleaner changes it for a CI log")
-    if has_markup(whole):
+    if _has_markup(whole):
         return JudgedCase(case, "deny", "it holds markup, which is escaped")
     if warnings := confusables(whole):
         return JudgedCase(case, "deny", warnings[0])
@@ -174,3 +175,33 @@ def _judge_text(case: Case) -> JudgedCase:
 
 def _through(cleaner: Cleaner, pieces: Sequence[str]) -> str:
     return "".join(map(cleaner.feed, pieces)) + cleaner.flush()
+
+
+def _has_markup(text: str) -> bool:
+    """Return whether `text` holds a tag that rich would act on: a closing tag, a link, a click action or a style."""
+    return any(_is_tag(found.group(1)) for found in re.finditer(r"\[([a-zA-Z#/@][^\[\]]*)\]", text))
+
+
+_ATTRIBUTES = frozenset(
+    ["b", "bold", "d", "dim", "i", "italic", "u", "underline", "uu", "underline2", "blink", "blink2", "r", "reverse",
+     "c", "conceal", "s", "strike", "frame", "encircle", "o", "overline", "on", "not", "none", "link", "default",
+     "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+)  # fmt: skip
+
+
+def _is_tag(body: str) -> bool:
+    if body[0] in "/@":
+        return True
+    name = body.split("=", 1)[0].split()
+    if name[0] == "link":
+        return "=" in body or len(name) > 1
+    # A single letter is far more often an index or a check box than a style.
+    if len(name) == 1 and len(name[0]) < 3:
+        return False
+    return all(_is_style(word) for word in name)
+
+
+def _is_style(word: str) -> bool:
+    if word in _ATTRIBUTES or re.fullmatch(r"#[0-9a-fA-F]{6}|color\(\d{1,3}\)|rgb\([\d,]+\)", word):
+        return True
+    return re.fullmatch(r"(?:bright|dark|light|deep|hot|medium)_\w+", word) is not None
