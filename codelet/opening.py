@@ -15,7 +15,7 @@ from codelet.context import Attached, CompactionOptions, Piped
 from codelet.errors import CodeletError, SessionHeld, UsageError
 from codelet.events import Event, Text, TurnEnd
 from codelet.extensions.base import Extension, OpenedWith, end_extension
-from codelet.extensions.manifest import OPTIONAL_TOOLS, turned_on
+from codelet.extensions.manifest import OPTIONAL_TOOLS, SWITCHED_TOOLS, turned_on
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
@@ -37,10 +37,6 @@ if TYPE_CHECKING:
     from codelet.extensions.services import Profile
     from codelet.loop.required_answer import RequiredAnswer
     from codelet.providers.choice.known import KnownModel
-
-
-_SWITCHED_TOOLS = {"task", "ask_user"}
-"""Tools that only some sessions have, and that no row of the manifest names."""
 
 
 def provider_named(model: str, settings: Settings) -> Provider:
@@ -176,7 +172,7 @@ def _check_rules(session: Session, settings: Settings, *, knows_all: bool) -> No
     from codelet.tools import all_tools
     from codelet.tools.other_agents import OTHER_TOOLS
 
-    known = {tool.name for tool in (*session.toolbox.tools.values(), *all_tools())} | OPTIONAL_TOOLS | _SWITCHED_TOOLS
+    known = {tool.name for tool in (*session.toolbox.tools.values(), *all_tools())} | OPTIONAL_TOOLS | SWITCHED_TOOLS
     without = {tool.name for tool in session.toolbox.tools.values() if tool.touches in (None, in_memory)}
     for text in (*settings.allow, *settings.ask, *settings.deny):
         rule = parse_rule(text)

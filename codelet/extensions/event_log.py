@@ -120,9 +120,10 @@ class EventLog(Extension, Guard):
     def _see_request(self) -> None:
         """Write the request that was answered since the last event, with the time that it took."""
         meter = self._session.meter
-        if meter.requests > self._requests:
-            took = round(meter.waited - self._waited, 3)
-            self._write("info", "request", turn=self._session.turns, model=self._session.provider.model, seconds=took)
+        if count := meter.requests - self._requests:
+            took, more = round(meter.waited - self._waited, 3), {"requests": count} if count > 1 else {}
+            model = self._session.provider.model
+            self._write("info", "request", turn=self._session.turns, model=model, seconds=took, **more)
         self._requests, self._waited = meter.requests, meter.waited
 
     def _see_circuits(self) -> None:

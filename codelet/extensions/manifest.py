@@ -213,6 +213,8 @@ ROWS = (
 
 OPTIONAL_TOOLS = frozenset(("fetch", "forget", "plan", "recall", "remember", "search_sessions", "skill"))
 """The tools of codelet's own extensions, each of which some sessions have."""
+SWITCHED_TOOLS = frozenset(("ask_user", "task"))
+"""Tools that only some sessions have, and that no row names."""
 
 
 def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) -> tuple[list[Listed], list[Listed]]:

@@ -328,6 +328,9 @@ class Meter:
         for bill in (self._all, self._here):
             bill.join(other._here)
         self.charged += other.charged
+        self.requests += other.requests
+        self.retries += other.retries
+        self.waited += other.waited
         if self.shared is not None and other.shared is not self.shared:
             self.shared.add(other.held, other.charged)
 

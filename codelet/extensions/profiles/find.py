@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from codelet.errors import UsageError
 from codelet.extensions.front_matter import FileFault, read_text_file
+from codelet.extensions.manifest import OPTIONAL_TOOLS, SWITCHED_TOOLS
 from codelet.extensions.profiles.profile import Profile
 from codelet.record import Record
 from codelet.system.text import one_line
@@ -109,7 +110,7 @@ class ProfilePlaces(Record, kw_only=True):
         """Read one profile. Raises UsageError with the place."""
         from codelet.extensions.profiles.profile_file import read_markdown, read_yaml  # imports yaml
 
-        own = frozenset(tool.name for tool in all_tools())
+        own = frozenset(tool.name for tool in all_tools()) | OPTIONAL_TOOLS | SWITCHED_TOOLS
         if place is None:
             text = files(__package__).joinpath("shipped", found[0]).read_text(encoding="utf-8")
             return read_yaml(name, text, _SHIPPED, own)

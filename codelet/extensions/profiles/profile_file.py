@@ -21,6 +21,7 @@ _MOST_TOOLS = 100
 _MOST_STEPS = 10_000
 
 _ELSEWHERE = {
+    "askuserquestion": "ask_user",
     "bash": "bash",
     "edit": "edit",
     "file_edit": "edit",
@@ -32,6 +33,10 @@ _ELSEWHERE = {
     "multiedit": "edit",
     "read": "read",
     "shell": "bash",
+    "skill": "skill",
+    "task": "task",
+    "todowrite": "plan",
+    "webfetch": "fetch",
     "write": "write",
 }
 """What tools are called in other programs, in small letters, and here."""

@@ -73,7 +73,7 @@ class Subagents(Extension):
 
     def _open(self, agent: str, number: int) -> Session:
         """Open the session of a subagent. Raises ToolError for an agent that cannot be used."""
-        own, session = {each.name for each in all_tools()}, self._session
+        own, session = {"fetch", *(each.name for each in all_tools())}, self._session
         offered = session.toolbox.tools.values()
         guards = [*guards_beside(session.extensions), *_numbered(history_guard(session), number)]
         extensions: list[Extension] = [Borrowed((), guards)]

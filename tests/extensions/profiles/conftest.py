@@ -30,9 +30,13 @@ def own_profiles(tmp_path: Path) -> Path:
 def with_profile(own_profiles: Path, tmp_path: Path, open_session: Open) -> WithProfile:
     """Opens a session with the profile of that name; the options are the session's."""
 
-    def begin(name: str | None, trust: bool = False, **options: object) -> tuple[Session, ScriptedProvider]:
+    def begin(
+        name: str | None, trust: bool = False, web: bool = False, **options: object
+    ) -> tuple[Session, ScriptedProvider]:
         environment = {"HOME": str(tmp_path / "home")}
-        settings = load_settings({"profile": name}, workspace=tmp_path, trust=trust, environment=environment)
+        settings = load_settings(
+            {"profile": name, "web": web}, workspace=tmp_path, trust=trust, environment=environment
+        )
         chosen = None if name is None else profile_places(settings, tmp_path).read(name)
         return open_session(*turned_on(OpenedWith(settings=settings, profile=chosen)), **options)
 

@@ -213,6 +213,15 @@ def test_a_project_cannot_stand_in_for_a_profile_that_the_user_knows(
         with_profile("passwd", trust=True)
 
 
+async def test_an_agent_names_the_tools_that_some_sessions_have(own_profiles: Path, with_profile: WithProfile):
+    (own_profiles / "helper.md").write_text("---\nname: helper\ntools: Read, WebFetch, Task, AskUserQuestion\n---\n")
+    session, _ = with_profile("helper", web=True)
+    assert list(session.toolbox.tools) == ["read", "fetch"] and not session.notices.take()
+    (own_profiles / "other.md").write_text("---\nname: other\ndisallowedTools: Bash\n---\n")
+    session, _ = with_profile("other", web=True)
+    assert "fetch" in session.toolbox.tools and "bash" not in session.toolbox.tools
+
+
 @pytest.mark.parametrize(
     ("front", "tools"),
     [
