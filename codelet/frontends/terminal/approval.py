@@ -1,7 +1,7 @@
-"""Asks the person whether a tool call may run: everything shown, nothing decided by accident.
+"""Asks the user whether a tool call may run.
 
-A question takes a letter that stands alone, or Enter on the marked choice. Whatever looks like typing (letters in a
-row, a paste, a line that was begun before) goes to the line for the next prompt and answers nothing.
+A question is answered by a single letter or number, or by Enter on the marked choice. Typing (several keys, a paste, a
+line begun earlier) goes to the input line and answers nothing.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from codelet.safety.verdict import Answer, Question
 from codelet.system.text import one_line, visible
 
 _TYPING_SECONDS = 1.0
-"""Keys within this time after the last typed-ahead one are still meant for the line, not for a question."""
+"""After this many seconds without typing a question may open."""
 
 _ALONE_SECONDS = 0.5
-"""A letter is an answer when no other key comes within this time before or after it."""
+"""A letter answers if no other key comes within this time before or after it."""
 
 _MOST_EXAMPLES = 3
-"""Rows of commands that a rule would cover."""
+"""Rows of example commands for a rule."""
 _RULE_HINT = "edit the rule · enter allow it for this session and say yes · esc back"
 _WRITTEN = {"reason": "Reason for the model (optional): ", "rule": "Rule: "}
 _PASTE_SECONDS = 0.03
-"""No one presses a letter and Enter as quickly as this: it was pasted."""
+"""Faster than any typist: a letter and Enter within this time were pasted."""
 
 
 @dataclass
 class _Open:
-    """The question on the screen. `writes` is what the user writes in the line: why the answer is no, or the rule that
-    "always" would add; `problem` is what is wrong with that one.
+    """The question on the screen.
 
-    `pressed` is the choice of a letter that waits to be alone, since `pressed_at`. `on_menu` says that the user has
-    turned to the choices, although a line was begun. `first` is the choice that Enter takes until the mark is moved.
+    `writes` is what the user is editing: a reason, or the rule to add, and `problem` what is wrong with that rule.
+    `pressed` is the choice of a key that waits to be alone. `on_menu`: the arrows chose the menu over a begun line.
+    `first` is the initial mark.
     """
 
     question: Question
@@ -76,7 +76,7 @@ class _Open:
 
 
 class ApprovalDialog:
-    """The session's `ask`. `stop` ends the turn; what is typed goes to `line` unless it can only be an answer."""
+    """The session's `ask`. `stop` ends the turn; keys that are not answers go to `line`."""
 
     def __init__(self, renderer: Renderer, line: PromptLine, stop: Callable[[], None]) -> None:
         self._renderer = renderer
@@ -88,7 +88,7 @@ class ApprovalDialog:
         self._number, self._following = 1, 0
 
     async def ask(self, question: Question) -> Answer:
-        """Ask; questions are put one after the other. Cancelled with the turn."""
+        """Ask; questions wait for one another. Cancelled with the turn."""
         async with self._lock:
             await self._until_typing_ends()
             answer_to_come: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -115,7 +115,7 @@ class ApprovalDialog:
             return answer
 
     def redraw(self) -> None:
-        """Lay the question out again: the window has another size."""
+        """Draw the question for the current window size."""
         if self._open is not None:
             self._show()
 
@@ -141,7 +141,7 @@ class ApprovalDialog:
         renderer.ask([*rows, *choices])
 
     def _too_long(self, open_: _Open, body: list[Text], room: int, below: int) -> list[Text]:
-        """Print the whole above, once. The rows that stay in sight say how long it is and what is dangerous in it."""
+        """Print the whole question above, once; keep its length and what is dangerous in sight."""
         question, renderer = open_.question, self._renderer
         head = head_rows(question, renderer, number=self._number)
         if not open_.printed:
@@ -190,7 +190,7 @@ class ApprovalDialog:
         return [*rows, *(row for hint in hints for row in wrap_indented(Text(hint, QUIET), width, "  "))]
 
     def _key(self, press: KeyPress) -> list[KeyPress]:
-        """Take a key; gives back what is meant for the line."""
+        """Handle a key; return keys for the input line."""
         open_ = self._open
         assert open_ is not None
         if not open_.shown_at and press.key not in (Keys.Escape, Keys.ControlC):
@@ -227,7 +227,7 @@ class ApprovalDialog:
         return []
 
     def _letter(self, open_: _Open, press: KeyPress) -> list[KeyPress]:
-        """A letter: an answer if it stays alone, else a part of what the user types."""
+        """Handle a letter: an answer if it stays alone, else typing."""
         letter = press.key.lower()
         numbered = {str(place): choice for place, choice in enumerate(open_.choices, 1)}
         choice = numbered.get(letter) or next((choice for choice in open_.choices if choice.key == letter), None)
@@ -236,13 +236,13 @@ class ApprovalDialog:
             return self._type(open_, press)
         open_.pressed, open_.pressed_at, open_.pressed_key = choice, time.monotonic(), press
         open_.mark = open_.choices.index(choice)
-        if not (choice.means == "always" and self._line.text):  # "a" is a word: behind a begun line it wants Enter
+        if not (choice.means == "always" and self._line.text):  # "a" is a word: after a begun line it needs Enter
             open_.timer = asyncio.get_running_loop().call_later(_ALONE_SECONDS, self._take, open_, choice)
         self._show()
         return []
 
     def _type(self, open_: _Open, *presses: KeyPress) -> list[KeyPress]:
-        """Give the keys to the line, along with a letter pressed right before them."""
+        """Return keys for the input line, with a letter pressed right before them."""
         pressed = self._cancel_press(open_)
         before = [open_.pressed_key] if pressed is not None and open_.pressed_key is not None else []
         self._typed_here = time.monotonic()
@@ -266,7 +266,7 @@ class ApprovalDialog:
         return []
 
     def _is_calm(self, open_: _Open) -> bool:
-        """Return whether a key can be meant for this question: it was shown a moment ago, and nothing was typed."""
+        """Return whether the question was on screen long enough, with no typing, for a key to be an answer."""
         return time.monotonic() - max(open_.shown_at, self._typed_here) >= _ALONE_SECONDS
 
     def _take(self, open_: _Open, choice: AnswerChoice) -> None:
@@ -281,14 +281,14 @@ class ApprovalDialog:
                 self._settle(open_, Answer(True, choice.option, always=means == "always", mode=means == "mode"))
 
     def _write(self, open_: _Open, what: Literal["", "reason", "rule"], text: str = "") -> None:
-        """Have something written in the line, or go back to the choices."""
+        """Edit a reason or a rule in the input line, or go back to the choices."""
         open_.writes, open_.problem = what, ""
         label = "Answer: " if what and open_.question.options is not None else _WRITTEN.get(what)
         self._line.edit_answer(label, text)
         self._show()
 
     def _take_written(self, open_: _Open) -> None:
-        """Enter: the answer is no for the reason in the line; or it allows what the rule says, if it is one."""
+        """Handle Enter while editing: no with a reason, or yes with a rule."""
         text = self._line.answer.strip()
         if open_.writes == "reason":
             self._settle(open_, Answer(allow=False, reason=text))
@@ -305,7 +305,7 @@ class ApprovalDialog:
         self._settle(open_, Answer(True, always=True, rule=changed))
 
     def _cancel_press(self, open_: _Open) -> AnswerChoice | None:
-        """Stop waiting for a letter to stay alone; return its choice, if there was one."""
+        """Drop a letter that waits to be alone; return its choice."""
         if open_.timer is not None:
             open_.timer.cancel()
         pressed, open_.pressed, open_.timer = open_.pressed, None, None
@@ -316,7 +316,7 @@ class ApprovalDialog:
             open_.answer.set_result(answer)
 
     def _tell(self, question: Question, answer: Answer) -> None:
-        """Say what the answer allows beyond this call."""
+        """Report what the answer allows beyond this call."""
         verdict = question.verdict
         if answer.mode and verdict.lifted_by:
             self._note(f"{verdict.lifted_by} mode: edits in the workspace no longer ask; /mode ask turns this off")

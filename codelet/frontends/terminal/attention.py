@@ -1,4 +1,4 @@
-"""Calls for the user's attention: the bell or a notification at a question and after a long turn, and the title."""
+"""The bell or a notification at a question and after a long turn, and the window's title."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from codelet.system.text import clean, one_line
 
 LONG_SECONDS = 10.0
-"""A turn that took less is still being watched."""
+"""A shorter turn is still being watched."""
 
 _KEEP_TITLE, _GIVE_TITLE_BACK = "\x1b[22;2t", "\x1b[23;2t"
 
 
 class Attention:
-    """What the terminal is told beside what it shows. `send` writes to it; nothing is sent that was not asked for.
+    """Notifications and the window's title, written with `send`; nothing unless configured.
 
-    `way` is off, bell, osc9 or osc777. With `title` the window's title says what goes on, and is given back at the end.
+    `way` is off, bell, osc9 or osc777. With `title` the window's title shows the state, and is restored at the end.
     """
 
     def __init__(self, way: str, *, title: bool, workspace: Path, send: Callable[[str], None]) -> None:
@@ -27,28 +27,26 @@ class Attention:
         self._send = send
 
     def begin(self) -> None:
-        """The session begins."""
         if self._titled:
             self._send(_KEEP_TITLE)
         self.title("")
 
     def end(self) -> None:
-        """The session is over: the title is as it was before, where the terminal keeps one."""
+        """Restore the title, if the terminal saved it."""
         if self._titled:
             self._send(f"\x1b]2;\x07{_GIVE_TITLE_BACK}")
 
     def title(self, doing: str) -> None:
-        """Say in the title what continues."""
+        """Show the activity in the title."""
         if self._titled:
             self._send(f"\x1b]2;{f'{doing} - ' if doing else ''}{self._name} - codelet\x07")
 
     def asked(self) -> None:
-        """A question waits for the user."""
         self.title("asking")
         self._call("codelet asks you something")
 
     def ended(self, seconds: float, status: str) -> None:
-        """A turn is over after so many seconds."""
+        """Notify after a long turn."""
         self.title("")
         if seconds >= LONG_SECONDS:
             self._call(f"codelet: the turn is {status}")
@@ -65,7 +63,7 @@ class Attention:
 
 
 def _passed_on(sequence: str) -> str:
-    """The sequence as tmux hands it on to the terminal around it, where that is allowed there."""
+    """Wrap a sequence so that tmux passes it to the outer terminal."""
     if not os.environ.get("TMUX"):
         return sequence
     return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"

@@ -26,12 +26,12 @@ _FRESH_SECONDS = 5.0
 _WALK_SECONDS = 1.0
 _MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@(?:\"([^\"\n]*)|([^\s\"'`]*))$")
 _QUOTED = re.compile(r"[\s'`]")
-"""What ends the name of a file behind an @ that has no quotes."""
+"""Characters that need quotes in a name after @."""
 _NEVER = frozenset('"\n')
-"""A name with one of these cannot stand behind an @ at all."""
+"""A name with one of these cannot be written after @."""
 _ELSEWHERE = re.compile(r"(?:/|~[^/]*/|\.\./)")
 _COMMAND = re.compile(r"/\S*(?: \S*)?$")
-"""A command's name, or the first word behind it."""
+"""A command's name, or its first argument."""
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", "target"})
 
 
@@ -40,20 +40,20 @@ Ranks = Callable[[str], Awaitable[Points]]
 
 
 def no_points(path: str) -> int:
-    """All files alike."""
+    """Score all files alike."""
     return 0
 
 
 def wants_completion(text: str) -> bool:
-    """Return whether a command or a file is being typed before the cursor."""
+    """Return whether a command or a file name ends at the cursor."""
     return bool(_COMMAND.match(text) or _MENTION.search(text))
 
 
 class ReplCompleter(Completer):
-    """`commands` gives names with their help and the words that may stand behind them; files are those under
-    `workspace`, read off the event loop.
+    """Completes commands and files.
 
-    `ranks` gives how many points a file has for what is typed: of those that fit alike it puts the one with more first.
+    `commands` lists names, help, and first arguments. Files are those of `workspace`, read in a thread. `ranks` scores
+    files for a text: of equal matches the higher score comes first.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ReplCompleter(Completer):
         self._ranks = ranks
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Commands and their words only: files need the asynchronous way."""
+        """Complete commands; files need the asynchronous method."""
         text = document.text_before_cursor
         if not _COMMAND.match(text):
             return
@@ -81,7 +81,7 @@ class ReplCompleter(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Commands or files, whichever is being typed."""
+        """Complete commands or files."""
         for completion in self.get_completions(document, complete_event):
             yield completion
         mention = _MENTION.search(document.text_before_cursor)
@@ -96,13 +96,13 @@ class ReplCompleter(Completer):
             found = best_matches(await self._files.read(), typed, points)
         for path in found:
             named = path
-            if mention[1] is not None or _QUOTED.search(path):  # so that all of it is the name; of a folder it goes on
+            if mention[1] is not None or _QUOTED.search(path):  # a folder's quote stays open
                 named = f'"{path}' if path.endswith("/") else f'"{path}"'
             yield Completion(named, start_position=1 - len(mention[0]), display=clean(path))
 
 
 def ranks_of(session: Session) -> Ranks:
-    """Points by what the session has read and changed so far; the graph of that is made in a thread."""
+    """Score files by what the session has read and changed; the graph is built in a thread."""
 
     async def ranks(typed: str) -> Points:
         messages, root = list(session.messages), str(session.workspace)
@@ -114,9 +114,9 @@ def ranks_of(session: Session) -> Ranks:
 
 
 def best_matches(paths: Iterable[str], typed: str, points: Points = no_points) -> list[str]:
-    """The paths that fit what was typed, best first: name begins with it, path does, contains it, in order.
+    """Return the best matches: by start of name, start of path, substring, then letters in order.
 
-    Of those that fit alike the one with more `points` comes first.
+    Of equal matches the one with more `points` comes first.
     """
     wanted = typed.lower()
     ranked = []
@@ -143,7 +143,7 @@ def _in_order(wanted: str, text: str) -> bool:
 
 
 class FileList:
-    """The files of a `workspace`: what git lists, else a bounded walk. Kept for a few seconds."""
+    """The files of a workspace, from git or a bounded walk; cached for a few seconds."""
 
     def __init__(self, workspace: Path) -> None:
         self.workspace = workspace
@@ -152,7 +152,7 @@ class FileList:
         self._lock = asyncio.Lock()
 
     async def read(self) -> list[str]:
-        """Paths relative to the workspace, at most 20,000."""
+        """Return at most 20,000 paths, relative to the workspace."""
         async with self._lock:
             if time.monotonic() - self._read_at >= _FRESH_SECONDS:
                 self._paths = [path for path in await self._listed() if _NEVER.isdisjoint(path)]
@@ -164,7 +164,7 @@ class FileList:
         return found if found is not None else await asyncio.to_thread(_walk, self.workspace)
 
     async def _from_git(self) -> list[str] | None:
-        """The files that git knows and does not ignore; None outside a repository or without git."""
+        """Return tracked and untracked files; None without git or a repository."""
         arguments = ("-z", "--cached", "--others", "--exclude-standard", "--", ".")
         answer = await run_git(self.workspace, "ls-files", *arguments, timeout=3.0, limit=4 << 20)
         if answer is None or answer.exit_code != 0:
@@ -174,7 +174,7 @@ class FileList:
 
 
 def _entries(workspace: Path, typed: str) -> list[str]:
-    """Return what begins so in the folder of a path that leads out of the workspace; a folder there ends in a slash."""
+    """Return matches in a folder outside the workspace; folders end in a slash."""
     folder, _, begun = typed.rpartition("/")
     try:
         with os.scandir(workspace / Path(f"{folder}/").expanduser()) as entries:
@@ -186,7 +186,7 @@ def _entries(workspace: Path, typed: str) -> list[str]:
 
 
 def _walk(workspace: Path) -> list[str]:
-    """Files below the folder, breadth by breadth as the system lists them, bounded in number and time."""
+    """Walk the folder, bounded in number and time."""
     found: list[str] = []
     end = time.monotonic() + _WALK_SECONDS
     for folder, folders, files in os.walk(workspace):
@@ -199,9 +199,7 @@ def _walk(workspace: Path) -> list[str]:
 
 
 def history(path: Path | None, expand: Callable[[str], str], complain: Callable[[str], None]) -> History:
-    """Return what the arrows and the search go through: this session's lines, and those of the file that the user
-    named.
-    """
+    """Return the history for the arrows and the search: in memory, or with the user's file."""
     if path is None:
         return InMemoryHistory()
     from codelet.frontends.terminal.history_file import HistoryFile

@@ -1,7 +1,7 @@
-"""What the user types and pastes: long pastes behind a marker, and while a turn runs the lines that wait.
+"""Typed and pasted input: long pastes are folded into markers, lines entered during a turn wait.
 
-Only what was typed acts: a line that begins with a pasted `!` or `#` gets a space in front, which makes it a prompt.
-The space stays with the line in the queue, in the history and when it comes back to the editor.
+Only typed text acts: a pasted `!` or `#` at the start gets a leading space, which makes the line a prompt. The space
+stays with the line in the queue, the history and the input line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LONG_LINES = 10
 _LONG_CHARACTERS = 1_000
 _MARKER = re.compile(r"\[pasted #(\d+), [^\]\n]{1,40}\]")
-# More would fill the screen, as when a terminal pastes line by line.
+# More would fill the screen, for example when a terminal pastes line by line.
 _MOST_QUEUED = 3
 
 _SIGNS = ("!", "#")
@@ -29,19 +29,20 @@ _LONGEST_STEERING = 20_000
 
 
 def as_prompt(text: str) -> str:
-    """A text as a line that is sent to the model, whatever it begins with."""
+    """Return the text as a line that is a prompt, whatever its first character."""
     return f" {text}" if text.startswith(_SIGNS) else text
 
 
 def is_plain_prompt(line: str) -> bool:
-    """Return whether a space makes a prompt of a line that would act without it."""
+    """Return whether a leading space keeps this line from acting."""
     text = line.strip()
     return line[:1].isspace() and text.startswith(_SIGNS if "\n" not in text else (*_SIGNS, "/"))
 
 
 class Pastes:
-    """The pastes of one session, in memory; `pictures` are those from the clipboard, by the names in the line, `lines`
-    the lines that were entered with something pasted.
+    """The pastes of a session.
+
+    `pictures` maps names in the line to clipboard images; `lines` are entered lines with pasted parts.
     """
 
     def __init__(self) -> None:
@@ -50,17 +51,17 @@ class Pastes:
         self.lines: set[str] = set()
 
     def holds(self, text: str) -> bool:
-        """Return whether a line in this text was pasted, as a whole or in part."""
+        """Return whether the text contains a pasted line."""
         return any(line in text for line in self.lines)
 
     def keep_picture(self, data: bytes) -> str:
-        """Keep a picture; gives what stands for it in the line."""
+        """Keep an image; return its name in the line."""
         name = f"clipboard:{len(self.pictures) + 1}"
         self.pictures[name] = data
         return f"@{name}"
 
     def collapse(self, text: str) -> str:
-        """The text with one kind of line end, or, if it is long, a marker for it."""
+        """Return the text with normalized line ends, or a marker if it is long."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _LONG_LINES and len(text) <= _LONG_CHARACTERS:
@@ -69,13 +70,13 @@ class Pastes:
         return _marker(len(self._texts), text)
 
     def fold(self, text: str) -> str:
-        """The text with every long paste that stands in it behind its marker again."""
+        """Replace long pastes by their markers."""
         for number in sorted(range(len(self._texts)), key=lambda each: len(self._texts[each]), reverse=True):
             text = text.replace(self._texts[number], _marker(number + 1, self._texts[number]))
         return text
 
     def expand(self, text: str) -> str:
-        """The text with every marker replaced by what it stands for."""
+        """Replace markers by their pastes."""
 
         def full(found: re.Match[str]) -> str:
             number = int(found[1])
@@ -91,9 +92,9 @@ def _marker(number: int, text: str) -> str:
 
 
 class Draft:
-    """The lines that were entered while a turn runs, until someone takes them: nothing typed is ever lost.
+    """Lines entered during a turn, until the model or the next prompt takes them; nothing typed is lost.
 
-    `acts` does at once what a line asks for, where that needs no turn to end, and says whether it did.
+    `acts` runs a line's command immediately, if it may run during a turn, and returns whether it did.
     """
 
     def __init__(self, pastes: Pastes, acts: Callable[[str], bool] = lambda line: False) -> None:
@@ -102,16 +103,16 @@ class Draft:
         self._acts = acts
         self._pastes = pastes
         self.leaving = False
-        """Whether codelet is to be left when the turn ends by itself."""
+        """Leave when the turn ends by itself."""
         self.left = False
-        """Whether it is to be left however the turn ends."""
+        """Leave however the turn ends."""
         self.sent = False
-        """Whether the first line that waits was entered behind a stop: it is the next prompt."""
+        """The first waiting line was entered after a stop: it is the next prompt."""
         self.is_over = True
-        """Whether the turn was stopped or has ended: the next prompt is about to be read."""
+        """The turn was stopped or has ended."""
 
     def enter(self, line: str, *, later: bool = False) -> None:
-        """Take a line; `later` keeps it for the turn's end."""
+        """Add a line; `later` keeps it for the turn's end."""
         waits = bool(self.queued)
         if later:
             self._at_end.append(line)
@@ -121,34 +122,34 @@ class Draft:
             self.sent = self.sent or not waits
 
     def leave(self) -> None:
-        """Leave when the turn ends, or behind a stop at once, where nothing waits to be sent."""
+        """Leave when the turn ends, or right after a stop if no line waits."""
         if not self.is_over:
             self.leaving = True
         else:
             self.left = not self.queued
 
     def take_back(self) -> str:
-        """Take the last line that waits, to edit it."""
+        """Remove and return the last line."""
         line = self.queued.pop()
         self._forget(line)
         return line
 
     def withdraw(self) -> str:
-        """Take everything out for the line."""
+        """Remove and return all lines."""
         everything = "\n".join(self.queued)
         self.queued, self.leaving, self.left, self.sent = [], False, False, False
         self._at_end.clear()
         return everything
 
     def next_line(self) -> str:
-        """Take the first line that waits."""
+        """Remove and return the first line."""
         line = self.queued.pop(0)
         self.sent = False
         self._forget(line)
         return line
 
     def for_the_model(self, is_prompt: Callable[[str], bool]) -> list[str]:
-        """Take the lines that may reach a turn that runs: prompts that were not kept for its end, up to a command."""
+        """Remove and return the prompts for the running turn, up to the first command."""
         taken = []
         for line in list(self.queued):
             if line in self._at_end:
@@ -160,7 +161,7 @@ class Draft:
         return taken
 
     def rows(self, width: int) -> list[Text]:
-        """The rows to show below a running turn; none if nothing waits."""
+        """Return the rows about waiting lines."""
         from rich.text import Text
 
         newest = self.queued[-_MOST_QUEUED:]

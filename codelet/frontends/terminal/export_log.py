@@ -1,4 +1,4 @@
-"""The export of a REPL: the one that is saved along, and what is logged of events for one that is asked for later."""
+"""The REPL's export: the live one, and a bounded log of events for a later /export."""
 
 from __future__ import annotations
 
@@ -14,27 +14,24 @@ if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
 
 _MOST_MARKS = 5_000
-"""As many as the timeline of an export holds."""
+"""The size of an export's timeline."""
 
 
 class ExportLog:
-    """`export` saves along, if there is one; what leaves no trace in the list is logged, within a bound.
-
-    `carried` is the snapshot that it follows upon. `raw` masks nothing in what is saved.
-    """
+    """`export` saves live, if set. `carried` is the snapshot that the session continues. `raw` masks nothing."""
 
     def __init__(self, export: Exporting | None = None, *, raw: bool = False) -> None:
         self.export = export
         self.raw = raw
         self.exported = 0
-        """The session's turns when it was last exported by the user."""
+        """The session's turns at the last /export."""
         self.carried = export.carried if export is not None else None
         self._turn = self._turns_carried()
         self._marks: deque[tuple[float, int, events.Event]] = deque(maxlen=_MOST_MARKS)
         self._results: Counter[tuple[str, events.ResultStatus]] = Counter()
 
     def see(self, event: events.Event) -> None:
-        """Take in an event of a turn: save on the way, and log what leaves no trace in the list."""
+        """Log an event, and save it if there is a live export."""
         if self.export is not None:
             self.export.see(event)
         match event:
@@ -51,7 +48,7 @@ class ExportLog:
                 self._results[event.name, event.status] += 1
 
     def logged(self) -> Iterator[tuple[float, events.Event]]:
-        """The events as far as an export tells of them, with their times; of tool results it tells the number alone."""
+        """The logged events with their times; tool results are only counted."""
         for (name, status), count in self._results.items():
             for _ in range(count):
                 yield 0.0, events.ToolResult(id="", name=name, status=status, text="")
@@ -63,16 +60,16 @@ class ExportLog:
         return 0 if self.carried is None else self.carried.token_usage["turns"]
 
     def save(self) -> None:
-        """Save soon: a turn or a command may have changed the session."""
+        """Schedule a save."""
         if self.export is not None:
             self.export.save()
 
     def notices(self) -> list[str]:
-        """Lines for the user, each given once."""
+        """Remove and return lines for the user."""
         return self.export.notices.take() if self.export is not None else []
 
     def replaced_by(self, snapshot: Document) -> None:
-        """The session continues from an imported snapshot."""
+        """Continue from an imported snapshot."""
         self.carried = snapshot
         self._turn = self._turns_carried()
         self._marks.clear()
@@ -82,10 +79,10 @@ class ExportLog:
 
     @property
     def welcome(self) -> str:
-        """Return what was resumed, in one line, or nothing."""
+        """The resumed session, in one line."""
         return self.export.welcome if self.export is not None else ""
 
     @property
     def unfinished(self) -> bool:
-        """Return whether a resumed turn is there for `continue`."""
+        """Whether `continue` has a resumed turn."""
         return self.export is not None and self.export.unfinished

@@ -1,7 +1,7 @@
-"""Finds out from the terminal whether its background is dark or light, without waiting for its answer.
+"""Asks the terminal for its background colour, without waiting.
 
-The question goes out before the first prompt; the answer comes among the keys, whenever it comes, and is taken out of
-them. A terminal that never answers stays one of unknown background.
+The question goes out before the first prompt. The answer arrives among the keys and is filtered out. No answer means an
+unknown background.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANSWER = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]
 
 
 class GroundQuestion:
-    """One for a terminal. `told` is called with what the terminal answers."""
+    """Asks one terminal; `told` receives dark or light."""
 
     def __init__(self, source: KeyInput, told: Callable[[Ground], None]) -> None:
         self._source = source
@@ -27,7 +27,7 @@ class GroundQuestion:
         self._asked = False
 
     def ask(self, theme: str) -> None:
-        """Ask, once, where the answer counts and the terminal is known to take such questions."""
+        """Ask once, if the theme needs it and the terminal supports it."""
         terminal = os.environ.get("TERM", "")
         silent = terminal in ("", "dumb", "linux") or terminal.startswith("vt")
         silent = silent or (terminal.startswith("screen") and "TMUX" not in os.environ)
@@ -45,6 +45,6 @@ class GroundQuestion:
 
 
 def _ground_of(answer: re.Match[str]) -> Ground:
-    """Dark or light, by how bright the colour is to the eye."""
+    """Dark or light, by luminance."""
     red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in answer.groups())
     return "light" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "dark"

@@ -1,4 +1,4 @@
-"""What was typed in earlier sessions, where the user named a file for it: one JSON text a line, the newest last."""
+"""The prompt history in the file that the user named: one JSON text per line, newest last."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from codelet.safety.opener import open_named
 from codelet.safety.secrets import mask
 
 _MOST_READ = 2 << 20
-"""Bytes from the file's end that are read."""
+"""Bytes read from the file's end."""
 
 _LONGEST_KEPT = 20_000
-"""Characters of one entry; a longer one is no line that anyone typed."""
+"""The longest entry, in characters."""
 
 
 class HistoryFile(History):
-    """The line editor's history, kept in a file that only its owner can read. Several sessions may write it at once.
+    """A history file that only its owner can read. Several sessions may write to it.
 
-    `whole` gives a line with what stands behind its paste markers, `complain` tells once why nothing more is kept.
-    Keys and tokens are masked in the file. Raises UsageError if the file cannot be read and written.
+    `whole` expands paste markers. `complain` reports once that saving fails. Keys and tokens are masked. Raises
+    UsageError if the file cannot be read and written.
     """
 
     def __init__(self, path: Path, whole: Callable[[str], str], complain: Callable[[str], None]) -> None:
@@ -36,11 +36,11 @@ class HistoryFile(History):
         self._earlier = self._read()
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return what earlier sessions left, the newest first."""
+        """Return earlier entries, newest first."""
         return reversed(self._earlier)
 
     def store_string(self, string: str) -> None:
-        """Append one entry. A file that cannot be written any more is told once, and left alone from then on."""
+        """Append an entry. A failure is reported once and ends saving."""
         text = self._whole(string)
         if len(text) > _LONGEST_KEPT:
             return
@@ -76,7 +76,7 @@ class HistoryFile(History):
 
 
 def _entry(line: bytes) -> str:
-    """The entry in a line; nothing if a crash or someone else has left something else there."""
+    """Return a line's entry; "" for a damaged line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

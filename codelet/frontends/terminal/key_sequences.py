@@ -1,4 +1,4 @@
-"""What terminals send, sorted before it is parsed into keys: key presses, pastes, and answers that no one typed."""
+"""Sorts terminal input before it is parsed: keys, pastes, and answers to queries."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 FLUSH_SECONDS = 0.03
-"""ESC is the key itself when nothing follows for so long."""
+"""ESC alone is the key after this time."""
 
 REJOIN_SECONDS = 1.0
-"""The rest of a sequence may follow its ESC this late: over ssh, in a web terminal, on a serial line."""
+"""The rest of a sequence may arrive this late: over ssh, in a web terminal, on a serial line."""
 
 _BURST_SECONDS = 0.05
-"""A read this soon after a burst of lines belongs to it."""
+"""A read within this time after a burst of lines belongs to it."""
 
 _LONGEST = 4_096
 _PASTE, _PASTE_END = "\x1b[200~", "\x1b[201~"
@@ -53,11 +53,11 @@ _SHIFT, _ALT, _CTRL, _OTHERS = 1, 2, 4, 0b111000
 
 
 class Paste(str):
-    """Text that was pasted."""
+    """Pasted text."""
 
 
 class KeySequences:
-    """Sorts what one terminal sends. `answered` receives each string that the terminal answers a question with."""
+    """Sorts the input of a terminal. `answered` receives the terminal's answers to queries."""
 
     def __init__(self, answered: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self.answered = answered
@@ -66,12 +66,10 @@ class KeySequences:
         self._held_at = self._escape_at = self._burst_at = float("-inf")
         self._pasting: list[str] | None = None
         self.rejoined = False
-        """Whether the last data was the rest of a key whose ESC had been taken for the key itself."""
+        """The last data completed a key whose ESC had been taken for the key itself."""
 
     def feed(self, data: str) -> Iterator[str]:
-        """The keys in this data, as the parser knows them, and the pastes. What may be the beginning of a sequence is
-        held back.
-        """
+        """Yield keys as the parser knows them, and pastes. Holds back the start of a sequence."""
         now = self._clock()
         self.rejoined = False
         if now - self._held_at > REJOIN_SECONDS and len(self._held) > 1:
@@ -93,7 +91,7 @@ class KeySequences:
                     yield Paste(text)
 
     def flush(self) -> str:
-        """ESC, if it was held back: nothing followed it, so it was the key."""
+        """Return a held-back ESC: nothing followed, so it was the key."""
         if self._held.strip("\x1b"):
             return ""  # a sequence that has begun; its rest is late
         held, self._held = self._held, ""
@@ -103,13 +101,13 @@ class KeySequences:
 
     @staticmethod
     def _continues(data: str, after: float) -> bool:
-        """Return whether this is the rest of a sequence whose ESC came so many seconds before."""
+        """Return whether this continues a sequence whose ESC came `after` seconds before."""
         if after < REJOIN_SECONDS and _REST.match(data):
             return True
         return after < _REST_BEGINS_SECONDS and _REST_BEGINS.match(data) is not None
 
     def _is_burst(self, data: str, now: float) -> bool:
-        """Return whether several lines came at once, which no one can type: a terminal that does not mark pastes."""
+        """Return whether several lines arrived together: an unmarked paste."""
         if self._pasting is not None or _PASTE in data:
             return False
         text = _TOKEN.sub(lambda token: token["text"] or "", data)
@@ -119,7 +117,7 @@ class KeySequences:
         return False
 
     def _sorted(self, data: str, now: float, *, burst: bool) -> Generator[str, None, str]:
-        """Yields as `feed` does; returns what follows the beginning of a marked paste."""
+        """Yield as `feed` does; return the text after the start of a marked paste."""
         for token in _TOKEN.finditer(data):
             sequence = token[0]
             match token.lastgroup:
@@ -143,7 +141,7 @@ class KeySequences:
 
 
 def _key_of(sequence: str) -> str:
-    """A control sequence as the parser knows it, or "" for one that is no key: a report of focus, an answer."""
+    """Return a control sequence as the parser knows it; "" for one that is not a key."""
     found = _CSI_U.fullmatch(sequence)
     if found is None:
         return sequence if sequence in ANSI_SEQUENCES else ""
@@ -172,18 +170,19 @@ _LOCAL = ("VTE_VERSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID", "KONSOLE_VERS
 _REMOTE = ("SSH_CONNECTION", "SSH_TTY", "TMUX", "STY", "MOSH_CONNECTION")
 _ESCAPE_SECONDS, _LOCAL_ESCAPE_SECONDS = 0.3, 0.035
 _MOST_AT_ONCE = 65_536
-"""Characters that are read in one go."""
+"""The most characters per read."""
 
 
 def escape_seconds() -> float:
-    """Return how long the rest of a sequence may take, in seconds: a terminal on this machine sends it with its ESC."""
+    """Return how long, in seconds, to wait for the rest of a sequence. A local terminal sends it with its ESC."""
     is_local = any(os.environ.get(name) for name in _LOCAL) and not any(os.environ.get(name) for name in _REMOTE)
     return _LOCAL_ESCAPE_SECONDS if is_local else _ESCAPE_SECONDS
 
 
 class KeyInput(Vt100Input):
-    """The terminal's keys, and the one reader of them. `answered` receives what the terminal answers to a question of
-    codelet's; of the presses `route` gives on those that are for the line editor.
+    """The terminal's input.
+
+    `answered` receives answers to codelet's queries; `route` returns the keys for the input line.
     """
 
     def __init__(self, stdin: TextIO) -> None:
@@ -194,11 +193,11 @@ class KeyInput(Vt100Input):
 
     @property
     def rejoined(self) -> bool:
-        """Return whether the last read began with the rest of a key whose ESC had been taken for the key itself."""
+        """Whether the last read completed a key whose ESC had been taken for the key itself."""
         return self._sequences.rejoined
 
     def read_keys(self) -> list[KeyPress]:
-        """The keys that were pressed since."""
+        """Return the keys pressed since the last call."""
         data = ""
         while len(data) < _MOST_AT_ONCE and (more := self.stdin_reader.read()):
             data += more
@@ -210,7 +209,7 @@ class KeyInput(Vt100Input):
         return self._taken()
 
     def flush_keys(self) -> list[KeyPress]:
-        """ESC, if it was pressed and nothing followed."""
+        """Return ESC, if nothing followed it."""
         self.vt100_parser.feed(self._sequences.flush())
         self.vt100_parser.flush()
         return self._taken()

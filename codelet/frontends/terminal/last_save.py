@@ -1,4 +1,4 @@
-"""The last save of a REPL, and the way out where the store does not answer."""
+"""The last save of a REPL, and the exit if the store does not respond."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from codelet.frontends.exporting import Exporting
 
 _PATIENCE = 1.0
-"""Seconds that a save takes before the user is told what it waits for."""
+"""Seconds before the user sees what is waited for."""
 
 
 class LastSave:
-    """The last save, what became of it, and what is left to say."""
+    """The last save and its outcome."""
 
     def __init__(self) -> None:
         self._saved = True
@@ -30,13 +30,13 @@ class LastSave:
         self._saving = False
 
     def signalled(self) -> bool:
-        """Take a signal in; True if the last save was running, which is then no longer waited for."""
+        """Handle a signal; return whether it only ended the wait for the last save."""
         if self._saving:
             self._signal.set()
         return self._saving
 
     async def save(self, export: Exporting) -> None:
-        """Save for the last time. The terminal must be as it was found: ctrl-c counts as a signal here."""
+        """Save for the last time. The terminal is restored, so ctrl-c is a signal here."""
         loop = asyncio.get_running_loop()
         self._saving = True
         loop.add_signal_handler(signal.SIGINT, self.signalled)
@@ -53,12 +53,12 @@ class LastSave:
         self._unsaid += filter(None, [*export.notices.take(), problem or export.parting])
 
     def say_what_is_left(self) -> None:
-        """Print the remarks about the save, now that the terminal is restored."""
+        """Print notices about the save, now that the terminal is restored."""
         for line in self._unsaid:
             say(f"codelet: {one_line(line, 1_000)}")
 
     def exit_status(self, status: int) -> int:
-        """The exit status: not 0 if the newest state is unsaved. Ends the process if a store still holds it up."""
+        """Return the exit status: not 0 if unsaved. Exits immediately if the store still blocks."""
         if not self._saved and status == EXIT_DONE:
             status = EXIT_USAGE
         if self._abandoned:
@@ -67,7 +67,7 @@ class LastSave:
         return status
 
     def _problem(self, closing: asyncio.Task[None]) -> str | None:
-        """Return why the newest state is not saved."""
+        """Return why the newest state is not saved, or None."""
         if not closing.done():
             self._saved, self._abandoned = False, True
             return "left before the session was saved for the last time"

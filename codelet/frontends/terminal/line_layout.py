@@ -1,4 +1,4 @@
-"""How the input line looks: the line or an answer in its place, the search, the menu or the status row."""
+"""The layout of the input line: the line or an answer, search, and the menu or the status row."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def line_layout(
     hidden: Condition,
     status: Callable[[], StyleAndTextTuples],
 ) -> Layout:
-    """The layout. `answer` is edited behind `question` while it has the focus; `hidden` is the line that a question
-    needs no row for.
+    """Return the layout.
+
+    While `answer` has the focus it is edited after `question`. `hidden`: a question needs no input line.
     """
     search = SearchToolbar(ignore_case=True)
     marks = [HighlightIncrementalSearchProcessor(), HighlightSelectionProcessor()]
@@ -79,7 +80,7 @@ def line_layout(
             ConditionalContainer(line, ~answering & ~hidden),
             ConditionalContainer(written, answering),
             search,
-            # The menu takes the status row's place, so that the line above stays where it is.
+            # The menu replaces the status row, so the line above does not move.
             CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1),
             ConditionalContainer(below, ~has_completions),
         ]
@@ -88,5 +89,5 @@ def line_layout(
 
 
 def color_depth(colours: bool) -> ColorDepth:
-    """The sixteen colours of the terminal's own palette, or none."""
+    """The terminal's sixteen colours, or none."""
     return ColorDepth.DEPTH_4_BIT if colours and not os.environ.get("NO_COLOR") else ColorDepth.DEPTH_1_BIT

@@ -1,4 +1,4 @@
-"""A list to choose from, below what was printed: with arrows and Enter, and where it is long by typing."""
+"""A list to choose from with arrows and Enter; a long one can be filtered."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from codelet.system.text import clean, one_line
 
 HINT = "↑↓ select · enter confirm"
 _CALM_SECONDS = 0.2
-"""Enter within this time after the list came was meant for what stood there before."""
+"""Enter within this time was meant for what was there before."""
 _FEWEST_ROWS = 3
 _WIDE = 60
-"""Columns from which on there is room for more than the names of models."""
+"""From this width on, a row has details."""
 
 
 async def choose(
     renderer: Renderer, line: PromptLine, head: Sequence[Text], options: Sequence[Text], mark: int = 0
 ) -> int | None:
-    """The place of the option that the user takes, None for none. `head` is printed above and stays."""
+    """Print `head` and return the index of the chosen option, or None."""
     for first, *more in (wrap(each, renderer.width - 2) for each in head):
         renderer.say([first, *(Text.assemble("  ", row) for row in more)])
     return await _Menu(renderer, lambda: options, mark).ask(line)
 
 
 async def pick_model(renderer: Renderer, line: PromptLine, models: Sequence[KnownModel], current: str) -> str | None:
-    """The name of the model that the user picks, None for none. `current` is marked at first."""
+    """Return the name of the chosen model, or None. `current` is marked first."""
     if not models:
         return None
     mark = next((at for at, model in enumerate(models) if model.name == current), 0)
@@ -60,9 +60,7 @@ def _model_rows(models: Sequence[KnownModel], current: str, width: int) -> list[
 
 
 class _Menu:
-    """The list while it is on the screen. `options` makes its rows for the width that the screen has then; with
-    `searched`, a text for each, what is typed narrows the list.
-    """
+    """The list on the screen. `options` makes its rows for the current width; typing filters by `searched`."""
 
     def __init__(
         self,
@@ -83,7 +81,7 @@ class _Menu:
         self._shown_at = time.monotonic()
 
     async def ask(self, line: PromptLine) -> int | None:
-        """Show it until the user takes an option, or none."""
+        """Show the list until an option is chosen; None for none."""
         with line.asking(self._key, self._show):
             try:
                 return await self._taken
@@ -92,7 +90,7 @@ class _Menu:
                 self._renderer.stop()
 
     def _show(self) -> None:
-        """Draw it; of a list that is longer than the screen the part around the mark."""
+        """Draw the list, or the part around the mark."""
         renderer, options = self._renderer, self._options()
         width, more, sign = renderer.width, renderer.signs.more, renderer.signs.choice
         room = max(renderer.console.height - 5, _FEWEST_ROWS)

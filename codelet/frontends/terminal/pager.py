@@ -1,4 +1,4 @@
-"""Shows a long text in the user's pager, or says that there is none to show it."""
+"""Shows everything that the screen shows in part, in the user's pager."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def show_last(screen: TerminalScreen) -> None:
-    """Show whole what the screen shows in part, in the pager, or its last part on the screen."""
+    """Open the pager; without one, print the last part."""
     parts = screen.renderer.shown_parts
     if (part := parts.last()) is None and not parts.asked:
         screen.note("nothing was shown yet, or since /clear")
@@ -29,7 +29,7 @@ async def show_last(screen: TerminalScreen) -> None:
 
 
 async def _page(text: str, line: int) -> bool:
-    """Show a text from that line on, counted from 1; False if no pager can be started."""
+    """Show a text from a line on (from 1); return False without a pager."""
     from codelet.system.process import StartError
     from codelet.system.process.foreground import run_on_terminal
 
@@ -50,9 +50,9 @@ async def _page(text: str, line: int) -> bool:
 
 
 def _command() -> Sequence[str]:
-    """The pager as the user named it in PAGER, else one that is there.
+    """Return $PAGER, or less or more.
 
-    A name without a folder is not looked for in the workspace.
+    A name without a folder is not searched in the workspace.
     """
     from codelet.settings import current_folder
     from codelet.system.process import find_program

@@ -1,4 +1,4 @@
-"""What the user set for the terminal: keys, colours, calls for attention, a file of what was typed."""
+"""The user's settings for the terminal: keys, colours, notifications, history file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Preferences(Record, kw_only=True):
-    """The terminal as the user wants it. `keys` are pairs of an action and a key sequence, as prompt_toolkit names it.
+    """The user's settings for the terminal.
 
-    Keys come on top of those that there are; a key that is given to an action no longer does what it did.
+    `keys` pairs actions with prompt_toolkit key sequences; they override other bindings.
     """
 
     edit_mode: str = "emacs"
@@ -28,7 +28,7 @@ class Preferences(Record, kw_only=True):
 
 
 def preferences_of(settings: Settings) -> Preferences:
-    """The preferences in the settings. Raises UsageError for a key that there is none of."""
+    """Return the preferences. Raises UsageError for an unknown key."""
     keys = [(action, _sequence(action, key)) for action, named in settings.keys for key in named]
     return Preferences(
         edit_mode=settings.edit_mode,
@@ -41,7 +41,7 @@ def preferences_of(settings: Settings) -> Preferences:
 
 
 def _sequence(action: str, text: str) -> tuple[str, ...]:
-    """The keys of a sequence such as `c-x c-e`, `a-enter` (ESC before Enter), `f5`."""
+    """Parse a key sequence such as `c-x c-e`, `a-enter` (Esc Enter), or `f5`."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys: list[str] = []

@@ -1,4 +1,4 @@
-"""The keys of the line editor, on top of prompt-toolkit's own: those of Emacs, or of vi."""
+"""The input line's key bindings, on top of prompt_toolkit's for Emacs or vi."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _ALT_SECONDS, _CHORD_SECONDS = 0.1, 2.0
 _Handler = Callable[[KeyPressEvent], None]
 _EDITING = has_focus(DEFAULT_BUFFER)
 ANSWER = "answer"
-"""The buffer of what is written behind a question."""
+"""The name of the buffer for a written answer."""
 _TWICE_SECONDS = 1.0
-"""Two ESCs within this time are one wish."""
+"""Two ESCs within this time are one command."""
 
 
 class LineOrigin:
-    """Follows the line editor's buffer, and knows whether its first character was typed, and anything in it pasted.
+    """Follows the buffer: was its first character typed, is any of it pasted.
 
-    What comes neither by a key nor by a paste (undo, the kill ring, the history) is what it was when it was last there.
+    Text from undo, the kill ring or the history is what it was when it was last in the buffer.
     """
 
     def __init__(self, pastes: Pastes) -> None:
@@ -42,17 +42,16 @@ class LineOrigin:
         self._left: dict[str, bool] = {}
 
     def follow(self, buffer: Buffer) -> None:
-        """Follow this buffer from now on."""
         buffer.on_text_changed += self._changed
         buffer.on_text_insert += self._inserted
 
     def begin(self, text: str) -> None:
-        """Begin with a text that the editor offers."""
+        """Start with a text from codelet."""
         self._typed, self._pasted = bool(text), self._pastes.holds(text)
         self._text, self._left = text, {}
 
     def paste(self, buffer: Buffer, text: str) -> None:
-        """Insert a text that was pasted."""
+        """Insert pasted text."""
         is_first = not buffer.cursor_position
         self._pasted = self._pasting = True
         try:
@@ -62,11 +61,11 @@ class LineOrigin:
         self._typed = self._before and not is_first
 
     def edited(self) -> None:
-        """The line was in the user's editor: what is pasted there looks like what is typed there."""
+        """The line was in the user's editor, where a paste looks like typing."""
         self._pasted = True
 
     def entered(self) -> str:
-        """The line as it is to be sent, and kept in the history: a prompt if its first character was pasted."""
+        """Return the line for sending and the history: a prompt if its first character was pasted."""
         if self._pasted or self._pastes.holds(self._text):
             self._pastes.lines.add(self._text.strip())
         marked = f" {self._text}"
@@ -95,8 +94,9 @@ def prompt_bindings(
     can_take_back: Condition,
     own: Iterable[tuple[str, tuple[str, ...]]] = (),
 ) -> KeyBindings:
-    """The bindings; `own` are the user's keys, each with its action, and win over all others. `is_busy` says that no
-    prompt is read now, as while a turn runs, `can_take_back` that Up undoes a line that waits.
+    """Return the bindings; `own` are the user's and override others.
+
+    `is_busy`: no prompt is being read, as during a turn. `can_take_back`: Up takes back a waiting line.
     """
     bindings = KeyBindings()
 
@@ -131,8 +131,9 @@ def prompt_bindings(
 def _bind_sending(
     bindings: KeyBindings, actions: Mapping[str, Callable[[], None]], is_busy: Condition
 ) -> tuple[_Handler, _Handler]:
-    """Enter sends, or takes the completion that is marked; with ESC before it, and as Ctrl-J, it begins a new line, or
-    while a turn runs sends when that has ended. Gives what sends now, and later.
+    """Bind Enter: send, or accept a completion. After ESC it starts a new line, or sends when the turn ends.
+
+    Returns the handlers for sending now and later.
     """
 
     def send(event: KeyPressEvent) -> None:
@@ -162,7 +163,7 @@ def _bind_sending(
 
 
 def why_no_editor(workspace: Path) -> str:
-    """Return why the user's editor is not started, or "": what the repository can supply does not run by a key."""
+    """Return why the user's editor may not start, or "". The repository must not supply it."""
     for variable in ("VISUAL", "EDITOR"):
         try:
             words = shlex.split(os.environ.get(variable, ""))
@@ -176,11 +177,11 @@ def why_no_editor(workspace: Path) -> str:
 
 
 def _bind_pasting(bindings: KeyBindings, pastes: Pastes, origin: LineOrigin, paste_picture: Callable[[], None]) -> None:
-    """What a terminal pastes is a text, or the path of a file that was dropped on it; Ctrl-V asks for a picture."""
+    """Bind pastes (text, or the path of a dropped file) and Ctrl-V (an image)."""
 
     @bindings.add(Keys.BracketedPaste, filter=_EDITING)
     def _paste(event: KeyPressEvent) -> None:
-        if not event.data:  # some terminals do this where a picture is in the clipboard
+        if not event.data:  # some terminals send this for an image
             paste_picture()
             return
         from codelet.context.attachments import dropped_picture
@@ -196,9 +197,9 @@ def _bind_pasting(bindings: KeyBindings, pastes: Pastes, origin: LineOrigin, pas
 
 
 def _bind_escape(bindings: KeyBindings, send: Callable[[], None], goes_back: Filter) -> None:
-    """ESC twice on an empty line is /rewind; before a key that it makes no other of it is Alt, which types nothing.
+    """Bind ESC twice on an empty line to /rewind; ESC before an unbound key is Alt and types nothing.
 
-    With vi's keys ESC has its own meaning.
+    vi mode has its own ESC.
     """
     pressed = [float("-inf")]
 
@@ -212,7 +213,7 @@ def _bind_escape(bindings: KeyBindings, send: Callable[[], None], goes_back: Fil
     @bindings.add("escape", Keys.Any, filter=emacs_mode)
     def _alt(event: KeyPressEvent) -> None:
         press = event.key_sequence[-1]
-        if len(press.key) > 1:  # a key of its own
+        if len(press.key) > 1:  # not a character
             if press.key == Keys.Escape and goes_back():
                 pressed[0] = time.monotonic()
             event.key_processor.feed(press, first=True)
@@ -223,5 +224,5 @@ def _new_line(event: KeyPressEvent) -> None:
 
 
 def chord_seconds(pressed: list[KeyPress]) -> float:
-    """Return how long the next key of a chord may take. ESC before it is Alt, which the terminal sends at once."""
+    """Return how long a chord waits for its next key. After ESC it is short: terminals send Alt in one piece."""
     return _ALT_SECONDS if pressed and pressed[0].key == Keys.Escape else _CHORD_SECONDS

@@ -1,6 +1,6 @@
-"""The prompt: a line that may grow, with its keys, history in memory, completion, search and a status row below.
+"""The input line with its keys, history, completion, search and the status row.
 
-It is there for the whole session: while a turn runs, and through questions, what is typed goes to the same line.
+It is there for the whole session: text typed during a turn or a question goes to the same line.
 """
 
 from __future__ import annotations
@@ -36,16 +36,15 @@ from codelet.frontends.terminal.show.bottom import Bottom, SessionApplication
 _LEAVE_SECONDS = 2.0
 _NOT_TYPED = (Keys.ControlC, Keys.ControlO, Keys.ControlZ, Keys.BackTab)
 Asked = Callable[[KeyPress], list[KeyPress]]
-"""Takes a key while a question is open; gives back what is meant for the line."""
+"""Handles a key while a question is open; returns keys for the line."""
 
 
 class PromptLine:
-    """Reads one prompt at a time; what is entered while none is read goes to `draft`.
+    """Reads prompts; lines entered in between go to `draft`.
 
-    `status` returns the row below the line. While a turn runs `stop` stops it; `pausing` is called with True when ESC
-    seems to have been pressed, and with False when it was part of another key. `entered` is called when `draft` has
-    changed, `hung_up` when the terminal is gone, `lay_out` when its window has another size. What `parting` returns is
-    said before Ctrl-D leaves.
+    `status` returns the row below. `stop` stops the running turn. `pausing` is called with True after ESC, and with
+    False if it was part of another key. `entered`: `draft` has changed. `hung_up`: the terminal is gone. `lay_out`: the
+    window was resized. `parting` returns a last hint before Ctrl-D leaves.
     """
 
     exit_status = EXIT_DONE
@@ -85,7 +84,7 @@ class PromptLine:
         self.lay_out: Callable[[], None] = lambda: None
         self.parting: Callable[[], str] = str
         self.typed_at = float("-inf")
-        """When a key last came for the line; long ago once it was entered."""
+        """When a key last came for the line; long ago after Enter."""
         self.bottom = Bottom()
         self._lay_out_question: Callable[[], None] = lambda: None
         source.route = self._route
@@ -152,9 +151,9 @@ class PromptLine:
         return app
 
     async def read(self, default: str = "") -> str:
-        """The next prompt as typed, with its paste markers. Raises EOFError to leave, with `exit_status` set.
+        """Return the next prompt, with paste markers. Raises EOFError to leave, with `exit_status` set.
 
-        `default` comes before what is in the line by now.
+        `default` comes before text already in the line.
         """
         self._leave_at, self._warning, self._stop_wanted = 0.0, "", False
         if self._remembered:  # the line has read its history before
@@ -173,12 +172,11 @@ class PromptLine:
             self._reading = None
 
     def start(self) -> None:
-        """Show the line and read keys, until `close`."""
         self._running = asyncio.create_task(self._app.run_async(set_exception_handler=False))
         self._running.add_done_callback(self._gone)
 
     async def close(self) -> None:
-        """Take the line off the screen and give the terminal back. Raises what ended it by mistake."""
+        """Remove the line and restore the terminal. Raises the application's error."""
         if self._side is not None:
             self._side.cancel()  # the line would wait until the user has left the pager
         if self._running is None:
@@ -200,42 +198,39 @@ class PromptLine:
 
     @property
     def _is_reading(self) -> bool:
-        """Return whether a prompt is to be entered now."""
         return self._reading is not None and not self._reading.done()
 
     @property
     def text(self) -> str:
-        """Return what is in the line."""
         return self._buffer.text
 
     @property
     def height(self) -> int:
-        """Rows of the line and the status, while a question is open."""
+        """Rows of the line and the status row during a question."""
         is_hidden = not self._buffer.text and not self._app.layout.has_focus(self._answer)
         return 1 if is_hidden else max(self.bottom.height, 2)
 
     def refresh(self) -> None:
-        """Show a status row that has changed."""
+        """Redraw if the status row has changed."""
         if self._app.is_running and self._row() != self._shown:
             self._app.invalidate()
 
     def use_colours(self, colours: bool) -> None:
-        """Go on with colours, or without."""
         self._colours = colours
 
     def remember(self, text: str) -> None:
-        """Add a line that was not typed here to the history."""
+        """Add a line from elsewhere to the history."""
         self._buffer.history.append_string(text)
         self._remembered = True
 
     def take_stop(self) -> bool:
-        """Return whether a stop was wanted before the turn began that it was meant for."""
+        """Return whether a stop came before the turn began."""
         wanted, self._stop_wanted = self._stop_wanted, False
         return wanted
 
     @contextmanager
     def asking(self, asked: Asked, lay_out: Callable[[], None]) -> Iterator[None]:
-        """Hand keys to a question; `lay_out` draws it again for another size of the window."""
+        """Send keys to a question; `lay_out` redraws it after a resize."""
         self._asked, self._lay_out_question = asked, lay_out
         with self.bottom.stream.frame():  # an empty line leaves its row to the question
             self._app.draw_now()
@@ -248,7 +243,7 @@ class PromptLine:
             self._app.draw_now()
 
     def edit_answer(self, question: str | None, text: str = "") -> None:
-        """Have an answer written behind a question, in place of the line; None brings the line back."""
+        """Edit an answer after `question` instead of the line; None restores the line."""
         if question is None:
             self._app.layout.focus(self._buffer)
         else:
@@ -260,22 +255,21 @@ class PromptLine:
 
     @property
     def answer(self) -> str:
-        """Return what was written."""
         return self._answer.text
 
     def read_pressed(self) -> None:
-        """Take at once all that was pressed until now: it was not meant for a question that comes after."""
+        """Handle all keys pressed so far: they were not meant for the next question."""
         self.feed(self._source.read_keys())
 
     def feed(self, presses: list[KeyPress]) -> None:
-        """Press keys."""
+        """Process key presses."""
         self._app.key_processor.feed_multiple(presses)
         self._app.key_processor.process_keys()
         self._app.invalidate()
 
     @asynccontextmanager
     async def lent(self, resized: Callable[[], None] = lambda: None, *, raw: bool = True) -> AsyncIterator[None]:
-        """The terminal without codelet's rows, for another program. It reads the keys, none is a signal for us."""
+        """Lend the terminal to another program, which then reads the keys."""
         self.bottom.hold(True)
         try:
             async with in_terminal():
@@ -294,7 +288,7 @@ class PromptLine:
         self._buffer.reset(Document(text))
 
     def _send(self, *, later: bool = False) -> None:
-        """Enter: give the line to who reads it, or to the draft."""
+        """Handle Enter: return the line from `read`, or add it to the draft."""
         text = self._origin.entered()
         if self._is_reading:
             self._buffer.text = text
@@ -312,7 +306,7 @@ class PromptLine:
         self.entered()
 
     def _leave(self) -> None:
-        """Ctrl-D on an empty line: leave, when the turn is over if one runs."""
+        """Handle Ctrl-D on an empty line: leave, after a running turn."""
         if not self._is_reading:
             self._draft.leave()
             self.entered()
@@ -330,7 +324,7 @@ class PromptLine:
         self.refresh()
 
     def _interrupted(self) -> None:
-        """Ctrl-C: stops a turn, clears a line; on an empty one, twice within two seconds, leaves."""
+        """Handle Ctrl-C: stop a turn or clear the line; twice on an empty line, leave."""
         if self._asked is not None:
             self._answered(KeyPress(Keys.ControlC))
             return
@@ -351,8 +345,10 @@ class PromptLine:
         asyncio.get_running_loop().call_later(_LEAVE_SECONDS + 0.05, self.refresh)
 
     def _route(self, presses: list[KeyPress]) -> list[KeyPress]:
-        """The keys that are for the line. ESC alone stops a turn, once no rest of a sequence has come: a slow terminal
-        may send an arrow's ESC long before its `[A`. ESC directly before another key is Alt.
+        """Return the keys for the line.
+
+        ESC alone stops a turn after a pause: a slow terminal sends an arrow's ESC long before its `[A`. ESC right
+        before another key is Alt.
         """
         if self._escape is not None and presses:
             self._escape.cancel()
@@ -374,7 +370,7 @@ class PromptLine:
         return self._typed(presses)
 
     def _typed(self, presses: list[KeyPress]) -> list[KeyPress]:
-        """Note when keys come for the line while no prompt is read."""
+        """Note the time of keys for the line while no prompt is read."""
         for press in presses if not self._is_reading and not has_focus(self._answer)() else ():
             if press.key == Keys.ControlM:
                 self.typed_at = float("-inf")
@@ -383,7 +379,7 @@ class PromptLine:
         return presses
 
     def _takes_escape(self) -> bool:
-        """Return whether ESC is no key of the line's: it stops what runs, or is for a question."""
+        """Return whether ESC is for a question or stops the turn."""
         if self._asked is not None:
             return True
         return not self._is_reading and not is_searching() and not vi_insert_mode()
@@ -402,19 +398,19 @@ class PromptLine:
             self._asked(press)
 
     def _beside(self, work: Coroutine[None, None, None]) -> None:
-        """Do one thing next to the reading of keys."""
+        """Run one task alongside."""
         if self._side is None or self._side.done():
             self._side = asyncio.create_task(work)
         else:
             work.close()
 
     async def _suspend(self) -> None:
-        """Ctrl-Z: give the terminal back, stop this process and its group, and continue when continued."""
+        """Handle Ctrl-Z: restore the terminal and stop this process group."""
         async with self.lent(raw=False):
             os.kill(0, signal.SIGTSTP)
 
     async def _edit(self) -> None:
-        """Open the line in the user's own editor."""
+        """Edit the line in the user's editor."""
         from codelet.frontends.terminal.prompt_keys import why_no_editor
 
         if refusal := why_no_editor(self._workspace):
@@ -429,7 +425,7 @@ class PromptLine:
             self.bottom.hold(False)
 
     async def _insert_picture(self) -> None:
-        """Put the name of the clipboard's picture into the line, or say why there is none."""
+        """Insert the clipboard's image, or say why not."""
         from codelet.system.clipboard import copied_picture
 
         copied = await copied_picture(self._workspace)
@@ -445,7 +441,7 @@ class PromptLine:
         return [self._shown]
 
     def _row(self) -> tuple[str, str]:
-        """The style and the text of the status row."""
+        """The status row's style and text."""
         if time.monotonic() < self._leave_at:
             return "class:status.warn", "  Ctrl-C again leaves codelet; Ctrl-D too"
         if self._warning:

@@ -1,4 +1,4 @@
-"""The rows of a question: what is asked, in full, and why; on a screen too small for that, the dangerous parts."""
+"""The rows of a question: what is asked, in full, and why; on a small screen, the dangerous parts."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ _WORD_HEAD, _WORD_TAIL = 24, 16
 _MOST_REASON_ROWS = 4
 _UNKNOWN = " is not known to be read-only"
 _SIGNS = ("+", "-", " ")
-"""What the lines of a diff begin with."""
+"""The first characters of a diff's lines."""
 
 _VERBS = (("read", "read"), ("list", "list"), ("write", "change"))
 _OWN_TOOLS = ("bash", "edit", "write", "read", "find", "grep", "plan", "fetch")
 _CHANGES = ("edit", "write")
-"""Tools whose names say what they do to a file."""
+"""Tools named after what they do to a file."""
 _CUT_OFF = re.compile(r"\n(\[… \d+ more characters\])\n?\Z")
-"""How a diff ends that was too long to be made in full. It cannot be a line of a file: those begin with a sign."""
+"""The end of a truncated diff. It cannot be a line of a file: those begin with a sign."""
 
 Means = Literal["yes", "always", "mode", "no", "stop"]
 
 
 @dataclass(frozen=True)
 class AnswerChoice:
-    """One answer that is offered: the key, what it says, what it does. `option` is what it tells the model."""
+    """One answer: key, words, meaning. `option` is the model's own answer text."""
 
     key: str
     words: str
@@ -52,20 +52,20 @@ class AnswerChoice:
     option: str = ""
 
 
-def head_rows(question: Question, renderer: Renderer, told: str = "", number: int = 1) -> list[Text]:
-    """One line that says what is asked for; `told` adds how long it is, `number` is its place of those that wait."""
+def head_rows(question: Question, renderer: Renderer, note: str = "", number: int = 1) -> list[Text]:
+    """The question in one line. `note` adds its length; `number` counts the questions of this step."""
     head = Text.assemble(("? ", f"bold {WARN}"), (_title(question), "bold"))
     if _is_change(question) and _has_crlf_only(question.shown):
         head.append(" (CRLF)")
     if (of := number + question.following) > 1:
         head.append(f"  ({number} of {of})", QUIET)
-    if told:
-        return wrap(Text.assemble(_shortened(head, renderer.width), (f" {told}", WARN)), renderer.width)
+    if note:
+        return wrap(Text.assemble(_shortened(head, renderer.width), (f" {note}", WARN)), renderer.width)
     return wrap(head, renderer.width)
 
 
 def body_rows(question: Question, renderer: Renderer) -> list[Text]:
-    """The whole command or diff: long lines are broken, never cut."""
+    """The whole command or diff: long lines are wrapped, never cut."""
     width, signs = renderer.width, renderer.signs
     kinds = {touch.kind for touch in question.touches}
     if _is_change(question):
@@ -90,7 +90,7 @@ def body_rows(question: Question, renderer: Renderer) -> list[Text]:
 
 
 def where_rows(question: Question, renderer: Renderer) -> list[Text]:
-    """Return where a command would run, or where a path that is written leads by a link."""
+    """The folder of a command, or the target of a written link."""
     place = question.verdict.place
     named = [os.path.normpath(f"{question.where}/{touch.what}") for touch in question.touches if touch.kind == "write"]
     if any(touch.kind == "run" for touch in question.touches):
@@ -105,7 +105,7 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
 
 
 def reason_rows(question: Question, renderer: Renderer, room: int | None = None) -> list[Text]:
-    """Return why it is asked: every part that is not known to read only, with its reason; at most `room` rows."""
+    """Why it is asked: each part that may change something, with its reason; at most `room` rows."""
     width, signs = renderer.width, renderer.signs
     warnings = confusables(question.shown)
     if question.verdict.person_may:
@@ -142,7 +142,7 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
 
 @lru_cache(maxsize=8)  # asked at every key
 def _looks_unchanged(shown: str) -> bool:
-    """Return whether a line of the diff is removed and another one added that looks the same on a terminal."""
+    """Return whether a removed and an added line look the same on a terminal."""
     if not is_diff(shown):
         return False
     from unicodedata import normalize
@@ -157,9 +157,7 @@ def _looks_unchanged(shown: str) -> bool:
 
 
 def _why(question: Question) -> str:
-    """The verdict's reason; of the one place that the head has named it says no more than "it". Nothing if it is
-    only that a file is changed.
-    """
+    """The verdict's reason, with "it" for the place in the head; "" if a file is simply changed."""
     reason, places = question.verdict.reason, {touch.what for touch in question.touches}
     if reason.endswith(_UNKNOWN):
         return f"{reason.removesuffix(_UNKNOWN)} may change something"
@@ -175,7 +173,7 @@ def _at_most(rows: list[Text], more: Text) -> list[Text]:
 
 
 def _parts(question: Question) -> list[tuple[str, str]]:
-    """The parts that are not known to read only, each once, as they may be shown on a line."""
+    """The parts that may change something, each once, cleaned for one line."""
     found: dict[tuple[str, str], None] = {}
     for text, reason in question.verdict.parts:
         words = " ".join(_elided(word) for word in visible(text).split())
@@ -184,7 +182,7 @@ def _parts(question: Question) -> list[tuple[str, str]]:
 
 
 def _part_row(text: str, reason: str, width: int, more: str) -> Text:
-    """One part on one line: its words first, as much as there is room for; why, where the row above does not say it."""
+    """One part on one line, with its reason if the row above does not give it."""
     if not text:
         return truncate(Text(f"    ({reason})", WARN), width, more)
     told = "" if reason == text.partition(" ")[0] + _UNKNOWN else f"  ({reason})"
@@ -192,17 +190,17 @@ def _part_row(text: str, reason: str, width: int, more: str) -> Text:
 
 
 def _on_line(text: str) -> str:
-    """As `visible`, with codes for what ends a line too: a name cannot draw rows of its own, as of another question."""
+    """Like `visible`, with codes for line ends: a name must not start a row that looks like another question."""
     return visible(text).replace("\n", "\\x0a").replace("\t", "\\x09")
 
 
 def _elided(word: str) -> str:
-    """A long word by its beginning and its end: none can push the next one off the line."""
+    """Shorten a long word to its start and end, so that the next one stays on the line."""
     return word if len(word) <= _LONGEST_WORD else f"{word[:_WORD_HEAD]}⟨…⟩{word[-_WORD_TAIL:]}"
 
 
 def _shortened(head: Text, width: int) -> Text:
-    """The head on a line and a half at most, its middle left out."""
+    """Shorten the head to a line and a half, from the middle."""
     most = width + width // 2
     if head.cell_len <= most:
         return head
@@ -210,7 +208,7 @@ def _shortened(head: Text, width: int) -> Text:
 
 
 def _hanging(row: Text, width: int, indent: str) -> list[Text]:
-    """The row, broken to the width at whatever character; what follows the first piece stands below its text."""
+    """Break the row at the width; further pieces are indented below its text."""
     first = chop_cells(row.plain, width)[0]
     rows, rest = [row[: len(first)]], row[len(first) :]
     while rest.plain:
@@ -221,7 +219,7 @@ def _hanging(row: Text, width: int, indent: str) -> list[Text]:
 
 
 def _title(question: Question) -> str:
-    """Return what is asked, as a question. It names a tool that is not codelet's own."""
+    """The question. It names a tool that is not codelet's own."""
     if question.options is not None:
         return _on_line(question.asks)
     told = []
@@ -240,13 +238,13 @@ def _title(question: Question) -> str:
 
 
 def _is_change(question: Question) -> bool:
-    """Return whether the question shows a diff. A command may begin as a diff does: `diff --git a b; …`."""
+    """Return whether a diff is shown. A command may begin like one: `diff --git a b; …`."""
     return all(touch.kind != "run" for touch in question.touches) and is_diff(question.shown)
 
 
 @lru_cache(maxsize=8)  # asked at every key
 def _has_crlf_only(diff: str) -> bool:
-    """Return whether every line of a diff ends with CRLF, except one that ends the file without a line end."""
+    """Return whether every line of a diff ends with CRLF, except one without a line end."""
     lines = HUNK.split(diff, maxsplit=1)[-1].split("\n")[1 : -3 if _CUT_OFF.search(diff) else None]
     ends = [
         line.endswith("\r")
@@ -257,7 +255,7 @@ def _has_crlf_only(diff: str) -> bool:
 
 
 def _told_by_head(question: Question) -> bool:
-    """Return whether the head says everything: only a path, or some lines of a file, would be read."""
+    """Return whether the head says everything: only a path, or lines of a file, would be read."""
     if question.options is not None:
         return True
     if question.asks or [touch.kind for touch in question.touches] not in (["read"], ["list"]):
@@ -267,7 +265,7 @@ def _told_by_head(question: Question) -> bool:
 
 
 def _subject(question: Question) -> list[tuple[str, str]]:
-    """The subject of a call that has no diff: signs and lines that it would remove and add, or its arguments."""
+    """The subject of a call without a diff: signs and lines to remove and add, or its arguments."""
     arguments = question.arguments if any(touch.kind == "write" for touch in question.touches) else {}
     lines: list[tuple[str, str]] = []
     edits = arguments.get("edits")
@@ -281,13 +279,13 @@ def _subject(question: Question) -> list[tuple[str, str]]:
 
 
 def offered_rule(question: Question) -> str | None:
-    """The rule that "always" would add; None also for one so long that it would push the question off the screen."""
+    """The rule that "always" would add; None if it would push the question off the screen."""
     rule = question.verdict.suggestion
     return rule if rule is not None and len(rule) <= _LONGEST_RULE else None
 
 
 def choices_for(question: Question) -> list[AnswerChoice]:
-    """The possible answers; Enter takes the first until the mark is moved."""
+    """The possible answers; the first is marked."""
     verdict = question.verdict
     if question.options is not None:
         choices = [AnswerChoice("", each, "yes", option=each) for each in question.options]
@@ -305,6 +303,6 @@ def choices_for(question: Question) -> list[AnswerChoice]:
 
 
 def _example(rule: str) -> str:
-    """Return what else the rule would allow, where it has a wildcard."""
+    """An example of what a rule with a wildcard allows."""
     inner = rule.partition("(")[2].removesuffix(")")
     return f", such as {inner.replace('**', 'any/file').replace('*', 'anything')}" if "*" in inner else ""

@@ -172,7 +172,7 @@ class Repl:
         self._part()
 
     def _parting(self) -> str:
-        """How to keep the conversation, if it is worth it."""
+        """A hint on how to keep the conversation, unless it is short or saved."""
         turns = self.session.turns
         is_kept = self.log.export is not None or self.log.exported == turns
         return "" if is_kept or turns <= _SHORT_TURNS else PARTING
@@ -331,7 +331,7 @@ class Repl:
             return False
 
     def _act(self, line: str) -> bool:
-        """Run a line's command during a turn, if it is one that may; return whether it ran."""
+        """Run a line's command, if it may run during a turn; return whether it ran."""
         text = line.strip()
         if is_plain_prompt(line):
             return False
@@ -388,7 +388,7 @@ class Repl:
         self.screen.note(note)
 
     def _part(self) -> None:
-        """Print notices, and a blank row before the next prompt."""
+        """Print notices and a blank row."""
         from rich.text import Text
 
         for line in (*self.log.notices(), *self.session.notices.take()):

@@ -1,4 +1,4 @@
-"""What a command writes on; the terminal of the REPL. `command_prompt` has the one for no terminal."""
+"""The output of commands; here the REPL's terminal. `command_prompt` has the one without a terminal."""
 
 from __future__ import annotations
 
@@ -23,64 +23,60 @@ if TYPE_CHECKING:
 
 
 class Screen(ABC):
-    """Rows of rich text, remarks and complaints, on whatever shows them."""
+    """The output of commands."""
 
     def __init__(self) -> None:
         self.signs: Signs = signs_for(sys.stdout)
 
     @property
     @abstractmethod
-    def width(self) -> int:
-        """Columns that a row may take."""
+    def width(self) -> int: ...
 
     @abstractmethod
-    def say(self, *rows: Text) -> None:
-        """Print rows."""
+    def say(self, *rows: Text) -> None: ...
 
     @abstractmethod
-    def note(self, text: str) -> None:
-        """Print a quiet remark."""
+    def note(self, text: str) -> None: ...
 
     @abstractmethod
     def text(self, text: str) -> None:
-        """Print a text as it stands, without what could act on a terminal."""
+        """Print a text, without control characters."""
 
     @abstractmethod
     def fail(self, text: str) -> None:
-        """Print what went wrong."""
+        """Print an error."""
 
     @abstractmethod
     def forget(self) -> None:
-        """Keep nothing of what was shown, where that could be seen whole again."""
+        """Drop what Ctrl-O would show."""
 
     def truncate(self, row: Text) -> Text:
-        """The row cut to the width."""
         from codelet.frontends.terminal.show.console import truncate
 
         return truncate(row, self.width, self.signs.more)
 
 
 class TerminalScreen(Screen):
-    """The terminal, above the live area of the renderer, in a theme on a ground that may become known later."""
+    """The terminal above the renderer's live area. Its background may become known later."""
 
     def __init__(self, theme: ThemeName = "auto", *, debug: bool = False) -> None:
         super().__init__()
         self.theme = theme
         self.bottom: Bottom | None = None
         self.lent: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]] = lambda resized: nullcontext()
-        """The terminal for another program, which is told when the window has another size."""
+        """Lends the terminal to another program; the argument is called after a resize."""
         self._debug = debug
         self._ground = ground_told()
 
     def set_look(self, theme: ThemeName | None = None, ground: Ground = "") -> None:
-        """Go on in another theme, or on what the terminal says that it stands on."""
+        """Change the theme or the known background."""
         self.theme, self._ground = theme or self.theme, ground or self._ground
         if "renderer" in vars(self):
             self.renderer.console.set_look(self.theme, self._ground)
 
     @cached_property
     def renderer(self) -> Renderer:
-        """Made when it is first needed: rich is not, for the first prompt."""
+        """Created on first use: the first prompt does not need rich."""
         from codelet.frontends.terminal.show.console import OutputConsole
         from codelet.frontends.terminal.show.renderer import Renderer
 
@@ -89,7 +85,7 @@ class TerminalScreen(Screen):
         return renderer
 
     def send(self, sequence: str) -> None:
-        """Tell the terminal what it obeys and no one reads, behind all that was printed."""
+        """Write an invisible sequence, after everything printed."""
         if "renderer" in self.__dict__:
             self.renderer.send(sequence)
         elif sys.stdout.isatty():
@@ -98,32 +94,26 @@ class TerminalScreen(Screen):
 
     @property
     def width(self) -> int:
-        """Columns of the terminal."""
         return self.renderer.width
 
     def say(self, *rows: Text) -> None:
-        """Print rows above the live area."""
         self.renderer.say(rows)
 
     def forget(self) -> None:
-        """Keep nothing for Ctrl-O."""
         if "renderer" in vars(self):
             self.renderer.forget()
 
     def printed(self) -> None:
-        """Somebody else has printed whole rows on the terminal."""
+        """Note that another program has printed rows."""
         self.renderer.printed()
 
     def note(self, text: str) -> None:
-        """Print a quiet remark behind its sign."""
         self.say(*self.renderer.rows.note(clean(mask(text))))
 
     def fail(self, text: str) -> None:
-        """Print what went wrong behind its sign."""
         self.say(*self.renderer.rows.warning(clean(mask(text)), "red"))
 
     def text(self, text: str) -> None:
-        """Print a text, its lines wrapped."""
         from rich.text import Text
 
         from codelet.frontends.terminal.show.console import wrap

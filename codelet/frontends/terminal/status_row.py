@@ -1,4 +1,4 @@
-"""What is around the prompt: the greeting above; the row below with mode, plan, tasks, context, model and cost."""
+"""The greeting above the first prompt, and the status row: mode, plan, tasks, context, model, cost."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from codelet.system.text import clean, one_line
 _BAR = 8
 _LONGEST_MODEL = 40
 _SHORTEST_PATH = 20
-"""Columns for a folder; with less beside it, it has a row of its own."""
+"""Columns for a folder; with less room it gets its own row."""
 _FOLLOW_SECONDS = 0.5
 _KEYS = ("? keys", "/ commands", "@ files", "! shell", "shift-tab mode", "esc stop")
 
 
 class StatusRow:
-    """The row below the input line, idle or while a turn runs. `attached` are outputs still to be sent."""
+    """The row below the input line. `attached` is output for the next prompt."""
 
     def __init__(self, session: Session, signs: Signs, attached: Sequence[str]) -> None:
         self._session = session
@@ -33,7 +33,7 @@ class StatusRow:
         self._branch = ""
 
     async def read_branch(self) -> None:
-        """Ask git for the branch; of a repository that belongs to another user, say that git does not read it."""
+        """Read the branch. Report a repository that git does not read because another user owns it."""
         answer = await run_git(self._session.workspace, "symbolic-ref", "--short", "-q", "HEAD", timeout=3.0)
         found = answer is not None and answer.exit_code == 0
         self._branch = answer.stdout.decode("utf-8", "replace").strip() if answer is not None and found else ""
@@ -41,7 +41,7 @@ class StatusRow:
             self._branch = "git not read: another owner"
 
     async def follow(self, refresh: Callable[[], None]) -> None:
-        """Show again what extensions say of themselves: a background task may end while no one types."""
+        """Refresh when an extension's status changes, for example when a background task ends."""
         shown = extension_words(self._session)
         while shown:
             await asyncio.sleep(_FOLLOW_SECONDS)
@@ -50,11 +50,11 @@ class StatusRow:
                 refresh()
 
     def row(self, columns: int, *, running: bool = False) -> str:
-        """The row, on a terminal of so many columns; a shorter one while a turn is `running`."""
+        """Return the row; shorter during a turn."""
         return "  " + fitted(self._parts(running=running), columns - 3, self._signs)
 
     def _parts(self, *, running: bool) -> list[str]:
-        """The parts of the row, the most important first."""
+        """The parts, most important first."""
         session = self._session
         size, budget = session.size, session.window.budget.limit
         parts = [f"{session.policy.mode} --yes" if session.policy.yes else session.policy.mode]
@@ -75,7 +75,7 @@ class StatusRow:
 
 
 def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
-    """The rows above the first prompt: version, model and folder; instruction files; the keys to know first."""
+    """The rows above the first prompt: version, model, folder, instruction files, first keys."""
     rows = [f"codelet {__version__}"]
     path = _shortened(clean(short_path(session.workspace)), max(columns, _SHORTEST_PATH), signs)
     for part in (one_line(session.provider.model, 60), path):
@@ -92,7 +92,7 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
 
 
 def _instructions(session: Session) -> list[Path]:
-    """The instruction files in force; none where that reminder is off."""
+    """The instruction files in force; none if that reminder is off."""
     from codelet.context.reminders.instructions import Instructions
 
     is_on = "claudeMd" in session.reminders.sourced - session.reminders.off
@@ -105,25 +105,23 @@ def _named(path: Path, session: Session) -> str:
 
 
 def _shortened(path: str, room: int, signs: Signs) -> str:
-    """The end of a path that is longer than the room."""
+    """Shorten a path from the left."""
     return path if len(path) <= room else signs.more + path[len(signs.more) - room :]
 
 
 def bar(part: int, whole: int, cells: int, signs: Signs) -> str:
-    """A bar of so many cells; any use at all fills one."""
+    """A bar; any use fills at least one cell."""
     filled = min(cells, max(1 if part > 0 else 0, round(part * cells / whole))) if whole > 0 else 0
     return signs.full * filled + signs.empty * (cells - filled)
 
 
 def extension_words(session: Session) -> list[str]:
-    """Return what the session's extensions say of themselves."""
+    """The extensions' status texts."""
     return [clean(word) for each in session.extensions if (word := each.status())]
 
 
 def _confinement(session: Session) -> list[str]:
-    """Return what confines commands that no one approved, where all are such; that nothing does, in any mode. Nothing
-    until it was looked for.
-    """
+    """What confines commands in mode auto, or that nothing does; empty until known."""
     sandbox = session.safeguards.sandbox
     if sandbox is None or not sandbox.wanted or sandbox.found is None:
         return []
@@ -133,7 +131,7 @@ def _confinement(session: Session) -> list[str]:
 
 
 def fitted(parts: list[str], width: int, signs: Signs) -> str:
-    """The first part, and of the others those that the width takes."""
+    """The first part, and the others that fit."""
     line = parts[0][:width] if parts else ""
     for part in parts[1:]:
         longer = f"{line} {signs.dot} {part}"
@@ -143,7 +141,7 @@ def fitted(parts: list[str], width: int, signs: Signs) -> str:
 
 
 def short_path(path: Path) -> str:
-    """The path with the home folder as `~`."""
+    """Return the path with ~ for the home folder."""
     home = os.path.expanduser("~")
     text = str(path)
     return "~" + text[len(home) :] if home != "/" and (text == home or text.startswith(home + os.sep)) else text

@@ -1,6 +1,6 @@
-"""`!command` while no turn runs: it has a terminal of its own, so that vim, `git add -p` and sudo work.
+"""`!command`: it gets its own terminal, so vim, `git add -p` and sudo work.
 
-Keys go to it as they come, and what it prints comes to the screen as it is, without secrets of the environment.
+Keys go to it directly. Its output is shown unchanged, except for secrets of the environment.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _KEPT = 30_000
 _SECONDS = 86_400.0
 _CHUNK = 1 << 16
 _HELD_SECONDS = 0.02
-"""A word that may be the beginning of a secret is held back so long, in case it continues."""
+"""How long a possible start of a secret is held back."""
 _BACK_TO_NORMAL = (
     "\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x0f\x1b(B\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l"
 )
-"""Plain text in plain letters, a cursor, no mouse: what a program that was ended did not take back."""
+"""Resets what a killed program may have left: colours, charset, cursor, mouse, paste mode."""
 _WHOLE_SCREEN_SCROLLS = "\x1b7\x1b[r\x1b8"
 _SCROLLS_PART = re.compile(r"\x1b\[\d[\d;]*r")
 
 _LEAVE_SCREEN = "\x1b[?1049l"
 _ENTERED = re.compile(rf"{FULL_SCREEN.pattern}(?!.*\x1b\[\?(?:1049|1047|47)l)", re.DOTALL)
-"""A screen of its own that a program has not left."""
+"""A full screen that a program has not left."""
 
 
 class TerminalCommand:
-    """One run. `text` is what the model will read of it, `exit_code` is None for one that the user stopped."""
+    """One run. `text` is for the model; `exit_code` is None if the user stopped it."""
 
     def __init__(self, command: str, workspace: Path, masker: Masker) -> None:
         self._command = command
@@ -59,7 +59,7 @@ class TerminalCommand:
 
     @property
     def text(self) -> str:
-        """The command, what it printed, and how it ended."""
+        """The command, its output, and its exit."""
         output = as_printed(self._printed).rstrip("\n")
         if self._cut:
             output = f"[… the beginning is left out …]\n{output}"
@@ -67,7 +67,7 @@ class TerminalCommand:
         return "\n".join(part for part in (f"$ {self._command}", output, end) if part)
 
     async def run(self) -> None:
-        """Run it to its end. Raises StartError."""
+        """Run the command. Raises StartError."""
         loop = asyncio.get_running_loop()
         self._master, terminal = os.openpty()
         os.set_blocking(self._master, False)
@@ -135,7 +135,7 @@ class TerminalCommand:
         return bool(termios.tcgetattr(self._master)[tty.LFLAG] & termios.ICANON)
 
     def _show_next(self) -> bool:
-        """Show what has been printed; whether there was anything."""
+        """Show new output; return whether there was any."""
         try:
             data = os.read(self._master, _CHUNK)
         except OSError:  # nothing now, or no one has the terminal open
@@ -160,7 +160,7 @@ class TerminalCommand:
             self._printed, self._cut = self._printed[-_KEPT:], True
 
     def _finish(self) -> None:
-        """Show what is left, and leave the screen as the next prompt needs it."""
+        """Show the rest, and reset the screen for the next prompt."""
         while self._show_next():
             pass
         if self._flush is not None:
@@ -175,7 +175,7 @@ class TerminalCommand:
         sys.stdout.flush()
 
     def resized(self) -> None:
-        """Tell the command that the window has another size."""
+        """Pass the window's size on."""
         if self._master < 0:
             return
         size = fcntl.ioctl(sys.stdout.fileno(), termios.TIOCGWINSZ, bytes(8))
@@ -184,7 +184,7 @@ class TerminalCommand:
 
 @contextmanager
 def _raw_keys() -> Iterator[None]:
-    """The user's terminal without any reading of keys or changing of output of its own; as it was afterwards."""
+    """Pass keys and output through unchanged inside the block."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     tty.setraw(terminal, termios.TCSANOW)

@@ -129,7 +129,6 @@ class TurnView:
 
     @property
     def is_running(self) -> bool:
-        """Return whether a turn runs."""
         return self._task is not None
 
     def stop(self) -> None:

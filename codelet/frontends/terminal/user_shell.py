@@ -1,4 +1,4 @@
-"""A line that begins with `!`: it runs on a terminal of its own. `!!` tells the model nothing."""
+"""A `!` line: a command on its own terminal. With `!!` the model does not see it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from codelet.loop.session import Session
 from codelet.system.process import StartError
 
 _TOLD_SECONDS = 5.0
-"""A command that took longer is told with its time."""
+"""A longer command is reported with its time."""
 
 
 class UserShell:
-    """One such line. What it printed goes to `attached`, and with it to the model's next prompt."""
+    """One such line. Its output goes to `attached`, for the next prompt."""
 
     def __init__(self, line: str, session: Session, screen: TerminalScreen, attached: list[str]) -> None:
         self._command = line.lstrip("!").strip()
@@ -25,7 +25,6 @@ class UserShell:
         self._attached = attached
 
     async def run(self) -> None:
-        """Run it on a terminal of its own."""
         from codelet.frontends.terminal.terminal_command import TerminalCommand
 
         if not self._command:

@@ -1,4 +1,4 @@
-"""The current activity as rows of the live area: waiting, thinking, writing, tools, retries."""
+"""The current activity as live rows: waiting, thinking, writing, tools, retries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PROGRESS_ROWS = 3
 _THOUGHT_ROWS = 3
 _SHORTEST = 0.95
 _STALL_SECONDS = 5.0
-"""After so long without a piece of an answer that has begun, the row says so."""
+"""After this time without data the row says so."""
 
 
 @dataclass
 class Activity:
-    """The state behind the status row. `clock` counts seconds; `hint` says how to stop."""
+    """The current activity. `clock` counts seconds; `hint` says how to stop."""
 
     signs: Signs
     clock: Callable[[], float]
@@ -38,27 +38,26 @@ class Activity:
     stopping: bool = False
 
     def now(self, doing: str, *, anew: bool = False) -> None:
-        """Begin another activity; the same one keeps its clock, unless it begins `again`."""
+        """Start an activity. The same one keeps its clock, unless `anew`."""
         self.retry = None
         if anew or doing != self.doing:
             self.doing, self.since, self.thoughts = doing, self.clock(), ""
 
     def heard(self) -> None:
-        """A piece of the answer has come."""
+        """Note that data arrived."""
         self.heard_at = self.clock()
 
     def restart(self) -> None:
-        """Restart the clocks of the running calls: a question was answered only now."""
+        """Restart the clocks of running calls, after a question."""
         for call in self.running.values():
             call.since = self.clock()
 
     def clear(self) -> None:
-        """End all activity."""
         self.doing, self.thoughts, self.retry, self.stopping = "", "", None, False
         self.running.clear()
 
     def rows(self, width: int) -> list[Text]:
-        """The rows to draw: at most one for what is done, and a few for a tool's output."""
+        """Return the rows to draw."""
         if self.stopping:
             return [Text(f"{self.signs.stopped} stopping", WARN)]
         if self.retry is not None:
@@ -70,12 +69,12 @@ class Activity:
         return [self._row(self.doing, self.since, width, self._silence()), *self._thought_rows(width)]
 
     def _silence(self) -> float:
-        """The seconds without a piece of an answer that has begun; 0 if that is nothing to tell."""
+        """Seconds without data in an answer that has begun; 0 if too short to show."""
         silent = self.clock() - self.heard_at if self.doing in ("writing", "thinking") else 0.0
         return silent if silent >= _STALL_SECONDS else 0.0
 
     def _thought_rows(self, width: int) -> list[Text]:
-        """The end of the reasoning that streams."""
+        """The end of the streaming reasoning."""
         if not self.thoughts.strip():
             return []
         rows = wrap(Text(self.thoughts.strip(), "dim italic"), width - MARGIN)

@@ -1,8 +1,8 @@
-"""The bottom of the screen: live rows, and below them those that prompt_toolkit draws, repainted in one write.
+"""The bottom of the screen: live rows, and below them prompt_toolkit's, repainted in one write.
 
 One Application owns the keys, the input line, its menu and the status row for the whole session. Its layout is far too
-slow for a stream of output, so `draw` puts prompt_toolkit's few rows below the live ones from a kept string. Only a
-key, or a row of another height, lets prompt_toolkit lay out anything.
+slow for a stream of output, so `draw` paints prompt_toolkit's rows from a stored string. Only a key, or a row of
+another height, causes a layout.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from prompt_toolkit.renderer import _output_screen_diff
 from codelet.frontends.terminal.show.terminal_writer import ERASE, TerminalWriter
 
 _MODES = re.compile(r"\x1b\[(?:\?(?:2004[hl]|1l)|\d q)")
-"""What prompt_toolkit writes besides its rows: bracketed paste, the cursor keys, the cursor's shape."""
+"""prompt_toolkit's other output: bracketed paste, cursor keys, the cursor's shape."""
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class FrameStream(io.StringIO):
-    """Where prompt_toolkit and the live area write: each frame is one write, which never waits for the terminal.
+    """Output of prompt_toolkit and the live area: each frame is one non-blocking write.
 
-    `gone` is called when the terminal is no longer there.
+    `gone` is called when the terminal has gone.
     """
 
     def __init__(self, file: IO[str]) -> None:
@@ -45,7 +45,7 @@ class FrameStream(io.StringIO):
 
     @contextmanager
     def frame(self) -> Iterator[list[str]]:
-        """Keep what is written inside; what is still in the list at the end goes out in one write."""
+        """Collect what is written in the block; what is left in the list is one write."""
         outer, kept = self._kept, list[str]()
         self._kept = kept
         try:
@@ -56,7 +56,7 @@ class FrameStream(io.StringIO):
             self.write("".join(kept))
 
     def write(self, text: str) -> int:
-        """Write a text, or keep it for the frame that is open."""
+        """Write a text, or add it to the open frame."""
         if self._kept is not None:
             self._kept.append(text)
         elif text:
@@ -68,7 +68,7 @@ class FrameStream(io.StringIO):
         return len(text)
 
     def _hand_on(self) -> None:
-        """Hand on what a slow terminal has not taken yet, whenever it takes more, until it has all."""
+        """Write the rest whenever a slow terminal takes more."""
         is_behind, terminal = self.writer.is_behind, self.writer.terminal
         if is_behind != self._waits and terminal is not None:
             self._waits, loop = is_behind, asyncio.get_running_loop()
@@ -84,36 +84,34 @@ class FrameStream(io.StringIO):
             self.gone()
 
     def fileno(self) -> int:
-        """The terminal's."""
         return self._file.fileno()
 
 
 class _Output(Vt100_Output):
-    """The terminal's output. It asks the terminal nothing: an answer could come in the middle of a turn."""
+    """The terminal's output, without queries: an answer could arrive during a turn."""
 
     def __init__(self, stream: FrameStream, size: Callable[[], Size]) -> None:
         super().__init__(stream, size, term=os.environ.get("TERM"), enable_bell=False, enable_cpr=False)
 
     def erase_down(self) -> None:
-        """Erase to the end of the screen; the cursor is in the first column."""
         self.write_raw(ERASE)
 
 
 def terminal_size() -> Size:
-    """Rows and columns of the terminal."""
+    """The terminal's size."""
     columns, rows = shutil.get_terminal_size()
     return Size(rows=rows, columns=columns)
 
 
 LiveRow = tuple[str, int]
-"""A row as the terminal takes it, with its line end, and its cells."""
+"""A row with its escape sequences and line end, and its width in cells."""
 
 
 class Bottom:
-    """Live rows, and below them the rows of one Application, if there is one.
+    """Live rows, and the rows of one Application below.
 
-    `lay_out` is called when the window has another size, before anything is drawn; while another program has the
-    terminal `resized` is called instead.
+    `lay_out` is called after a resize, before drawing; while another program has the terminal, `resized` is called
+    instead.
     """
 
     def __init__(self, file: IO[str] | None = None, size: Callable[[], Size] = terminal_size) -> None:
@@ -130,15 +128,15 @@ class Bottom:
         self._held = False
         self._total = 0  # rows that are no longer printed, of the last frame
         self.fills = False
-        """Whether blank rows keep the line where it is, until what is printed has taken their place."""
+        """Blank rows keep the line in place until printed rows replace them."""
 
     @property
     def room(self) -> int:
-        """Live rows that fit on the screen."""
+        """The number of live rows that fit."""
         return max(self._size().rows - 1 - self.height, 1)
 
     def draw(self, printed: str, live: Sequence[LiveRow]) -> None:
-        """Print whole rows, and draw the live ones below; they are cut to the width."""
+        """Print whole rows and draw the live ones, which are cut to the width."""
         if printed or live or self._live or self._kept:
             self._kept += printed
             self._live = live
@@ -146,7 +144,7 @@ class Bottom:
                 self._again(self._top())
 
     def hold(self, held: bool) -> None:
-        """Take the live rows off the screen for another program, and keep what comes; then draw again."""
+        """Hide the live rows for another program and collect output; then draw again."""
         live = self._live
         if held:
             self.draw("", ())
@@ -156,7 +154,7 @@ class Bottom:
             self._again(self._top())
 
     def _again(self, top: str) -> None:
-        """Draw all, from below the live rows of before, which `top` leads to."""
+        """Draw everything; `top` moves the cursor below the previous live rows."""
         above = self._erased()
         if not self._held:
             live = [*self._blanks(), *self._live[-self.room :]]
@@ -171,7 +169,7 @@ class Bottom:
         return [("\n", 0)] * min(missing, self.room - len(self._live))
 
     def _erased(self) -> str:
-        """From below the live rows to their start, and erase; a narrower window has broken those that no longer fit."""
+        """Move to the start of the live rows and erase. A narrower window has wrapped some of them."""
         width = max(self._size().columns, 1)
         height = sum(max(1, -(-cells // width)) for cells in self._drawn)
         self._drawn = []
@@ -179,17 +177,16 @@ class Bottom:
 
     @property
     def height(self) -> int:
-        """Rows that prompt_toolkit has drawn."""
+        """The rows that prompt_toolkit has drawn."""
         screen = None if self.app is None else self.app.renderer.last_rendered_screen
         return 0 if screen is None else min(screen.height, self._size().rows)
 
     @property
     def is_lent(self) -> bool:
-        """Return whether another program has the terminal."""
         return self.app is not None and self.app._running_in_terminal
 
     def _top(self) -> str:
-        """To the first column of the first row; a narrower window has broken the rows that no longer fit."""
+        """Move to prompt_toolkit's first row. A narrower window has wrapped rows."""
         if self.app is None or (screen := self.app.renderer.last_rendered_screen) is None:
             return "\r"
         width = max(self._size().columns, 1)
@@ -201,7 +198,7 @@ class Bottom:
         return f"\r\x1b[{rows}A" if rows else "\r"
 
     def _painting(self) -> str:
-        """prompt_toolkit's rows from the first one's first column on, with the cursor where it belongs at last."""
+        """prompt_toolkit's rows as text, ending at the cursor's place."""
         if not self._painted and self.app is not None:
             renderer, size = self.app.renderer, self._size()
             attributes, has_style = renderer._attrs_for_style, renderer._style_string_has_style
@@ -218,7 +215,7 @@ class Bottom:
         return self._painted
 
     def redraw(self, paint: Callable[[], None]) -> None:
-        """Let prompt_toolkit paint; with another height than before all is drawn again, with the live rows."""
+        """Let prompt_toolkit paint; if its height changes, draw the live rows again."""
         assert self.app is not None
         if self.is_lent:
             return
@@ -237,7 +234,7 @@ class Bottom:
                 self._again(top)
 
     def resize(self) -> None:
-        """Take all rows off the screen, lay them out for its new size, and draw them."""
+        """Lay out all rows for the window's new size."""
         if self.app is None or self.is_lent:
             self.resized()
             return
@@ -250,8 +247,9 @@ class Bottom:
 
 
 class SessionApplication(Application[None]):
-    """prompt_toolkit's Application, on the bottom of the screen. What a key changes is drawn at once: a redraw that is
-    put off to the next round of the loop comes after whatever an answer brings meanwhile.
+    """prompt_toolkit's Application at the bottom of the screen.
+
+    A key's effect is drawn immediately: a deferred redraw would come after more output.
     """
 
     _in_key = _is_stale = False
@@ -265,19 +263,18 @@ class SessionApplication(Application[None]):
         self.key_processor.after_key_press += self._end_key
 
     def invalidate(self) -> None:
-        """Draw soon, or behind the key that is being handled."""
+        """Redraw soon, or after the current key."""
         if self._in_key:
             self._is_stale = True
         else:
             super().invalidate()
 
     def draw_now(self) -> None:
-        """Draw what would be drawn soon."""
         self._redraw()
 
     def _begin_key(self, _: object) -> None:
         self._in_key = True
-        asyncio.get_running_loop().call_soon(self._end_key)  # a handler that raises has no end of its own
+        asyncio.get_running_loop().call_soon(self._end_key)  # also if a handler raises
 
     def _end_key(self, _: object = None) -> None:
         self._in_key = False

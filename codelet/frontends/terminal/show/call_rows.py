@@ -31,7 +31,7 @@ _PROGRESS_KEPT = 2_000
 
 @dataclass
 class RunningCall:
-    """A tool call at work: its title, when it started, the end of its output as a terminal would show it."""
+    """A running call: title, start, and the end of its output as a terminal shows it."""
 
     title: str
     since: float
@@ -40,7 +40,7 @@ class RunningCall:
     _at_begin: bool = False
 
     def add(self, piece: str) -> None:
-        """Take in what came. Of a line that is written again and again, as a progress bar is, the last state stays."""
+        """Add output. A line that is rewritten, such as a progress bar, keeps its last state."""
         first, *others = piece.split("\r")
         self._write(self._cleaner.feed(first))
         for part in others:
@@ -56,13 +56,13 @@ class RunningCall:
 
 
 def call_title(name: str, arguments: dict[str, Any] | str, about: str = "") -> str:
-    """The call as a person would write it: `read src/app.py:1-40`, `bash pytest -q`; `about` is what its tool said."""
+    """The call as a user would write it: `read src/app.py:1-40`; `about` is the tool's own title."""
     words = about or (arguments if isinstance(arguments, str) else title_of(name, arguments))
     return one_line(f"{name} {words}".rstrip(), _TITLE_CHARACTERS)
 
 
 def titles_of(messages: Sequence[Message], tools: Sequence[Tool]) -> dict[str, str]:
-    """The titles, by id, of the calls in the last message that makes any, as `tools` say them."""
+    """The titles of the calls in the last message with calls, by id."""
     by_name = {tool.name: tool for tool in tools}
     last = next((message for message in reversed(messages) if message.get("tool_calls")), None)
     return {call["id"]: _title_of(call, by_name) for call in last["tool_calls"]} if last else {}
@@ -91,9 +91,7 @@ _MARKS: dict[ResultStatus, tuple[str, str]] = {
 def result_rows(
     title_text: str, result: ToolResult, width: int, signs: Signs, key: str = "", *, approved: bool = False
 ) -> list[Text]:
-    """The call's line with its outcome, and whether the user was asked, and below it the part of the result worth
-    seeing; `key` shows the rest.
-    """
+    """The call's row with its outcome, and the part of the result worth seeing; `key` shows the rest."""
     shown = result.display if result.display is not None else result.text
     sign, style = ("caution", WARN) if result.caveat and result.status == "done" else _MARKS[result.status]
     facts = [*_facts(result, shown), *(["approved"] if approved else [])]
@@ -137,7 +135,7 @@ def _facts(result: ToolResult, shown: str) -> list[str]:
 
 
 def _number(result: ToolResult) -> str:
-    """Return how much was found. A tool's remarks stand in brackets; "no …" means that nothing was."""
+    """The number of results, from the result's text: remarks are in brackets, "no …" means none."""
     lines = [line for line in result.text.rstrip("\n").split("\n") if line and line[:1] != "["]
     if len(lines) == 1 and lines[0].startswith("no "):
         return one_line(lines[0], 40)
@@ -149,7 +147,7 @@ _PIPELINE_LINE = re.compile(r"(?m)^\[pipeline exit codes: [\d a-z]*\]\Z")
 
 
 def reported_exit_code(text: str) -> int | None:
-    """The exit code at the end of what a command printed, where one stands there; it is negative for a signal."""
+    """The exit code at the end of a command's output, negative for a signal; None without one."""
     found = _EXIT_LINE.findall(text[-300:])
     if not found:
         return None
@@ -158,7 +156,7 @@ def reported_exit_code(text: str) -> int | None:
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code for people, a negative one by the signal's name: `exit 2`, `ended by SIGINT`."""
+    """An exit code as text: `exit 2`, `ended by SIGINT`."""
     if code >= 0:
         return f"exit {code}"
     try:
@@ -189,7 +187,7 @@ def _details(result: ToolResult, shown: str, width: int, signs: Signs, hint: str
 
 
 def _shown_rows(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
-    """Return what a tool shows to people, from its beginning."""
+    """A tool's display text, from its start."""
     lines = [line for line in clean(shown).split("\n") if line.strip()]
     rows = [row for line in lines[:_LINES_SHOWN] for row in _beside_mark(line, width)]
     hidden = len(lines) - _LINES_SHOWN
@@ -198,14 +196,14 @@ def _shown_rows(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
 
 
 def _beside_mark(line: str, width: int) -> list[Text]:
-    """A line in rows: those that continue stand below its words, behind its number."""
+    """A wrapped line; continuation rows are indented below its words, after a list number."""
     hanging = MARGIN + len(line) - len(line.lstrip("0123456789. "))
     first, *rest = wrap(Text(line), max(width - hanging, 10)) or [Text(line)]
     return [Text.assemble(" " * MARGIN, first), *(Text.assemble(" " * hanging, row) for row in rest)]
 
 
 def _last_lines(text: str, width: int, signs: Signs, limit: int, hint: str) -> list[Text]:
-    """The last `limit` lines of an output, quiet, with the number of those above."""
+    """The last `limit` lines of an output, and how many are above."""
     end = text[-limit * 2000 :]
     lines = clean(end).rstrip("\n").split("\n")
     places = [place for place, line in enumerate(lines) if line.strip()]

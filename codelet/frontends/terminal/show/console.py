@@ -1,4 +1,4 @@
-"""The console that front ends print through, and rich text broken into rows of a given width."""
+"""The front ends' console, and wrapping of rich text into rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLOURS = {"256": 256, "truecolor": 1 << 24}
 
 
 class OutputConsole(Console):
-    """rich's console on stdout, printing text as it stands: no markup, no emoji names, no highlighting."""
+    """rich's console on stdout: no markup, emoji names, or highlighting."""
 
     def __init__(self, theme: str = "auto", ground: Ground = "", **options: Any) -> None:
         # "auto" finds out whether there are colours at all, and how many.
@@ -30,13 +30,13 @@ class OutputConsole(Console):
         self.set_look(theme, ground)
 
     def set_look(self, theme: str, ground: Ground) -> None:
-        """Use another theme, or the same one on another ground, from the next row on."""
+        """Change the theme or the background."""
         self.look = look_of(theme, ground, 0 if self._colourless else _COLOURS.get(self.color_system or "", 16))
         self.no_color = self._colourless or self.look.plain
         self._looks.clear()
 
     def get_style(self, name: str | Style, *, default: Style | str | None = None) -> Style:
-        """The style of the look that a row's style stands for."""
+        """Return a style as the theme shows it."""
         found = self._looks.get(name)
         if found is None:
             named = self.look.styles.get(name, name) if isinstance(name, str) else name
@@ -45,7 +45,7 @@ class OutputConsole(Console):
         return found
 
     def written(self, row: Text) -> str:
-        """One row with its line end, as this terminal takes it: what `print` would write, which first lays it out."""
+        """Render a row with its line end: what `print` would write, without layout."""
         if "\t" in row.plain:
             row = row.copy()
             row.expand_tabs(8)
@@ -57,7 +57,6 @@ class OutputConsole(Console):
         return "".join([*parts, "\n"])
 
     def _segments(self, row: Text) -> Iterable[Segment]:
-        """The row's parts with their styles."""
         style = self.get_style(row.style)
         if not row.spans:  # rich leaves the style of the whole to `print` then
             return [Segment(row.plain, style)]
@@ -65,7 +64,7 @@ class OutputConsole(Console):
             return row.render(self)
         text, at = row.plain, 0
         segments: list[Segment] = []
-        for start, end, named in row.spans:  # one behind the other, as in code: rich would sort and combine them
+        for start, end, named in row.spans:  # consecutive spans, as in code: rich would sort and combine them
             segments += (Segment(text[at:start]), Segment(text[start:end], self.get_style(named)))
             at = end
         return [*segments, Segment(text[at:])]
@@ -75,18 +74,18 @@ class OutputConsole(Console):
         return style + Style(color=colour) if colour is not None else style
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave a broken pipe to the command line, which knows that the reader has what it wanted."""
+        """Leave a broken pipe to the command line."""
         raise BrokenPipeError
 
 
 @lru_cache(maxsize=1)
 def _ruler() -> Console:
-    """A console that only measures: rich needs one to break lines."""
+    """A console for measuring, which rich needs to wrap."""
     return Console(file=StringIO(), width=80, no_color=True, markup=False, highlight=False)
 
 
 def wrap(text: Text, width: int) -> list[Text]:
-    """Rows of at most `width` columns, broken between words; a word that is longer is broken anywhere."""
+    """Wrap text between words; a longer word is broken anywhere."""
     if "\n" not in text.plain and "\t" not in text.plain and text.cell_len <= width:
         row = text.copy()
         row.rstrip()
@@ -98,12 +97,12 @@ def wrap(text: Text, width: int) -> list[Text]:
 
 
 def wrap_indented(text: Text, width: int, margin: str) -> list[Text]:
-    """As `wrap`, with every row behind the margin."""
+    """Wrap text and indent every row."""
     return [Text.assemble(margin, row) for row in wrap(text, max(width - len(margin), 1))]
 
 
 def wrap_behind_sign(line: Text, width: int) -> list[Text]:
-    """Rows of a line that begins with a sign and a blank: what does not fit continues where its words begin."""
+    """Wrap a line that begins with a sign; further rows are indented below its words."""
     if line.cell_len <= width and "\n" not in line.plain:
         return [line]
     lead = line.plain.find(" ") + 1
@@ -112,9 +111,9 @@ def wrap_behind_sign(line: Text, width: int) -> list[Text]:
 
 
 def hanging(line: Text, width: int) -> list[Text]:
-    """A line of code in rows: what does not fit continues below, two columns behind where the line begins.
+    """Wrap a line of code; further rows are indented two columns deeper.
 
-    A row ends behind a blank if there is one in its second half.
+    A row ends after a space if there is one in its second half.
     """
     if len(line) <= width // 2 or line.cell_len <= width:  # no sign is wider than two cells
         return [line]
@@ -134,7 +133,7 @@ def hanging(line: Text, width: int) -> list[Text]:
 
 
 def truncate(text: Text, width: int, more: str = "…") -> Text:
-    """One row of at most `width` columns; what is left out is marked with `more`."""
+    """Cut a row to the width; `more` marks the cut."""
     row = text.copy()
     row.expand_tabs(4)
     if row.cell_len <= width:

@@ -1,7 +1,7 @@
-"""Shows a unified diff: line numbers, signs, the code's colours, and which words of a changed line are other ones.
+"""Renders a unified diff: line numbers, signs, syntax colours, changed words.
 
-The old and the new text of a hunk are coloured apart: a string or comment goes on over the lines of its own side. What
-is above a hunk is not known. If a side ends inside a string or a comment it may have begun in one, so it stays plain.
+The old and the new side of a hunk are coloured separately, so strings and comments continue on their own side. A side
+that ends inside a string or comment may have begun in one, so it stays plain.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from codelet.system.text import clean
 
 HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d{1,9})? \+(\d{1,9})(?:,\d{1,9})? @@")
 WordSpan = tuple[int, int]
-"""Where a changed part begins and ends in the line, without the line's sign; at one place where the other has more."""
+"""Start and end of a changed part in a line without its sign; equal where the other line has more."""
 
 _SHOWN = 12
-"""So many columns of what changed are to be seen."""
+"""The least number of visible columns of a change."""
 _MOST_CHARACTERS = 20_000
-"""What comes after these in a diff is not coloured: so much is read in some milliseconds, and a key may be waiting."""
+"""Characters of a diff that are coloured: more would delay keys."""
 _LONGEST_CODE = 1_000
-"""Nor is a hunk with a longer line, which a program made."""
+"""A hunk with a longer line is generated and stays plain."""
 _NAMES: dict[str | Style, str] = {
     Style.parse(COMMENT): "look.comment",
     Style.parse(STRING): "look.string",
@@ -38,30 +38,30 @@ _NAMES: dict[str | Style, str] = {
     Style.parse(VALUE): "look.value",
     Style.parse(NAME): "look.name",
 }
-"""What the colours of code are called in a diff, where a theme may want others."""
+"""The theme names of syntax colours in a diff."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _SIGNIFICANT = re.compile(r"\w+|[^\w\s]")
 _LONGEST = 400
 _MOST_LINES = 200
-"""Bounds: of longer lines, and of more changed lines in a row, nothing is marked."""
+"""In longer lines, or more changed lines in a row, no words are marked."""
 _ALIKE = 0.4
-"""A line that has less than this in common with the other is a new line rather than a changed one."""
+"""Below this similarity a line is new, not changed."""
 _NEARLY = 0.6
-"""So much in common makes two lines one that was changed, where others were added or removed besides."""
+"""The similarity of a changed line, if lines were added or removed as well."""
 _MOST_COMPARED = 400
-"""Where lines were added or removed besides, so many pairs are compared at most to find which line became which."""
+"""The most pairs compared to match changed lines."""
 
 
 @dataclass(frozen=True)
 class DiffCount:
-    """Lines that a diff adds and removes."""
+    """Added and removed lines."""
 
     added: int
     removed: int
 
 
 def is_diff(text: str) -> bool:
-    """Return whether the text is a unified diff from its first line on."""
+    """Return whether the text is a unified diff from its first line."""
     head = text.lstrip("\n")[:4000]
     return head.startswith(("--- ", "diff --git ", "@@ -")) and HUNK.search(head) is not None
 
@@ -84,7 +84,7 @@ def count_diff(text: str) -> DiffCount:
 def diff_rows(
     text: str, width: int, signs: Signs, *, limit: int = 40, files: bool = False, hint: str = ""
 ) -> list[Text]:
-    """The rows of a diff, `limit` at most, of more `hint` tells how to see them; `files` names each file's hunks."""
+    """Return a diff's rows, at most `limit`; `hint` says how to see more; `files` names each file."""
     rows: list[Text] = []
     old = new = 0
     body = False
@@ -116,9 +116,9 @@ def diff_rows(
 
 
 def _with_change(row: Text, begins: int, first: int, width: int, more: str) -> Text:
-    """The row without the beginning of its line where nothing of its `first` change would fit otherwise.
+    """Cut the start of a long line whose first change would not be visible.
 
-    A line and the one that took its place are the same so far, so that as much is left out of both.
+    Both lines of a pair are equal up to there, so both are cut alike.
     """
     place = begins + first
     before, whole = row[:place], row.copy()
@@ -130,7 +130,7 @@ def _with_change(row: Text, begins: int, first: int, width: int, more: str) -> T
 
 
 def _row(number: int, mark: str, line: str, coloured: Iterable[Span], changed: Iterable[WordSpan]) -> Text:
-    """One line: its number and sign, and its text in the code's colours, on what tells an added from a removed one."""
+    """Return a line's row: number, sign, and text in syntax colours."""
     row = Text(" " * MARGIN)
     row.append(f"{number:>4} ", QUIET)
     begins = len(row) + 2
@@ -147,7 +147,7 @@ def _row(number: int, mark: str, line: str, coloured: Iterable[Span], changed: I
 
 
 def _code_colours(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
-    """The colours by the number of the line, counted from 0 over the lines of a unified diff, without its sign."""
+    """Syntax colours by line index, for lines without their sign."""
     found: dict[int, Sequence[Span]] = {}
     left = _MOST_CHARACTERS
     for file, starts, numbers in _hunks(lines):
@@ -165,7 +165,7 @@ def _code_colours(lines: Sequence[str]) -> Mapping[int, Sequence[Span]]:
 def _side(
     lines: Sequence[str], file: str, numbers: Sequence[int], sign: str, *, is_begin: bool
 ) -> Mapping[int, Sequence[Span]]:
-    """The colours of the old or the new text of a hunk: of a line that both have the new one's are taken."""
+    """Syntax colours of one side of a hunk; common lines take the new side's."""
     own = [number for number in numbers if lines[number][:1] in (sign, " ", "")]
     read = part_of_file(file, [lines[number][1:] for number in own])
     if read is None or (read[1] and not is_begin):
@@ -177,7 +177,7 @@ def _side(
 
 
 def _hunks(lines: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], list[int]]]:
-    """The hunks of files: the name, the first lines in the old and new text, and the numbers of the hunk's lines."""
+    """Yield each hunk: file name, first lines of both sides, and the indexes of its lines."""
     file, numbers = "", list[int]()
     starts: tuple[int, int] | None = None
     for number, line in enumerate(lines):
@@ -198,7 +198,7 @@ def _hunks(lines: Sequence[str]) -> Iterator[tuple[str, tuple[int, int], list[in
 
 
 def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
-    """The changed parts by the number of the line, counted from 0 over the lines of a unified diff."""
+    """Changed parts by line index."""
     found: dict[int, Sequence[WordSpan]] = {}
     for removed, added in _pairs(lines):
         before, after = lines[removed][1:], lines[added][1:]
@@ -208,10 +208,10 @@ def changed_words(lines: Sequence[str]) -> Mapping[int, Sequence[WordSpan]]:
 
 
 def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Each removed line with the added one that takes its place, where as many stand there of one as of the other, or
-    where the likeness of the lines tells it.
+    """Pair each removed line with the added line that replaces it: in order if there are equally many, else by
+    similarity.
 
-    Lines that begin with a backslash say of the line before that no line end follows it: they part nothing.
+    Lines that begin with a backslash (no newline at end of file) separate nothing.
     """
     kept = [number for number, line in enumerate(lines) if not line.startswith("\\")]
     place = 0
@@ -233,7 +233,7 @@ def _pairs(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def _alike(lines: Sequence[str], removed: Sequence[int], added: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Each removed line with the first added one that is like it, in the order of the lines."""
+    """Pair each removed line with the first similar added line, in order."""
     first = 0
     for old in removed:
         words = Counter(_SIGNIFICANT.findall(lines[old][1 : _LONGEST + 1]))

@@ -1,4 +1,4 @@
-"""The rows of events that are neither text nor calls: retries, notes, reminders, compactions, the end of a turn."""
+"""The rows of retries, notes, reminders, compactions, interruptions, and the end of a turn."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from codelet.system.text import clean, one_line
 
 _LONGEST_REASON = 400
 _SHORTEST = 0.95
-"""Seconds of which a time is told."""
+"""The shortest time shown, in seconds."""
 _LAST = 5
-"""Lines of a stopped call's output that stay on the screen."""
+"""Lines of a stopped call's output that stay visible."""
 _LOST_NAMED = 8
 _REASONS = {
     "hard": "the budget is nearly used",
@@ -33,17 +33,17 @@ _REASONS = {
 
 
 class EventRows(Record):
-    """Makes the rows for a screen of `width` columns."""
+    """Makes rows for a screen of `width` columns."""
 
     width: int
     signs: Signs
 
     def note(self, text: str) -> list[Text]:
-        """A sentence that the user should know."""
+        """A notice."""
         return wrap_behind_sign(Text(f"{self.signs.note} {text}", QUIET), self.width)
 
     def warning(self, text: str, style: str = WARN) -> list[Text]:
-        """Return what went wrong."""
+        """A warning or an error."""
         return wrap_behind_sign(Text.assemble((f"{self.signs.failed} ", style), text), self.width)
 
     def _indented(self, text: str, style: str = QUIET) -> list[Text]:
@@ -53,20 +53,20 @@ class EventRows(Record):
         return truncate(Text.assemble(*parts), self.width, self.signs.more)
 
     def retry(self, event: Retry, *, again: bool = False) -> list[Text]:
-        """A failed request, why in full unless it failed so the time before, and when it is sent again."""
+        """A failed request, its reason unless it is the same again, and the time of the retry."""
         reason = "the same again" if again else one_line(event.reason, _LONGEST_REASON)
         row, tail = Text.assemble((f"{self.signs.retry} ", WARN), reason), _when(event, event.wait)
         whole = row + Text(f" {self.signs.dot} {tail}", QUIET)
         return [whole] if whole.cell_len <= self.width else [*wrap_behind_sign(row, self.width), *self._indented(tail)]
 
     def waiting(self, event: Retry, left: float) -> Text:
-        """The same in one row, while it is waited for; `left` is what remains of the wait in seconds."""
+        """The retry in one row during the wait; `left` in seconds."""
         tail = f" {self.signs.dot} {_when(event, left)}"
         reason = one_line(event.reason, max(self.width - len(tail) - 2, 10))
         return self._line((f"{self.signs.retry} ", WARN), reason, (tail, QUIET))
 
     def reminders(self, events: Sequence[Reminder]) -> list[Text]:
-        """The reminders that changed, in one line for the whole step."""
+        """A step's changed reminders, in one row."""
         words = [
             f"{'' if each.change == 'added' else f'{each.change} '}{one_line(each.name, 30)} {tokens(each.tokens)}"
             for each in events
@@ -75,7 +75,7 @@ class EventRows(Record):
         return [self._line((told, QUIET))] if words else []
 
     def compaction(self, event: Compaction) -> list[Text]:
-        """The warning before a compaction, or its receipt: what became smaller, what is gone, how to continue."""
+        """A compaction's start or receipt."""
         sizes = next_request(event.before, event.after, self.signs)
         match event.phase:
             case "starting":
@@ -102,9 +102,7 @@ class EventRows(Record):
     def interruption(
         self, event: Interrupted, titles: Mapping[str, str], running: Mapping[str, RunningCall], now: float
     ) -> list[Text]:
-        """Return what became of each call when the user stopped the turn, the end of what it wrote, and how to go on.
-        `running` are the calls that were at work, `now` is the time by their clock.
-        """
+        """The receipt of a stopped turn: each call's state, the end of its output, how to continue."""
         groups = (
             ("done", event.done),
             ("failed", event.failed),
@@ -130,7 +128,7 @@ class EventRows(Record):
         return [*rows, *self._indented('type "continue" to resume, or a new prompt')]
 
     def end(self, event: TurnEnd, report: UsageReport | None, seconds: float) -> list[Text]:
-        """The last line of a turn: steps, tokens, context, time; above it the error, if there was one."""
+        """A turn's last row: steps, tokens, context, time; above it an error."""
         rows: list[Text] = []
         if event.error is not None:
             rows += self.warning(clean(event.error), WARN if event.reason == "limit" else BAD)
@@ -147,7 +145,7 @@ class EventRows(Record):
         return [*rows, *wrap(Text(f" {self.signs.dot} ".join(parts), QUIET), self.width)]
 
     def prompt(self, text: str, *, band: bool = False) -> list[Text]:
-        """Return what the user said, behind the prompt's sign: as a band across the screen, or below a rule."""
+        """The user's prompt: as a band across the screen, or below a rule."""
         lead = f"{self.signs.prompt} "
         lines = [row for line in clean(text).split("\n") for row in wrap(Text(line), self.width - len(lead))]
         rows = [
@@ -161,14 +159,12 @@ class EventRows(Record):
 
 
 def _when(event: Retry, seconds: float) -> str:
-    """Return which try comes next, of how many, and in how many seconds; the request that failed first was the first
-    try.
-    """
+    """The next try, of how many, and when."""
     return f"try {event.attempt} of {event.attempts} in {duration(max(seconds, 0.0))}"
 
 
 def _what_stays(event: Compaction) -> str:
-    """Return what a compaction left as it was, and what became of the rest."""
+    """What a compaction kept, and what it did with the rest."""
     if event.kept_turns or not event.kept_steps:
         kept = plural(event.kept_turns, "turn") if event.kept_turns else "no turn"
     else:

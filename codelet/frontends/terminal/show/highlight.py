@@ -1,8 +1,7 @@
-"""Colours source code line by line, as the lines of an open code fence arrive.
+"""Colours source code as the lines of an open code fence arrive.
 
-A lexer cannot be stopped and taken up again, so each batch of lines is read together with the lines that
-its start depends on: those since the last line at the left edge that is outside strings and comments. That
-context is bounded, so the work stays proportional to the code.
+A lexer cannot be paused, so each batch is read together with the lines that its start depends on: those since the last
+line at the left edge outside strings and comments. That context is bounded, so the work stays proportional to the code.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rich.text import Span, Text
 CONTEXT_LINES = 24
 _NEAR_LINES = 8
 _NO_EDGE = ("", " ", "\t", ")", "]", "}")
-"""What begins a line that depends on the lines above it."""
+"""The first characters of a line that depends on the lines above."""
 
 COMMENT = "dim italic"
 STRING = "green"
@@ -44,12 +43,12 @@ _STYLES = {
     ("Generic", "Subheading"): "dim",
 }
 _SPANNING = (Style.parse(COMMENT), Style.parse(STRING))
-"""What may begin on one line and end on another."""
+"""Styles of tokens that span lines."""
 
 _FENCE = re.compile(r"(?m)^[ \t>]*(?:`{3,}|~{3,})[ \t]*([^`\s][^`\n]*)\n")
 _PREPARED: set[str] = set()
 _SAMPLE = '@a\nclass B(c): # d\n    def e(f: int) -> g:\n        """h"""\n        return f"{i + 1.5}" "j"\nimport k\n'
-"""What leads a lexer through the states that code has most."""
+"""Compiles the lexer states that code uses most."""
 
 
 class _Lexer(Protocol):
@@ -57,7 +56,7 @@ class _Lexer(Protocol):
 
 
 class Highlighter:
-    """One code fence. `language` is what stands after the fence; an unknown one leaves the code plain."""
+    """One code fence. An unknown `language` leaves the code plain."""
 
     def __init__(self, language: str) -> None:
         self._lexer = _lexer(_language_name(language))
@@ -65,7 +64,7 @@ class Highlighter:
         self._inside = False
 
     def lines(self, source: list[str]) -> list[Text]:
-        """The next lines of the fence, coloured."""
+        """Colour the next lines."""
         if self._lexer is None:
             return [Text(line) for line in source]
         if not self._inside and source[0][:1] not in _NO_EDGE:
@@ -78,9 +77,9 @@ class Highlighter:
         return rows[skipped:]
 
     def _remember(self, source: list[str], inside: set[int]) -> None:
-        """Keep the lines that the next batch needs; `inside` holds lines that end in a string or comment.
+        """Keep the lines that the next batch needs; `inside` are lines that end in a string or comment.
 
-        Best is a line at the left edge; if none is near, any line will do that begins outside of both.
+        Best is a line at the left edge; else any line that begins outside of both.
         """
         lines = [*self._context, *source]
         self._inside = len(lines) - 1 in inside
@@ -98,9 +97,9 @@ class Highlighter:
 
 
 def part_of_file(path: str, lines: list[str]) -> tuple[list[Text], bool] | None:
-    """Some lines of a file, coloured, and whether their end stands inside a string or a comment.
+    """Colour part of a file; return whether it ends inside a string or comment.
 
-    None if the name tells no language.
+    None for an unknown language.
     """
     lexer = _lexer_of_file(path.rpartition("/")[2])
     if lexer is None:
@@ -110,7 +109,7 @@ def part_of_file(path: str, lines: list[str]) -> tuple[list[Text], bool] | None:
 
 
 def _parts(lexer: _Lexer, code: str) -> list[tuple[int, int, Style]]:
-    """The parts of the code that have a style, in order; neighbours of one style are one part."""
+    """The styled parts of the code, in order; neighbours of one style are merged."""
     parts: list[tuple[int, int, Style]] = []
     begun, end, last = 0, 0, None
     for start, kind, text in lexer.get_tokens_unprocessed(code):
@@ -127,7 +126,7 @@ def _parts(lexer: _Lexer, code: str) -> list[tuple[int, int, Style]]:
 
 
 def _coloured(lines: list[str], parts: list[tuple[int, int, Style]]) -> tuple[list[Text], set[int]]:
-    """The lines with their styles, and the numbers of those whose end stands inside a string or a comment."""
+    """The styled lines, and the numbers of those that end inside a string or comment."""
     rows: list[Text] = []
     inside: set[int] = set()
     place, begin = 0, 0
@@ -149,7 +148,7 @@ def _coloured(lines: list[str], parts: list[tuple[int, int, Style]]) -> tuple[li
 
 
 def fence_info(info: str) -> str:
-    """Return what stands after a fence apart from the name of a known language, which the colours show."""
+    """The text after a fence, without the name of a known language."""
     words = info.split(maxsplit=1)
     if not words or _lexer(_language_name(info)) is None or ":" in words[0]:
         return info
@@ -157,27 +156,27 @@ def fence_info(info: str) -> str:
 
 
 def _language_name(info: str) -> str:
-    """The language in what stands after a fence: `python`, `{.py}`, `js:title`."""
+    """The language of a fence: `python`, `{.py}`, `js:title`."""
     words = info.strip("{}. ").split(maxsplit=1)
     return words[0].split(":")[0].lower() if words else ""
 
 
 @cache
 def _style_of(kind: tuple[str, ...]) -> Style | None:
-    """The style of a kind of token, or of what it is a special case of."""
+    """The style of a token type or of its parent."""
     while kind and kind not in _STYLES:
         kind = kind[:-1]
     return Style.parse(_STYLES[kind]) if kind else None
 
 
 def unprepared(text: str) -> list[str]:
-    """The languages of the fences in a text whose lexers are still to be made."""
+    """The languages of a text's fences whose lexers are not loaded."""
     names = (_language_name(found[1]) for found in _FENCE.finditer(text)) if "```" in text or "~~~" in text else ()
     return [name for name in dict.fromkeys(names) if name and name not in _PREPARED]
 
 
 def prepare(name: str) -> None:
-    """Make a language's lexer, in a thread: compiling its patterns takes longer than a key may wait."""
+    """Load a lexer, in a thread: compiling its patterns would delay keys."""
     if (lexer := _lexer(name)) is not None:
         list(lexer.get_tokens_unprocessed(_SAMPLE))
     _PREPARED.add(name)
@@ -185,7 +184,7 @@ def prepare(name: str) -> None:
 
 @lru_cache(maxsize=32)
 def _lexer(name: str) -> _Lexer | None:
-    """The lexer of a language, which keeps tabs and blank lines; None for an unknown one."""
+    """A lexer that keeps tabs and blank lines; None for an unknown language."""
     from pygments.lexer import RegexLexer
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
@@ -202,7 +201,7 @@ def _lexer(name: str) -> _Lexer | None:
 
 @lru_cache(maxsize=32)
 def _lexer_of_file(name: str) -> _Lexer | None:
-    """The lexer for a file's name. pygments' own search compiles each of its thousand patterns."""
+    """The lexer for a file name. pygments' own search compiles each of its thousand patterns."""
     ending = PurePath(name).suffix.lower()
     languages, files = _languages()
     return _lexer(
@@ -212,7 +211,7 @@ def _lexer_of_file(name: str) -> _Lexer | None:
 
 @cache
 def _languages() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Languages by their names, and by the names and endings of files; the first one that claims it has it."""
+    """Languages by name, and by file name and extension; the first to claim one has it."""
     from pygments.lexers import get_all_lexers
 
     found: tuple[dict[str, str], dict[str, str]] = ({}, {})

@@ -1,6 +1,6 @@
-"""pygments' lexers with the patterns of each state joined into one, so that a token costs one match, not one a rule.
+"""pygments' lexers with each state's patterns joined into one: a token costs one match, not one per rule.
 
-The alternatives keep their order, so the first that matches is the same; an empty group after each says which it was.
+The alternatives keep their order, so the first match is the same; an empty group after each identifies it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pygments.lexer import RegexLexer
 from pygments.token import Error, Whitespace, _TokenType
 
 Token = tuple[int, tuple[str, ...], str]
-"""Where it begins, its kind, its text."""
+"""Start, type, text."""
 
 _ALONE = re.compile(r"\\[1-9]|\(\?P|\(\?\(|^\(\?[aiLmsux]+\)|\(\?[a-zA-Z]*x")
-"""What counts or names groups, or sets flags for a whole pattern, means something else among others."""
+"""Patterns that count or name groups, or set flags: they change meaning when joined."""
 _FLAGS = re.compile(r"^\(\?[aiLmsux]+\)")
 _GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)", re.DOTALL)
 
 
 class JoinedLexer:
-    """A lexer of pygments that reads by its own loop. The tokens are the same."""
+    """A pygments lexer with its own loop and the same tokens."""
 
     def __init__(self, lexer: RegexLexer) -> None:
         self._lexer = lexer
@@ -30,7 +30,6 @@ class JoinedLexer:
         self._state = cache(self._joined)
 
     def get_tokens_unprocessed(self, text: str) -> list[Token]:
-        """The tokens of the text."""
         states, tokens, at = ["root"], list[Token](), 0
         parts, rules = self._state("root")
         while True:
@@ -58,7 +57,7 @@ class JoinedLexer:
                 parts, rules = self._state(states[-1])
 
     def _joined(self, name: str) -> tuple[list[Any], dict[str, Any]]:
-        """A state's patterns, joined where they can be, and its rules by the name of the group after each."""
+        """A state's patterns, joined if possible, and its rules by group name."""
         rules = {f"r{number}": rule for number, rule in enumerate(self._tokens[name])}
         joined: list[tuple[int, list[str]]] = []
         is_open = False
@@ -77,7 +76,7 @@ class JoinedLexer:
 
 
 def _followed(states: list[str], following: object) -> list[str]:
-    """The states with what follows: names, `#pop` and `#push`, or how many end; the first one never does."""
+    """The next states: names, `#pop`, `#push`, or a number to pop; the first never ends."""
     if isinstance(following, int):
         return states[:following] if -following < len(states) else states[:1]
     for name in following if isinstance(following, tuple) else (following,):

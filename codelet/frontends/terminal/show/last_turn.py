@@ -1,4 +1,4 @@
-"""Shows the last turns of a conversation that is resumed: earlier ones folded, the last with its prompt and answer."""
+"""Shows the last turns of a resumed conversation: earlier ones folded, the last in full."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TURNS = 4
 _PROMPT_LINES = 8
 _ANSWER_ROWS = 20
 _LONGEST = 20_000
-"""Characters of an answer that are set: the end of a longer one."""
+"""The most characters of an answer that are rendered, from its end."""
 
 
 def show_last_turns(renderer: Renderer, messages: Sequence[Message], mask: Callable[[str], str]) -> None:
@@ -61,6 +61,6 @@ def show_last_turns(renderer: Renderer, messages: Sequence[Message], mask: Calla
 
 
 def _answer(turn: Sequence[Message]) -> str:
-    """The last words of the assistant in a turn."""
+    """The assistant's last text in a turn."""
     said = (text_of(each).strip() for each in reversed(turn) if kind_of(each) == "assistant")
     return next(filter(None, said), "")

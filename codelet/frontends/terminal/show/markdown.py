@@ -1,7 +1,7 @@
-"""Sets one finished piece of Markdown as rows of rich text.
+"""Renders Markdown as rows of rich text.
 
-markdown-it reads it; the rows are made here, as rich's own Markdown centres headings, draws boxes and sets
-backgrounds. Raw HTML is shown as it stands. A link shows its address, so that what is seen is where it goes.
+markdown-it parses it. rich's own Markdown centres headings, draws boxes and sets backgrounds. Raw HTML is shown
+unchanged. A link shows its address.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _HEADINGS = {"h1": f"{HEADING} underline", "h2": f"{HEADING} {ACCENT}", "h3": HE
 _DELIMITERS = re.compile(r"[ \t|:-]*-[ \t|:-]*$")
 _DUNDER = re.compile(r"(?<!\w)__[a-z]+(?:_[a-z]+)*__(?!\w)")
 _DEEPEST = 100
-"""Levels of blocks in one another. The parser leaves out what stands deeper; by itself it stops at 20, or ten lists."""
+"""The deepest nesting of blocks; the parser drops deeper ones. Its own limit is 20, or ten lists."""
 _MOST_CODE = 20_000
-"""Characters of code in a list or quote that are coloured at once."""
+"""The most characters of code in a list or quote that are coloured."""
 _GAP = 2
 _NARROWEST_CELL = 6
 _NARROWEST = 10
-"""Columns that text has at least, however deep it stands in lists and quotes."""
+"""The narrowest text, in nested lists and quotes."""
 
 
 @lru_cache(maxsize=2)
@@ -54,7 +54,7 @@ def _parser(is_text: bool) -> MarkdownIt:
 
 
 def _dunder(state: StateInline, silent: bool) -> bool:
-    """A name such as `__init__`: Markdown would take its signs away and set the rest in bold."""
+    """A name such as `__init__`: Markdown would make the rest bold."""
     found = _DUNDER.match(state.src, state.pos)
     if found is None:
         return False
@@ -65,7 +65,7 @@ def _dunder(state: StateInline, silent: bool) -> bool:
 
 
 def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A table whose rows have no more cells than its head: Markdown would drop those."""
+    """A table whose rows have no more cells than its head: Markdown would drop the extra ones."""
     from markdown_it.rules_block import table
 
     if "|" not in state.src:
@@ -76,13 +76,12 @@ def _whole_table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 def _cells(line: str) -> int:
-    """The cells of a table's line."""
     cells = re.split(r"(?<!\\)\|", line.strip())
     return len(cells) - (cells[0] == "") - (len(cells) > 1 and cells[-1] == "")
 
 
 def _widened(source: str) -> str:
-    """The table with as many columns as its longest row: Markdown drops the cells that the head has no column for."""
+    """Widen a table's head to its longest row: Markdown drops cells without a head."""
     if "|" not in source:
         return source
     lines = source.split("\n")
@@ -96,7 +95,7 @@ def _widened(source: str) -> str:
 
 
 def markdown_rows(source: str, width: int, signs: Signs, *, is_text: bool = False) -> list[Text]:
-    """The rows of `source` at `width` columns; `is_text` reads it as one paragraph, whatever it begins with."""
+    """Render Markdown; `is_text` reads it as one paragraph."""
     from markdown_it.tree import SyntaxTreeNode
 
     tree = SyntaxTreeNode(_parser(is_text).parse(source if is_text else _widened(source)))
@@ -104,7 +103,7 @@ def markdown_rows(source: str, width: int, signs: Signs, *, is_text: bool = Fals
 
 
 def code_rows(lines: Iterable[Text], width: int) -> list[Text]:
-    """Lines of code behind the margin; a line that is too long takes several rows."""
+    """Render code after the margin; long lines are wrapped."""
     rows: list[Text] = []
     for line in lines:
         if not line.plain.strip():
@@ -182,7 +181,7 @@ class _RowMaker:
         return [Text.assemble((bar, QUIET), row) for row in self.children(node, width - cell_len(bar))]
 
     def inline(self, node: SyntaxTreeNode) -> Text:
-        """The running text of a block's inline children, with their styles."""
+        """A block's inline text with its styles."""
         text = Text()
         for child in node.children:
             self._inline(child, text, "")
@@ -227,10 +226,7 @@ class _RowMaker:
 
 
 def table_rows(rows: list[list[Text]], width: int, signs: Signs, alignments: Sequence[str] = ()) -> list[Text]:
-    """The rows of a table whose first row is its head, in at most `width` columns where that is possible.
-
-    `alignments` says for each column whether it is set to the left, the center or the right; left without.
-    """
+    """Render a table whose first row is its head. `alignments` are left, center or right per column."""
     columns = max((len(row) for row in rows), default=0)
     if not columns:
         return []
@@ -249,7 +245,7 @@ def table_rows(rows: list[list[Text]], width: int, signs: Signs, alignments: Seq
 
 
 def _fitted(natural: list[int], room: int) -> list[int]:
-    """Column widths that fit into `room`: narrow columns keep theirs, the wide ones share what is left."""
+    """Column widths that fit: narrow columns keep theirs, wide ones share the rest."""
     widths = [max(1, n) for n in natural]
     if sum(widths) <= room:
         return widths
@@ -266,7 +262,7 @@ def _fitted(natural: list[int], room: int) -> list[int]:
 
 
 def _joined(cells: list[list[Text]], widths: list[int], alignments: Sequence[str]) -> list[Text]:
-    """The cells of one table row side by side, as many rows as the tallest of them."""
+    """The cells of a table row side by side, with as many rows as the tallest cell."""
     done = []
     for level in range(max(len(cell) for cell in cells)):
         line = Text()

@@ -1,7 +1,7 @@
-"""Turns streamed Markdown into rows, block by block: a finished block is set once, the open one is plain text.
+"""Renders streamed Markdown block by block; the open block is plain text.
 
-A block is what stands between blank lines, one item of a list, or some lines of code. Each character is parsed once,
-so the work grows with the text and no faster.
+A block is text between blank lines, a list item, or some lines of code. Each character is parsed once, so the work is
+linear.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from codelet.frontends.terminal.show.markdown import code_rows, markdown_rows
 from codelet.frontends.terminal.show.style import MARGIN, QUIET, TEXT_COLUMNS, Signs
 
 BLOCK_LIMIT = 4_000
-"""Characters after which running text is cut, so that an endless paragraph stays cheap."""
+"""Longer running text is cut, so that an endless paragraph stays cheap."""
 
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`]*)$")
 _ITEM = re.compile(r" {0,3}([-*+]|(\d{1,9})[.)])(?:([ \t]+)\S|[ \t]*$)")
 _NOT_TEXT = ("|", ">", "    ", "\t")
-"""What lines of tables, quotes, and indented code begin with. They are not cut."""
+"""The first characters of tables, quotes, and indented code, which are never cut."""
 _FEW_LINES, _MANY_LINES = 12, 24
-"""Lines of code are set together: so many if a line at the left edge follows, or so many at most."""
+"""Code is rendered in batches: this many lines before a line at the left edge, or at most the second number."""
 
 _Kind = Literal["text", "more", "item", "code"]
-"""`more` is running text that continues after a cut."""
+"""`more` is text after a cut."""
 
 
 class MarkdownStream:
-    """One stretch of the model's text. `width` may be changed; it holds from the next block on."""
+    """One text of the model. A changed `width` applies from the next block on."""
 
     def __init__(self, width: int, signs: Signs) -> None:
         self.width = width
@@ -49,7 +49,7 @@ class MarkdownStream:
         self._code: Highlighter | None = None
 
     def feed(self, delta: str) -> list[Text]:
-        """Add the next characters and return the rows that are finished now."""
+        """Add text; return finished rows."""
         rows: list[Text] = []
         first, *others = delta.split("\n")
         self._grow(first)
@@ -62,13 +62,13 @@ class MarkdownStream:
         return rows
 
     def finish(self) -> list[Text]:
-        """Return the rows that are left: the text is complete."""
+        """Return the remaining rows."""
         rows = self._take("".join(self._partial).removesuffix("\r")) if self._partial_size else []
         self._partial, self._partial_size = [], 0
         return rows + self._set()
 
     def tail(self, rows: int) -> list[Text]:
-        """The last `rows` rows of the open block, as plain text."""
+        """The last rows of the open block, as plain text."""
         partial = "".join(self._partial[-rows * self.width :])
         lines = [*self._lines[-rows:], partial] if partial.strip() else self._lines[-rows:]
         room = self.width if self._kind == "code" else min(self.width, TEXT_COLUMNS)
@@ -86,7 +86,7 @@ class MarkdownStream:
         self._partial_size += len(part)
 
     def _take(self, line: str) -> list[Text]:
-        """Add one whole line. Where blocks end depends on lines alone, never on how the text was cut."""
+        """Add a line. Block ends depend on lines alone, never on how the text was split."""
         if len(line) > BLOCK_LIMIT and self._is_cuttable(line):
             rows = self._cut(line)
             return [*rows, *self._take("".join(self._partial))]
@@ -133,13 +133,13 @@ class MarkdownStream:
         return rows
 
     def _is_cuttable(self, line: str = "") -> bool:
-        """Return whether the line that has not ended yet is running text."""
+        """Return whether the incomplete line is running text."""
         line = (line or "".join(self._partial))[:BLOCK_LIMIT]
         is_text = self._kind == "more" or (self._kind == "text" and not _ITEM.match(line))
         return is_text and not line.startswith(_NOT_TEXT) and not _FENCE.match(line)
 
     def _cut(self, line: str) -> list[Text]:
-        """Set an overlong line but for its last words, which stay as the line that has not ended yet."""
+        """Render an overlong line except its last words."""
         rows: list[Text] = []
         while len(line) > BLOCK_LIMIT:
             cut = line.rfind(" ", 1, BLOCK_LIMIT)
@@ -152,7 +152,7 @@ class MarkdownStream:
         return rows
 
     def _may_begin(self, item: re.Match[str]) -> bool:
-        """Return whether an item begins here. In a paragraph only a bullet or the number 1 begins a list."""
+        """Return whether a list item begins. In a paragraph only a bullet or the number 1 starts a list."""
         return not self._lines or self._kind == "item" or (item[3] is not None and item[2] in (None, "1"))
 
     def _open_item(self, line: str, item: re.Match[str]) -> list[Text]:
@@ -186,7 +186,7 @@ class MarkdownStream:
         return rows
 
     def _set(self) -> list[Text]:
-        """Set the open block."""
+        """Render the open block."""
         lines, self._lines, self._size = self._lines, [], 0
         if not lines:
             return []
@@ -200,7 +200,7 @@ class MarkdownStream:
         return rows + ([Text.assemble(" " * margin, row) for row in found] if margin else found)
 
     def _needs_gap(self) -> bool:
-        """Return whether a blank row stands above the open block."""
+        """Return whether the open block needs a blank row above."""
         if self._kind == "more":
             return False
         if self._kind == self._last == "item" and self._marker == self._last_marker:

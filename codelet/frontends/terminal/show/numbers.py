@@ -1,4 +1,4 @@
-"""Numbers as people read them: tokens, times, shares."""
+"""Numbers for users: tokens, times, money."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def duration(seconds: float) -> str:
 
 
 def plural(count: int, noun: str, several: str | None = None) -> str:
-    """`1 line`, `2 lines`; `several` is the plural where adding an s is wrong."""
+    """`1 line`, `2 lines`; `several` is an irregular plural."""
     return f"{count} {noun}" if count == 1 else f"{count:,} {several or noun + 's'}"
 
 
@@ -46,5 +46,5 @@ def money(dollars: float) -> str:
 
 
 def next_request(before: int, after: int, signs: Signs) -> str:
-    """The effect of a compaction in tokens: how large the next request was, and is or would be."""
+    """A compaction's effect on the next request, in tokens."""
     return f"the next request {tokens(before)} {signs.arrow} {tokens(after)} tokens"

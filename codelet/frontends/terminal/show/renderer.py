@@ -1,7 +1,7 @@
-"""Shows the events of a turn on a console.
+"""Shows a turn's events on a console.
 
-Used by the REPL and the demo. What comes from the model, a tool or a file goes
-through the cleaner and then into `Text` objects, never into markup.
+Used by the REPL and the demo. Text of models, tools and files is cleaned and put into `Text` objects, never into
+markup.
 """
 
 from __future__ import annotations
@@ -27,27 +27,26 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.show.bottom import Bottom
 
 FRAME_SECONDS = 0.05
-"""Between two frames of what is streamed: what comes meanwhile is gathered."""
+"""Seconds between two frames of streamed text."""
 
 SLICE = 2_000
-"""Characters that are set in one go, so that a key never waits for more."""
+"""The most characters rendered in one go, so that no key waits."""
 
 _ABOVE_TAIL = 8
-"""Rows of the screen that the end of the open block leaves to everything else."""
+"""Rows of the screen not used by the open block."""
 _TOGETHER = frozenset({("note", "call"), ("call", "note"), ("note", "end"), ("end", "note")})
-"""Kinds of parts that stand below each other without a blank row."""
+"""Kinds of parts without a blank row between them."""
 _THOUGHT_CHARACTERS = 800
 _TALL = 4
-"""A call of more rows has a blank row below it."""
+"""A call with more rows gets a blank row below."""
 
 
 class Renderer:
-    """Call `show(event)` for each event, and `tick()` now and then while nothing comes.
+    """Call `show(event)` for each event, and `tick()` from time to time.
 
-    Text is gathered for a frame; `has_waiting` says that some is not on the screen yet, which the next `tick` changes.
-    `waiting` are rows about what was entered while a turn runs, `quiet` the reminders whose replacement is not worth a
-    row. `hint` says how to stop, `key` shows whole what a row is a part of, `clock` counts seconds. On a terminal
-    `bottom` has the live rows; without one, finished rows are printed and that is all.
+    `has_waiting`: the next `tick` shows collected text. `waiting` are rows about queued input, `quiet` reminders whose
+    replacement is not shown. `hint` says how to stop; `key` shows folded parts in full. On a terminal `bottom` has the
+    live rows; without one, only finished rows are printed.
     """
 
     def __init__(
@@ -65,9 +64,9 @@ class Renderer:
         self.waiting: Sequence[Text] = ()
         self.quiet: Collection[str] = ()
         self.approved: set[str] = set()
-        """The calls that the user has said yes to."""
+        """Calls that the user approved."""
         self.shown_parts = ShownParts()
-        """What was shown, whole."""
+        """Everything shown, in full."""
         self._still = False
         self._said: list[str] = []
         self._clock = clock
@@ -87,7 +86,7 @@ class Renderer:
         self._drawn_at = 0.0
         self._owed = False
         self.debug = False
-        """Whether codelet's own workings are told: which reminders changed."""
+        """Show internals: changed reminders."""
         self._block = ""
         self._is_parted = True
         self._asking: Sequence[Text] = ()
@@ -96,33 +95,27 @@ class Renderer:
 
     @property
     def is_asking(self) -> bool:
-        """Return whether a question is on the screen."""
         return bool(self._asking)
 
     @property
     def has_waiting(self) -> bool:
-        """Return whether something has come that is not on the screen yet."""
+        """Whether collected text is not on the screen yet."""
         return bool(self._text_waiting or self._finished)
 
     @property
     def is_owed(self) -> bool:
-        """Return whether the terminal has something still to take, or a frame that was left out for that; `tick` brings
-        it.
-        """
+        """Whether the terminal is behind, or a frame was skipped for that; `tick` draws it."""
         return self._owed or (self._bottom is not None and self._bottom.stream.writer.is_behind)
 
     @property
     def width(self) -> int:
-        """Columns of the console."""
         return max(self.console.width, 20)
 
     @property
     def rows(self) -> EventRows:
-        """Makes rows for the console as it is now."""
         return EventRows(self.width, self.signs)
 
     def show(self, event: events.Event) -> None:
-        """Show one event."""
         match event:
             case events.Text(delta=delta):
                 self._text(delta)
@@ -143,29 +136,29 @@ class Renderer:
                 self._settled(event)
 
     def name_calls(self, titles: Mapping[str, str]) -> None:
-        """Titles of calls, by id, that have not begun and so sent no event: a receipt may name them."""
+        """Add titles of calls that have not started, for a receipt."""
         self._titles = {**titles, **self._titles}
 
     def tick(self) -> None:
-        """Redraw the live area: the spinner, the clock, the text that came since."""
+        """Redraw the live area."""
         self._set_text()
         self._draw()
 
     def say(self, rows: Sequence[Text], *, asked: bool = False) -> None:
-        """Print rows above the live area: what a command says, not the turn; or, `asked`, a question's first part."""
+        """Print rows outside a turn; `asked`: the first part of a question."""
         self._say("asked" if asked else "said", rows)
 
     def printed(self) -> None:
-        """Somebody else has printed whole rows, as `!command` does on its terminal."""
+        """Note that another program has printed rows."""
         self._block, self._is_parted = "said", False
 
     def say_prompt(self, text: str) -> None:
-        """Print what the user said, so that it is found again in what has scrolled by."""
+        """Print the user's prompt."""
         rows = self.rows.prompt(text, band=self.console.look.band)
         self._say("prompt", rows if self._bottom is not None or self.console.look.band else rows[1:])
 
     def forget(self) -> None:
-        """Keep nothing of what was shown so far; it stays where it was printed."""
+        """Drop everything that was shown; it stays on the screen."""
         self.shown_parts.forget()
 
     def send(self, sequence: str) -> None:
@@ -174,11 +167,11 @@ class Renderer:
             self._bottom.stream.writer.write(sequence)
 
     def seen(self, shown: str) -> None:
-        """Remember that what a call would do was printed in full: its result does not print it again."""
+        """Remember that a call's change was printed in full: its result does not repeat it."""
         self._seen.add(shown)
 
     def ask(self, rows: Sequence[Text]) -> None:
-        """Show a question in the place of the activity; without rows it is over."""
+        """Show a question instead of the activity; no rows end it."""
         if self._asking and not rows:
             self._activity.restart()
             if self._bottom is not None:
@@ -187,13 +180,13 @@ class Renderer:
         self._draw()
 
     def stopping(self) -> None:
-        """Say at once that the user has stopped the turn, however long it takes to end."""
+        """Show that the turn is being stopped."""
         self._still = False
         self._activity.stopping = True
         self._draw()
 
     def stand_still(self, still: bool) -> None:
-        """Say that the turn is being stopped and print nothing more, or continue as before."""
+        """Show "stopping" and print nothing more, or resume."""
         if still and self._asking:
             return
         self._still, self._activity.stopping = False, still
@@ -201,17 +194,17 @@ class Renderer:
         self._still = still
 
     def written(self, rows: Sequence[Text]) -> str:
-        """The rows as text for this terminal, with its colours."""
+        """Render rows for this terminal."""
         return "".join(map(self.console.written, rows))
 
     def pause(self) -> None:
-        """Take the live rows off the screen; the next frame brings them back. All is written then."""
+        """Hide the live rows until the next frame, and write everything."""
         self._frame(())
         if self._bottom is not None and not self._bottom.app:
             self._bottom.stream.writer.finish()
 
     def stop(self) -> None:
-        """End whatever is being shown, and leave the screen to others."""
+        """End all activity and hide the live area."""
         self._still = False
         self._end_stretch()
         self._activity.clear()
@@ -222,7 +215,6 @@ class Renderer:
         self.pause()
 
     def _settled(self, event: events.Event) -> None:
-        """Show an event that ends a stretch of text or reasoning."""
         match event:
             case events.TurnStart():
                 self._started = self._clock()
@@ -268,7 +260,6 @@ class Renderer:
                 self._say("end", [*self._told(), *rows])
 
     def keep_prompt(self, text: str) -> None:
-        """Note in `shown_parts` what the user said."""
         self.shown_parts.add(ShownPart("prompt", f"{self.signs.prompt} you", text))
 
     def _text(self, delta: str) -> None:
@@ -292,7 +283,7 @@ class Renderer:
         return self._clock() - self._drawn_at >= FRAME_SECONDS
 
     def _set_text(self) -> None:
-        """Set the text that was gathered; its rows are printed with the next frame."""
+        """Render collected text for the next frame."""
         if self._stream is None or not self._text_waiting:
             return
         delta, self._text_waiting, self._size_waiting = "".join(self._text_waiting), [], 0
@@ -311,7 +302,7 @@ class Renderer:
             self._draw()
 
     def _end_stretch(self) -> None:
-        """Finish the text or the reasoning that is being streamed."""
+        """Finish streamed text or reasoning."""
         if self._stream is not None:
             self._set_text()
             stream, self._stream = self._stream, None
@@ -324,7 +315,7 @@ class Renderer:
             self._fold_reasoning()
 
     def _fold_reasoning(self) -> None:
-        """Leave one row of the reasoning that was streamed; the rest is in `shown_parts`."""
+        """Fold streamed reasoning into one row."""
         reasoning, self._thoughts = "".join(self._thoughts), []
         seconds = self._clock() - self._thinking_since
         lines = [line for line in reasoning.split("\n") if line.strip()]
@@ -365,13 +356,13 @@ class Renderer:
         return self.rows.reminders(told)
 
     def _say(self, block: str, rows: Sequence[Text]) -> None:
-        """Print rows with a frame of their own."""
+        """Print rows immediately."""
         if rows:
             self._put(block, rows)
             self._draw()
 
     def _put(self, block: str, rows: Sequence[Text]) -> None:
-        """Print rows with the next frame; a blank row separates each part from the others."""
+        """Print rows with the next frame; a blank row separates parts."""
         if not rows:
             return
         together = (block == self._block and block != "prompt") or not rows[0].plain.strip()
@@ -382,7 +373,7 @@ class Renderer:
         self._finished += rows
 
     def _draw(self) -> None:
-        """One frame: what is finished, then the live area. None while the terminal has not taken the last one."""
+        """Draw a frame, unless the terminal has not taken the last one."""
         self._drawn_at = self._clock()
         self._owed = self._bottom is not None and self._bottom.stream.writer.is_behind
         if self._owed or self._still:
@@ -403,7 +394,7 @@ class Renderer:
         self._frame([*tail, *gap, *activity, *self.waiting])
 
     def _frame(self, live: Sequence[Text]) -> None:
-        """Print what is finished, with the live rows below; of more than there is room for, the last are drawn."""
+        """Print finished rows and draw the live rows that fit."""
         printed, self._finished = self.written(self._finished), []
         if self._bottom is not None:
             width = max(self.console.width, 1)

@@ -1,4 +1,4 @@
-"""What the screen shows in part, kept whole in memory: prompts, reasoning, answers, what tools gave and changed."""
+"""Everything the screen shows in part, in full: prompts, reasoning, answers, results."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from codelet.record import Record
 from codelet.system.text import clean
 
 _MOST = 4_000_000
-"""Characters that are kept in all; the oldest parts go first."""
+"""The most characters kept; the oldest parts are dropped."""
 _PART = 500
-"""What a part takes besides its text, in characters: a session may have very many short ones."""
+"""A part's overhead, in characters."""
 _NO_LIMIT = 1_000_000
 
 PartKind = Literal["prompt", "reasoning", "answer", "call"]
 
 
 class ShownPart(Record):
-    """One part under its title; `folded` says that the screen shows only some of it."""
+    """One part; `folded`: the screen shows only some of it."""
 
     kind: PartKind
     title: str
@@ -35,7 +35,7 @@ class ShownPart(Record):
 
 
 class ShownParts:
-    """The newest parts of a session. `asked` are the rows of the question that is open, whole, below all of them."""
+    """A session's newest parts. `asked` are the rows of the open question."""
 
     def __init__(self) -> None:
         self.asked: Sequence[Text] = ()
@@ -44,7 +44,7 @@ class ShownParts:
         self._gone = 0
 
     def add(self, part: ShownPart) -> None:
-        """Keep a part, and let the oldest go where there are too many."""
+        """Add a part; drop the oldest if needed."""
         self._parts.append(part)
         self._size += _size(part)
         while self._size > _MOST and len(self._parts) > 1:
@@ -52,16 +52,16 @@ class ShownParts:
             self._gone += 1
 
     def forget(self) -> None:
-        """Keep nothing of what was shown so far."""
+        """Drop all parts."""
         self._parts.clear()
         self._size = self._gone = 0
 
     def last(self) -> ShownPart | None:
-        """The last part that was shown only in part; else the last one, None if there is none."""
+        """The last folded part, else the last part, or None."""
         return next((part for part in reversed(self._parts) if part.folded), self._parts[-1] if self._parts else None)
 
     def rows(self, width: int, signs: Signs) -> tuple[list[Text], int]:
-        """All parts whole, the oldest first; and the row, counted from 0, where the open question or `last` begins."""
+        """All parts, oldest first, and the index of the row to show first."""
         rows: list[Text] = []
         if self._gone:
             rows += [Text(f"{signs.more} {plural(self._gone, 'earlier part')} not kept", QUIET), Text()]
@@ -78,7 +78,7 @@ def _size(part: ShownPart) -> int:
 
 
 def part_rows(part: ShownPart, width: int, signs: Signs) -> list[Text]:
-    """One part whole, below its title."""
+    """One part in full, below its title."""
     title = wrap(Text(part.title, "bold"), width)
     if part.kind == "answer":
         return [*title, *markdown_rows(clean(part.text), width, signs)]

@@ -1,7 +1,7 @@
-"""The look: styles from the terminal's own palette, and the few signs, in plain ASCII where need be.
+"""Styles from the terminal's palette, and signs, in ASCII if needed.
 
-No style sets a background or names a fixed shade, so that light and dark terminals both stay readable; no
-style is the only carrier of a meaning, so that NO_COLOR loses nothing.
+No style sets a background or a fixed shade, so light and dark terminals stay readable. No style is the only carrier of
+a meaning, so NO_COLOR loses nothing.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ ADDED = "green"
 REMOVED = "red"
 
 MARGIN = 2
-"""Columns by which details stand below their line."""
+"""The indent of details."""
 
 TAB_COLUMNS = 4
-"""From one tab stop to the next in code."""
+"""Tab width in code."""
 
 TEXT_COLUMNS = 100
-"""Running text is not set wider than this: longer lines are hard to read."""
+"""The widest running text."""
 
 
 class Signs(Record, kw_only=True):
-    """The signs that lines start with, and the frames of the spinner."""
+    """Signs at the start of lines, and the spinner."""
 
     done: str = "✓"
     failed: str = "✗"
@@ -80,13 +80,13 @@ ASCII = Signs(
 
 
 def writable(text: str, stream: IO[str]) -> str:
-    """The text with what the stream's encoding cannot carry replaced by question marks."""
+    """Replace characters that the stream cannot encode."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)
 
 
 def signs_for(stream: IO[str]) -> Signs:
-    """The signs that the stream's encoding can carry."""
+    """The signs that the stream can encode."""
     try:
         "".join(vars(Signs()).values()).encode(getattr(stream, "encoding", None) or "utf-8")
     except (UnicodeEncodeError, LookupError):

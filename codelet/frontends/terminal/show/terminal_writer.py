@@ -1,8 +1,7 @@
-"""Writes to the terminal without ever waiting for it while a turn runs.
+"""Writes to the terminal without waiting for it.
 
-A terminal may be slow, or stand still: over a bad line, in a frozen window. So a second description of it is opened,
-which does not block: the standard one is shared with other programs and stays as it is. What the terminal does not take
-at once is kept, and handed on later.
+A terminal may be slow or frozen. So a second, non-blocking file description is opened: the standard one is shared with
+other programs. What the terminal does not take now is written later.
 """
 
 from __future__ import annotations
@@ -14,29 +13,31 @@ from typing import IO
 from codelet.frontends.terminal.show.style import writable
 
 ERASE = " \x1b[J\r"
-"""Erases to the end of the screen. tmux keeps in its scrollback what is erased from the first column of the first row
-on, as "clear" does it, so a blank is written and erased with it.
+"""Erases to the end of the screen.
+
+tmux scrolls text into its history if it is erased from the first column of the first row, like "clear" does, so a space
+is written and erased with it.
 """
 
 
 class TerminalWriter:
-    """Text for one stream. Any stream but a terminal is written to as it is."""
+    """Writes to one stream; only a terminal is non-blocking."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self.terminal: int | None = None
-        """The descriptor of its own, once something was written to a terminal."""
+        """Its own descriptor, after the first write to a terminal."""
         self._opened = False
         self._kept = bytearray()
 
     @property
     def is_behind(self) -> bool:
-        """Return whether the terminal has not taken all yet; looking hands on what it takes now."""
+        """Whether the terminal has not taken everything yet; writes what it takes now."""
         self._hand_on()
         return bool(self._kept)
 
     def write(self, text: str) -> None:
-        """Write, or keep for later what the terminal does not take now. Raises OSError if it is gone."""
+        """Write, or keep for later. Raises OSError if the terminal is gone."""
         text = writable(text, self._stream)
         if not self._opened:
             self._opened = True
@@ -50,7 +51,7 @@ class TerminalWriter:
         self._hand_on()
 
     def finish(self) -> None:
-        """Wait until the terminal has taken everything."""
+        """Wait until everything is written."""
         while self.is_behind and self.terminal is not None:
             select.select([], [self.terminal], [])
 
@@ -68,7 +69,7 @@ class TerminalWriter:
 
 
 def _unblocked(stream: IO[str]) -> int | None:
-    """The stream's terminal, opened once more for writing that does not wait; None if that cannot be."""
+    """Open the stream's terminal again for non-blocking writes; None if that is impossible."""
     try:
         return os.open(os.ttyname(stream.fileno()), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError):  # no terminal, a stream in memory, or one whose name is not to be had here

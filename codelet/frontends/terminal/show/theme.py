@@ -1,8 +1,8 @@
-"""The themes: what the styles that rows are made with become on a terminal.
+"""Themes: how a row's styles look on a terminal.
 
-Rows name the terminal's own colours (`style.py`), which is all that a terminal of unknown background gets. Where it is
-known to be dark or light, and has shades enough, prompts and changed words get a background, and on light paper the
-colours that would be too pale get darker. A theme is no part of a row, so it may change while rows are being made.
+Rows name the terminal's own colours (`style.py`), all that an unknown background gets. On a known background with
+enough colours, prompts and changed words get a background, and light terminals get darker colours. A theme is not part
+of a row, so it can change at any time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from codelet.setting_kinds import ThemeName
 
 THEMES: tuple[ThemeName, ...] = ("auto", "dark", "light", "colour-blind", "plain")
 Ground = Literal["dark", "light", ""]
-"""What a terminal's text stands on; empty if that is not known."""
+"""A terminal's background; empty if unknown."""
 
 
 class Look(Record):
-    """One theme on one terminal: `colours` replace the terminal's own, `styles` are those that rows name.
+    """A theme on a terminal: replaced `colours`, and the `styles` that rows name.
 
-    `band` says that a prompt has a background; `plain` that there is no colour at all.
+    `band`: a prompt has a background. `plain`: no colours.
     """
 
     colours: Mapping[str, str]
@@ -45,7 +45,7 @@ _NO_CODE = dict.fromkeys(("look.comment", "look.string", "look.keyword", "look.v
 _MARKED = {**_LINES, "look.prompt": "bold", "look.added": "underline", "look.removed": "underline"}
 _DARK = {**_LINES, "look.prompt": "bold on #2d333b", "look.added": "on #1c4a2a", "look.removed": "on #61242a"}
 _LIGHT = {**_LINES, "look.prompt": "bold on #e6eaef", "look.added": "on #b4e5c0", "look.removed": "on #f8c3c1"}
-# Behind whole lines stand shades so near to the ground that only a terminal with all colours has them.
+# Shades for whole lines are so subtle that they need true colour.
 _TINTS: Mapping[str, Mapping[Ground, tuple[str, str]]] = {
     "": {"dark": ("on #12261e", "on #301b1e"), "light": ("on #e6f7ea", "on #fdeceb")},
     "colour-blind": {"dark": ("on #0c2238", "on #33230f"), "light": ("on #e3f0ff", "on #fff0dd")},
@@ -71,7 +71,7 @@ _BLIND: Mapping[Ground, tuple[Mapping[str, str], Mapping[str, str]]] = {
 
 
 def look_of(theme: str, ground: Ground, colours: int) -> Look:
-    """Return what a theme looks like on that ground, on a terminal of so many colours: 16, 256 or more, 0 for none."""
+    """Return a theme's look on a background, with 16, 256 or more colours; 0 for none."""
     if theme == "plain" or not colours:
         return Look({}, {**_MARKED, **_NO_CODE}, plain=theme == "plain")
     if theme in ("dark", "light"):
@@ -87,7 +87,7 @@ def look_of(theme: str, ground: Ground, colours: int) -> Look:
 
 
 def ground_told(environment: Mapping[str, str] = os.environ) -> Ground:
-    """Return what COLORFGBG says of the background, which some terminals set; nothing if it says nothing."""
+    """The background according to COLORFGBG, which some terminals set."""
     number = environment.get("COLORFGBG", "").rpartition(";")[2]
     if not (number.isascii() and number.isdigit() and int(number) < 16):
         return ""

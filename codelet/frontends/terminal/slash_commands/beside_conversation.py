@@ -37,7 +37,7 @@ _INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
 
 
 async def copy(repl: ReplControls, argument: str) -> None:
-    """Have the terminal put an answer into its clipboard: the last one, or the N-th from the end."""
+    """Copy an answer to the terminal's clipboard: the last, or the N-th from the end."""
     answers = [
         text_of(each) for each in repl.session.messages if kind_of(each) == "assistant" and text_of(each).strip()
     ]
@@ -60,7 +60,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
 
 
 async def by_the_way(repl: ReplControls, argument: str) -> None:
-    """Answer a question from the conversation as it stands; neither enters the list."""
+    """Answer a side question from the conversation; neither enters it."""
     if not argument:
         repl.screen.fail("/btw takes a question: it is answered from the conversation, and not kept in it")
         return
@@ -71,7 +71,7 @@ async def by_the_way(repl: ReplControls, argument: str) -> None:
 
 
 async def _answered(session: Session, question: str) -> AsyncGenerator[Event, None]:
-    """The answer as it comes. What it costs counts; the tools stand in the request for the cache's sake alone."""
+    """Stream the answer and count its cost. The request has the tools only for the cache."""
     asked = user(prompt.BY_THE_WAY.format(question=question))
     allowed = session.meter.beside()
     request = session.upkeep.request([*session.conversation.sent(), asked], max_output=allowed.output)
@@ -102,7 +102,7 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
 
 
 async def fork(repl: ReplControls, argument: str) -> None:
-    """Keep the conversation aside in memory and continue with a copy of it, or continue with one that was kept."""
+    """Save the conversation in memory and continue with a copy, or return to a saved one."""
     forks = repl.forks
     number = whole_number(argument) or 0
     if argument == "list":
@@ -126,7 +126,7 @@ async def fork(repl: ReplControls, argument: str) -> None:
 
 
 async def _go_to(repl: ReplControls, number: int) -> None:
-    """Go on with a fork; the conversation that is left becomes one."""
+    """Continue with a fork; the current conversation becomes one."""
     session, wanted = repl.session, repl.forks.kept[number]
     left = await leave_conversation(repl)
     usage, cost, turns = session.meter.usage, session.meter.cost, session.turns
@@ -141,7 +141,7 @@ async def _go_to(repl: ReplControls, number: int) -> None:
 
 
 def _described(snapshot: Document, session: Session) -> str:
-    """The time of a kept conversation, its size, and its first and last words."""
+    """A saved conversation's time, size, first and last prompt."""
     said = [text_of(message) for message in snapshot.messages if kind_of(message) == "prompt"]
     ends = [one_line(session.mask(each), 30) for each in dict.fromkeys((said[0], said[-1]))] if said else ["no prompt"]
     size = f"{plural(len(said), 'prompt')}, {tokens(snapshot.token_count)} tokens"
@@ -149,7 +149,7 @@ def _described(snapshot: Document, session: Session) -> str:
 
 
 async def init(repl: ReplControls, argument: str) -> None:
-    """Have the model write the project's instruction file; the change is asked about, whatever the mode allows."""
+    """Have the model write the instruction file; the change is asked about in every mode."""
     session = repl.session
     policy = session.policy
     if policy.mode == "read-only":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def switch_model(repl: ReplControls, argument: str) -> None:
-    """Let the user pick a model, or open the provider of one that is named, and continue with it."""
+    """Switch to a model that is named or picked."""
     session = repl.session
     try:
         argument = argument or await repl.pick_model() or ""
@@ -56,7 +56,7 @@ async def switch_model(repl: ReplControls, argument: str) -> None:
 
 
 async def _tell_doubts(screen: Screen, session: Session) -> None:
-    """Say what is guessed of the session's model, and which name may have been meant."""
+    """Report guessed facts of the model, and a similar known name."""
     from codelet.providers.choice.known import doubts, near_offered
 
     provider = session.provider
@@ -70,7 +70,7 @@ async def _tell_doubts(screen: Screen, session: Session) -> None:
 
 
 async def list_models(screen: Screen, session: Session, argument: str) -> None:
-    """The model, and those that can be asked now: what can be said without a terminal."""
+    """List the current model and those available."""
     from codelet.providers.choice.known import usable_models
     from codelet.providers.facts import map_source
 
@@ -89,7 +89,7 @@ def _asked_by(model: KnownModel) -> str:
 
 
 async def switch_effort(repl: ReplControls, argument: str) -> None:
-    """Show how hard the model is asked to think, or ask for another effort; `default` leaves it to the model."""
+    """Show the effort, or set it; `default` leaves it to the model."""
     session = repl.session
     before = session.provider
     if not argument:
@@ -123,7 +123,7 @@ async def switch_effort(repl: ReplControls, argument: str) -> None:
 
 
 def _effort_told(provider: Provider) -> str:
-    """Return how hard the model is asked to think, and what it takes, as far as that is known."""
+    """The effort and the levels that the model has, if known."""
     from codelet.providers.effort import taken_words
     from codelet.providers.facts import model_facts
 
@@ -204,7 +204,7 @@ async def switch_theme(repl: ReplControls, argument: str) -> None:
 
 
 async def continue_turn(repl: ReplControls, argument: str) -> None:
-    """Take an interrupted or failed turn up again."""
+    """Resume an interrupted or failed turn."""
     if not repl.can_resume:
         repl.screen.note("there is nothing to continue: the last turn came to its end")
         return

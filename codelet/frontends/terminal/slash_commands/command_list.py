@@ -1,4 +1,4 @@
-"""Codelet's own commands, and an extension's beside them. To add one is to add one entry; /help is made from it."""
+"""The list of commands, from which /help is made, and those of extensions."""
 
 from __future__ import annotations
 

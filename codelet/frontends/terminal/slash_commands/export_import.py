@@ -18,7 +18,7 @@ _FORCE = "--force"
 
 
 async def export_session(repl: ReplControls, argument: str) -> None:
-    """Save the session once, as a page where the name ends in .html; or say where it is being saved."""
+    """Save the session to a file, or as a page if the name ends in .html."""
     from codelet.export.live import export_once
 
     words = argument.split()
@@ -51,7 +51,7 @@ async def export_session(repl: ReplControls, argument: str) -> None:
 
 
 async def import_session(repl: ReplControls, argument: str) -> None:
-    """Continue a saved session in place of this one."""
+    """Continue a saved session instead of this one."""
     from codelet.export.document import pruned
     from codelet.export.live import read_export
     from codelet.frontends.exporting import resumed_note
@@ -75,7 +75,7 @@ async def import_session(repl: ReplControls, argument: str) -> None:
 
 
 def take_up(repl: ReplControls, snapshot: Document) -> None:
-    """Go on with a snapshot in place of what the session holds."""
+    """Continue with a snapshot instead of the session's contents."""
     from codelet.export.recorder import restore
     from codelet.opening import unfinished
 
@@ -86,7 +86,7 @@ def take_up(repl: ReplControls, snapshot: Document) -> None:
 
 
 async def leave_conversation(repl: ReplControls) -> int | None:
-    """Put the conversation aside as a fork, as another one follows; return its number, None if it is empty."""
+    """Save the conversation as a fork; return its number, None if it is empty."""
     number = None
     if repl.session.conversation.body:
         number = repl.forks.leave(await snapshot_of(repl, archive=True))
@@ -95,7 +95,7 @@ async def leave_conversation(repl: ReplControls) -> int | None:
 
 
 async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Document:
-    """The session as it is now, with what was logged of its events; with `archive`, what compaction took out, too."""
+    """A snapshot of the session and its logged events; `archive` adds what compaction took out."""
     from codelet.export.live import environment_state
     from codelet.export.recorder import Recorder
 
@@ -117,5 +117,5 @@ async def snapshot_of(repl: ReplControls, *, archive: bool = False) -> Document:
 
 
 def _expanded(name: str) -> str:
-    """The name with a home folder's ~ spelled out, as a shell would do."""
+    """Expand ~."""
     return str(Path(name).expanduser()) if name.startswith("~") else name

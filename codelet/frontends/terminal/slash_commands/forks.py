@@ -1,7 +1,7 @@
-"""Conversations that were put aside in memory, each under a number of its own, and files that were put back meanwhile.
+"""Conversations saved in memory by number, and files restored since.
 
-A conversation claims edits that a rewind may have taken out of the files since: `RewoundFiles` knows which, so that
-the model and the user are told.
+A conversation may claim edits that a rewind has undone: `RewoundFiles` knows which, so that the model and the user are
+informed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MOST_KEPT = 20
 
 
 class Forks:
-    """The conversations that were put aside, by number; the 20 that were put aside last are kept.
+    """Saved conversations by number; the latest 20 are kept.
 
-    `current` is the number of the one that the session continues with, if it was put aside before.
+    `current` is the number of the one in use, if it was saved.
     """
 
     def __init__(self) -> None:
@@ -34,11 +34,11 @@ class Forks:
 
     @property
     def kept(self) -> Mapping[int, Document]:
-        """All of them, in the order of their numbers."""
+        """All, by number."""
         return dict(sorted(self._kept.items()))
 
     def keep(self, snapshot: Document) -> int:
-        """Put a copy of the conversation aside; gives its number, which is not a new one if it is there already."""
+        """Save a copy; return its number, an existing one if nothing changed."""
         number = next((n for n, kept in self._kept.items() if _same(kept, snapshot)), None)
         if number is None:
             self._last += 1
@@ -46,7 +46,7 @@ class Forks:
         return self._put(number, snapshot)
 
     def leave(self, snapshot: Document) -> int:
-        """Put the conversation aside that the session leaves, under its own number if it has one; gives the number."""
+        """Save the conversation being left, under its own number if it has one; return the number."""
         if self.current is None:
             return self.keep(snapshot)
         return self._put(self.current, snapshot)
@@ -64,16 +64,16 @@ def _same(one: Document, other: Document) -> bool:
 
 
 class _PutBack(Record):
-    """A file that was put back to what it was before turn `since`."""
+    """A file restored to its state before turn `since`."""
 
     name: str
     since: int
 
 
 class RewoundFiles:
-    """The files that the user put back, and which of them the model is still to be told of in this conversation.
+    """Files the user restored, and which of them the model must still hear of.
 
-    Times are turns, whose numbers a session gives once.
+    Times are turn numbers, which are unique in a session.
     """
 
     def __init__(self) -> None:
@@ -83,13 +83,13 @@ class RewoundFiles:
         self._first_unknown = 0
 
     def add(self, done: Sequence[FileBack], *, claimed: bool = True) -> None:
-        """Files were put back; `claimed` says whether the conversation still holds the changes that are gone."""
+        """Add restored files; `claimed`: the conversation still has the undone changes."""
         first = len(self._all)
         self._all += [_PutBack(clean(back.name), min(change.turn for change in back.changes)) for back in done]
         self._waiting += range(first, len(self._all)) if claimed else ()
 
     def went_to(self, turn: int) -> str:
-        """The conversation is again as it was before this turn, 0 if that is not known; gives the names to tell of."""
+        """The conversation was rewound to before this turn (0: unknown); return the files to report."""
         turn = turn or self._first_unknown
         self._waiting = [
             number
@@ -99,14 +99,12 @@ class RewoundFiles:
         return self._names()
 
     def replaced(self, turns: int) -> str:
-        """The conversation is another one, kept after so many turns, 0 for one from elsewhere; as `went_to`."""
+        """Another conversation, saved after this many turns (0: unknown), is in use; return the files to report."""
         self._first_unknown = turns + 1 if turns else 0
         return self.went_to(0)
 
     def told(self, turn: int) -> list[str]:
-        """Return what goes along with the prompt that begins this turn: the model is told of the files that wait for
-        that.
-        """
+        """Return the note on restored files for the prompt of this turn."""
         names = self._names()
         self._told.update(dict.fromkeys(self._waiting, turn))
         self._waiting = []

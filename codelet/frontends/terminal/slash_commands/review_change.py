@@ -65,7 +65,7 @@ async def _run(repl: ReplControls, argument: str) -> None:
 
 
 def _fix(finding: Finding) -> str:
-    """The prompt that hands the finding to the model."""
+    """The prompt to fix a finding."""
     from codelet.review.review_prompt import FIX, SUGGESTED
 
     suggested = SUGGESTED.format(patch=with_codes(finding.suggestion)) if finding.suggestion else ""
@@ -128,7 +128,7 @@ class _ReviewInRepl:
         )  # fmt: skip
 
     def _provider(self) -> Provider:
-        """The session's model once more; a recording plays on, and closing it changes nothing."""
+        """Another provider for the session's model; a recording is shared."""
         provider = self._repl.session.provider
         if provider.origin.startswith("replay:"):
             return provider
@@ -136,7 +136,7 @@ class _ReviewInRepl:
 
 
 async def _change(argument: str) -> ReviewedChange:
-    """Return what the words name; without any what is not committed, or else the branch since the one that it follows.
+    """Return the named change; by default uncommitted changes, else the branch.
 
     Raises UsageError.
     """
@@ -154,7 +154,7 @@ async def _change(argument: str) -> ReviewedChange:
 
 
 def _options(argument: str) -> argparse.Namespace:
-    """The words as `codelet review` takes them: --staged, --uncommitted, --base BRANCH, commits, paths."""
+    """Parse the words like `codelet review`: --staged, --uncommitted, --base BRANCH, commits, paths."""
     import argparse  # the prompt of the terminal waits for none of it
 
     try:

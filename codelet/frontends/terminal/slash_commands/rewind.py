@@ -1,4 +1,4 @@
-"""Going back: to before a prompt, with the conversation, the files or both, and back from the last change alone."""
+"""/rewind: back to before a prompt, with the conversation, files or both. /undo: the last change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FOREIGN_ROWS = 20
 
 
 class _Wish(Record):
-    """What was typed behind the command; None for what is still to be chosen."""
+    """The command's arguments; None for what is still to be chosen."""
 
     prompts: int | None = None
     what: What | None = None
@@ -62,7 +62,7 @@ def _wish(argument: str) -> _Wish:
 
 
 async def rewind(repl: ReplControls, argument: str) -> None:
-    """Back to before a prompt, which goes into the editor: the conversation, the files that calls changed, or both."""
+    """Go back to before a prompt, which returns to the input line."""
     screen, session = repl.screen, repl.session
     points, log = session.conversation.checkpoints[::-1], file_history(session)
     try:
@@ -113,7 +113,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
 
 
 async def undo(repl: ReplControls, argument: str) -> None:
-    """Take the last call back that changed files."""
+    """Undo the last call that changed files."""
     screen, log = repl.screen, file_history(repl.session)
     if argument not in ("", "overwrite"):
         screen.fail(f"/undo takes nothing, or overwrite: {one_line(argument, 40)} is neither")
@@ -136,7 +136,7 @@ async def undo(repl: ReplControls, argument: str) -> None:
 
 
 async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: ChangeLog) -> int | None:
-    """The number of the prompt that the user chooses from the list, the newest is 1."""
+    """Let the user choose a prompt; 1 is the newest."""
     rows = [_point_row(repl, number, points, log) for number in range(1, len(points) + 1)]
     chosen = await repl.choose([styled(("Rewind to before which prompt?", "bold"))], rows)
     if chosen is None:
@@ -146,7 +146,7 @@ async def _chosen_point(repl: ReplControls, points: Sequence[Checkpoint], log: C
 
 
 def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], log: ChangeLog) -> Text:
-    """A prompt with its time and what its calls changed."""
+    """A prompt with its time and the files its calls changed."""
     point = points[number - 1]
     following = points[number - 2].turn if number > 1 else None
     own = [each for each in log.since(point.turn) if following is None or each.turn < following] if point.turn else []
@@ -162,7 +162,7 @@ def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], lo
 async def _chosen_what(
     repl: ReplControls, point: Checkpoint, plan: Sequence[FileBack], ran: Sequence[RanCommand]
 ) -> What | None:
-    """Return what the user wants back; without files there is nothing to choose."""
+    """Let the user choose what to restore, if files changed."""
     if not plan:
         return "conversation"
     asked = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), max(repl.screen.width - 9, 10))
@@ -177,7 +177,7 @@ async def _chosen_what(
 
 
 def _back_row(back: FileBack) -> Text:
-    """A file, and what would become of it."""
+    """A file and its fate."""
     if why := back.lost or back.foreign:
         return styled("  ", clean(back.name), (f"  {why}", WARN))
     return styled("  ", clean(back.name), (f"  {change_words(back)} undone", QUIET))
@@ -186,7 +186,7 @@ def _back_row(back: FileBack) -> Text:
 async def _files_back(
     repl: ReplControls, log: ChangeLog, plan: Sequence[FileBack], *, overwrite: bool
 ) -> list[FileBack] | None:
-    """Put files back; what someone else changed only with a yes. None if one could not be, or nothing was to be."""
+    """Restore files; those changed by someone else only after a yes. None on failure or refusal."""
     screen = repl.screen
     foreign = [back for back in plan if back.foreign and not back.lost]
     if foreign and not overwrite:
@@ -215,7 +215,7 @@ async def _files_back(
 
 
 async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> bool | None:
-    """Show what someone else's changes are, and ask for a yes; None if nothing at all is to be done."""
+    """Show someone else's changes and ask whether to overwrite them; None to cancel."""
     rows: list[Text] = []
     for back in foreign:
         rows.append(styled((clean(back.name), "bold"), (f" {back.foreign}", WARN)))
@@ -228,7 +228,7 @@ async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> boo
 
 
 def _commands_told(ran: Sequence[RanCommand]) -> str:
-    """That commands ran whose changes are not known."""
+    """A note about commands, whose changes are unknown."""
     named = "; ".join(one_line(command.about, 40) for command in ran[-_MOST_NAMED:])
     more = "" if len(ran) <= _MOST_NAMED else f" and {len(ran) - _MOST_NAMED} earlier"
     return f"not undone, changed by commands: {named}{more}"

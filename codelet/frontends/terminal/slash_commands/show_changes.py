@@ -26,7 +26,7 @@ _MOST_BYTES = 4 << 20
 
 
 async def diff(screen: Screen, session: Session, argument: str) -> None:
-    """What the session's calls changed, a file or all; with `git`, or where they changed none, the work tree."""
+    """Show what the session changed, in a file or all; or the working tree with `git` or without changes."""
     log = file_history(session)
     plan = [back for back in log.plan(log.changes) if not back.stands]
     if argument == "git" or (not plan and not argument):
@@ -46,7 +46,7 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
 
 
 def change_words(back: FileBack) -> str:
-    """Return what became of a file, in a few words: `new`, `removed`, `+3 -1`, `mode 755`."""
+    """A file's change in a few words: `new`, `removed`, `+3 -1`, `mode 755`."""
     from codelet.frontends.terminal.show.diff_rows import count_diff
 
     before, now = back.target, back.now
@@ -70,7 +70,7 @@ _KINDS = {"nothing": "gone", "file": "a file", "link": "a symbolic link", "other
 
 
 def changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int, reverse: bool = False) -> list[Text]:
-    """The difference between before and now; with `reverse` what putting it back would do. Nothing for no text."""
+    """The diff between before and now; `reverse` for what restoring would do."""
     from codelet.frontends.terminal.show.diff_rows import diff_rows
 
     old, new = (back.now, back.target) if reverse else (back.target, back.now)
@@ -81,7 +81,7 @@ def changed_rows(screen: Screen, session: Session, back: FileBack, *, limit: int
 
 
 def _unified(name: str, old: PlaceState, new: PlaceState) -> str | None:
-    """The difference of two states as text; None if one of them is none."""
+    """The diff of two states; None for binary files."""
     from codelet.tools.change import unified
 
     texts = [_text(state) for state in (old, new)]
@@ -100,7 +100,7 @@ def _text(state: PlaceState) -> str | None:
 
 
 def _no_diff(answer: GitAnswer | None) -> str:
-    """Return why git made none."""
+    """Why there is no diff."""
     if answer is None:
         return "git cannot be asked here; codelet doctor says why"
     if answer.broken_off:
@@ -111,7 +111,7 @@ def _no_diff(answer: GitAnswer | None) -> str:
 
 
 async def _work_tree(screen: Screen, session: Session) -> None:
-    """What changed since the last commit, by whomever."""
+    """Show changes since the last commit."""
     from codelet.frontends.terminal.show.diff_rows import diff_rows
 
     folder = session.workspace

@@ -1,4 +1,4 @@
-"""Commands that show what the model is sent: the list with its sizes and limits, and the reminders."""
+"""/context: what the model is sent, message by message, and the reminders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 
 async def context(screen: Screen, session: Session, argument: str) -> None:
-    """Each message with its number, turn, source and tokens; the limits; a map of the budget. Or one message whole."""
+    """List messages with number, turn, source and tokens; the total. Or show one message in full."""
     number = whole_number(argument)
     if argument not in ("", "all") and number is None:
         screen.fail(f"/context takes nothing, all, or a message's number: {one_line(argument, 60)} is none of them")
@@ -71,7 +71,7 @@ def _entry_row(screen: Screen, session: Session, entry: ContextRow, latest: int)
 
 
 def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], number: int) -> None:
-    """One message in full: its text, its reasoning and its calls with their arguments."""
+    """Show a message's text, reasoning and calls."""
     found = next((row for row in rows if row.number == number), None)
     if found is None:
         screen.fail(f"there is no message {number}; /context lists them")
@@ -94,7 +94,7 @@ def _show_entry(screen: Screen, session: Session, rows: Sequence[ContextRow], nu
 
 
 def _arguments(written: str) -> str:
-    """A call's arguments, one a line; as they were written where they are no object."""
+    """A call's arguments, one per line."""
     try:
         parsed = json.loads(written)
     except (ValueError, RecursionError):
@@ -108,7 +108,7 @@ def _arguments(written: str) -> str:
 
 
 def in_words(session: Session) -> dict[int, str]:
-    """Each message in a few words, by its number: what it is, its size, how it begins."""
+    """A short description of each message, by number."""
     told = {}
     for row in session.context():
         gist = one_line(_content(session, row.number), 60) if row.number >= 0 else ""
@@ -125,29 +125,29 @@ _REMINDER_NAMES = {
     "gitStatus": "the state of git",
     "tokenStatus": "how full the context is",
 }
-"""What the reminders are about, for people; any other is known by its own name."""
+"""Reminders in plain words; others are shown by name."""
 
 
 def _source(row: ContextRow) -> str:
-    """Return where a message comes from, in words for people."""
+    """A message's source in plain words."""
     kind, _, name = row.source.partition("reminder ")
     return row.source if kind or not name else f"reminder: {_REMINDER_NAMES.get(name, name)}"
 
 
 def _gist(session: Session, number: int) -> str:
-    """The beginning of a message on one line."""
+    """The start of a message."""
     return one_line(_content(session, number), 200) if number >= 0 else ""
 
 
 def _content(session: Session, number: int) -> str:
-    """The text of a message, without the marks around a reminder."""
+    """A message's text, without reminder tags."""
     message = session.conversation.sent()[number]
     content = session.mask(message.get("content") or "")
     return reminder_text(content) if kind_of(message) == "reminder" else content
 
 
 def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
-    """A bar of the whole budget: each role has its own letter and colour, dots are free."""
+    """The budget as a bar: each role has a letter and a colour, dots are free."""
     sums: Counter[str] = Counter()
     for row in rows:
         sums[row.role] += row.tokens
@@ -167,7 +167,7 @@ def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) ->
 
 
 def _total(session: Session) -> Text:
-    """The next request's size in one line."""
+    """The next request's size."""
     size, budget = session.size, session.window.budget
     told = f"  {tokens(size)} of {tokens(budget.limit)} used, {percent_of(size, budget.limit)}%"
     told += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
@@ -175,7 +175,7 @@ def _total(session: Session) -> Text:
 
 
 def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
-    """The next request's size, real and effective, the sizes at which it is compacted, and what cannot shrink."""
+    """The next request's size, the compaction triggers, and what cannot shrink."""
     from codelet.context.rows import floor_of
 
     size, budget = session.size, session.window.budget
@@ -213,14 +213,14 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
 
 
 def indented(screen: Screen, line: Text) -> list[Text]:
-    """Rows of a line, moved in."""
+    """Wrap and indent a line."""
     from codelet.frontends.terminal.show.console import wrap
 
     return [styled("  ").append_text(row) for row in wrap(line, screen.width - 2)]
 
 
 async def _exact(screen: Screen, session: Session) -> Text | None:
-    """Return what a real tokeniser counts, where one is on this machine; the provider's own may differ."""
+    """The count of a real tokeniser, if one is installed."""
     from codelet.context.tokens.exact import ExactUnavailable, encoding_name, exact_size, has_own_encoding
 
     model = session.provider.model
@@ -237,7 +237,7 @@ async def _exact(screen: Screen, session: Session) -> Text | None:
 
 
 async def reminders(screen: Screen, session: Session, argument: str) -> None:
-    """Each reminder with its tokens, its cost so far and its switch, and each tool with its own; or set one switch."""
+    """List reminders with tokens, cost and switch, and tools; or set a switch."""
     from codelet.frontends.terminal.show.console import wrap
 
     ledger = session.reminders
@@ -271,12 +271,11 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _switch(row: ReminderRow) -> tuple[str, str]:
-    """Return whether a reminder is on, and in which style that stands."""
     return ("on", "") if row.on else ("off", WARN)
 
 
 def _tool_rows(session: Session) -> list[Text]:
-    """Return what the definition of each tool takes of every request, as an estimate."""
+    """Each tool's estimated size in a request."""
     from codelet.context.tokens import estimate_text
 
     sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.toolbox.tools.values()]

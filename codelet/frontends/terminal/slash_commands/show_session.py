@@ -1,4 +1,4 @@
-"""Commands that show something of the session: usage, tools, rules."""
+"""/status, /context tools, /permissions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NAME_COLUMNS = 8
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
-    """A row of parts, each plain or with its style."""
+    """Assemble a row of plain and styled parts."""
     from rich.text import Text
 
     return Text.assemble(*parts)
 
 
 async def status(screen: Screen, session: Session, argument: str) -> None:
-    """The model, the mode, how full the context is; tokens as the provider reported them, and what they cost."""
+    """Show model, mode, context, token usage and cost."""
     from codelet.frontends.terminal.show.console import wrap
 
     used, budget, policy = session.usage, session.window.budget.limit, session.policy
@@ -69,7 +69,7 @@ def _cost(session: Session) -> str:
 
 
 async def tools(screen: Screen, session: Session, argument: str) -> None:
-    """The tools, what their calls do, and the first sentence of each description."""
+    """List the tools, their effect, and their descriptions."""
     entries = []
     columns = max(_NAME_COLUMNS, *(len(tool.name) for tool in session.toolbox.tools.values()), 0)
     for tool in session.toolbox.tools.values():
@@ -84,7 +84,7 @@ async def tools(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _effect(tool: Tool) -> str:
-    """Return what a tool's calls do; "asks" if that depends on the call or is unknown."""
+    """A tool's effect; "asks" if it depends on the call."""
     touches = tool.touched({})
     if touches is None:
         return "asks"
@@ -97,7 +97,7 @@ def _effect(tool: Tool) -> str:
 
 
 async def permissions(screen: Screen, session: Session, argument: str) -> None:
-    """The mode and the rules of this session, and what was asked and refused."""
+    """Show mode, rules, and decisions of this session."""
     policy = session.policy
     lines = [styled("  mode   ", (policy.mode, ACCENT))]
     for action, rules in policy.rules.items():
@@ -108,7 +108,7 @@ async def permissions(screen: Screen, session: Session, argument: str) -> None:
 
 
 def _decisions(screen: Screen, session: Session) -> list[Text]:
-    """Return what was asked and refused in this session, the newest last."""
+    """The session's decisions, newest last."""
     history = session.toolbox.approvals.history
     rows = [styled("")] if history else []
     for decision in list(history)[-_ROWS:]:

@@ -290,9 +290,9 @@ async def _show_keys(repl: ReplControls, argument: str) -> None:
 
 
 async def run_if_command(repl: ReplControls, commands: Commands, prompt: str) -> bool:
-    """Run the command line's prompt if it is a command; return False if it is not one.
+    """Run the command line's prompt if it is a command; return whether it is one.
 
-    Only commands that -p runs start by themselves. The prompt may come from a file, so any other waits for Enter.
+    Only commands that -p runs start without Enter: the prompt may come from a file.
     """
     try:
         found = commands.named_by(prompt)
