@@ -9,14 +9,14 @@ from scripts.mutants.operators import Mutant
 NAMED: tuple[tuple[str, str, str], ...] = (
     (
         "a rule with a body allows its tool for everything",
-        "if rule.body is None and rule.covers(tool):",
-        "if rule.covers(tool):",
+        "rule.body is None and rule.covers(tool))",
+        "rule.covers(tool))",
     ),
     ("a wide rule lifts the ask for a secret", "exact=found.sensitive", "exact=False"),
     (
         "a bare rule covers no words",
-        "        if self.body is None:\n            return True\n        wanted",
-        "        wanted",
+        "return self.body is None or list(words) == self.body.split()",
+        "return list(words) == (self.body or '').split()",
     ),
     ("a command that timed out has an exit code", "None if done.timed_out else done.exit_code", "done.exit_code"),
     ("no lower bound for a command's time", "min(max(timeout, 0.1), _LONGEST)", "min(timeout, _LONGEST)"),
