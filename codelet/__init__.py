@@ -3,7 +3,7 @@
 Everything in `__all__` is imported when it is asked for: `import codelet` alone loads nothing else.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Answer",
