@@ -58,7 +58,7 @@ def main() -> NoReturn:
 
 
 class _Run:
-    """What is known of the run: `model`: the one that the user named; `last`: what to do before the exit."""
+    """The user's `model`, when the run began, and `last`, a function to call before the exit."""
 
     def __init__(self) -> None:
         self.model: str | None = None
@@ -67,9 +67,9 @@ class _Run:
 
 
 def _prepare_streams() -> None:
-    """Put /dev/null where a standard stream is closed, lest a socket be opened in its place.
+    """Open /dev/null for a closed standard stream, so that no socket takes its number.
 
-    A closed stdout stays None, for whoever needs it to complain of. What a stream's encoding cannot hold is replaced.
+    A closed stdout stays None: code that needs it reports that. Characters outside a stream's encoding are replaced.
     """
     for name in ("stdin", "stdout", "stderr"):
         stream = getattr(sys, name)
@@ -82,7 +82,7 @@ def _prepare_streams() -> None:
 def _end_at_interrupt() -> None:
     """Let SIGINT end the process while it starts: nothing is open yet.
 
-    Out of the middle of an import an exception comes as another one, or not at all.
+    An exception in the middle of an import comes out as another one, or not at all.
     """
     import signal
 
@@ -91,7 +91,7 @@ def _end_at_interrupt() -> None:
 
 
 def _raise_at_interrupt() -> None:
-    """Let SIGINT be an exception again, of which asyncio makes a cancel."""
+    """Turn SIGINT into an exception again, which asyncio turns into a cancel."""
     import signal
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -163,9 +163,9 @@ def _with_settings(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _begin_git(arguments: list[str], run: _Run) -> None:
-    """Have git look at the workspace while all the rest is imported, where -p says that a model will be asked.
+    """Start `git status` while the rest is imported, if -p says that a model will be asked.
 
-    Not behind a pipe: what writes to it may continue changing files for as long as it is read.
+    Not after a pipe: its writer can change files until it ends.
     """
     mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
     piped = stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
@@ -187,7 +187,7 @@ def _begin_git(arguments: list[str], run: _Run) -> None:
 
 
 def _without_settings(options: argparse.Namespace) -> int | None:
-    """Run a command that reads no settings by itself; its exit status, None where another one was given, or none."""
+    """Run a command that reads no settings; return its exit status, None for any other command."""
     if options.command in ("policy", "audit"):
         from codelet.frontends.commands.checks import run_check, run_verify
 
@@ -223,7 +223,7 @@ def _without_settings(options: argparse.Namespace) -> int | None:
 
 
 def _interactive(options: argparse.Namespace) -> bool:
-    """Return whether a person is to continue: a prompt without -p opens the REPL where both sides are a terminal."""
+    """Return whether to open the REPL: without -p it needs a terminal on both sides."""
     if sys.stdin is None or not sys.stdin.isatty():
         return False
     if options.bare_prompt:
@@ -273,7 +273,7 @@ def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | Non
 
 
 def _report(error: BaseException, run: _Run, *, debug: bool) -> int:
-    """One line on stderr for what went wrong; the exit status that it leads to."""
+    """Report an error in one line on stderr; return the exit status."""
     from codelet.errors import CodeletError
     from codelet.frontends.streams import say
     from codelet.safety.secrets import mask
@@ -294,7 +294,7 @@ def _report(error: BaseException, run: _Run, *, debug: bool) -> int:
 
 
 def _as_json(message: str, status: int, run: _Run) -> int:
-    """Tell those who asked for JSON, too, why there is no answer; the exit status."""
+    """Write the failure as JSON too, if that format was requested; return the exit status."""
     arguments = sys.argv[1:]
     if not any(word.startswith("--output-format") for word in arguments):
         return status
@@ -321,7 +321,7 @@ def _as_json(message: str, status: int, run: _Run) -> int:
 
 
 def _without_descriptors(error: OSError) -> int:
-    """One line where no file can be opened any more, with what may still be written without opening one."""
+    """Report that no file can be opened, without opening one; return the exit status."""
     why = f"codelet: {error.strerror}: the limit of open files is too low (ulimit -n)\n"
     try:
         os.write(2, why.encode())
@@ -331,7 +331,7 @@ def _without_descriptors(error: OSError) -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """Exit without waiting for the interpreter to take itself apart; everything is flushed by now."""
+    """Exit without the interpreter's clean-up; everything is flushed."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -3,9 +3,8 @@
 Each opens a session with `codelet.opening.session_from`, runs `async for event in session.send(prompt)` inside
 `contextlib.aclosing`, matches on the events that it shows, ignores the others, and closes the session at the end.
 
-`printing` answers one prompt without a terminal, in the text, json or stream-json format. `terminal` is the REPL: `run`
-prepares the terminal, `repl` reads and evaluates, `turn_view` runs a turn, `show` makes rows of events,
-`slash_commands` holds the /commands. `commands` holds what runs beside a session: sessions, policy check, audit verify,
-doctor, demo. `exporting` saves a session along the way, `arguments` reads the command line, `trust` asks about a
-project's settings.
+`printing` answers one prompt in the text, json or stream-json format. `terminal` is the REPL: `run` prepares the
+terminal, `repl` reads and evaluates, `turn_view` runs a turn, `show` makes rows of events, `slash_commands` holds the
+/commands. `acp` serves editors. `commands` holds `codelet COMMAND`. `exporting` saves a session while it runs,
+`arguments` reads the command line, `trust` asks about a project's settings.
 """

@@ -126,7 +126,7 @@ def _read_command(command: str, rest: list[str], read: dict[str, object]) -> Non
         from codelet.frontends.mistakes import unknown_to_command
 
         raise unknown_to_command(*unknown, NAMED)
-    # The words of a review may stand between its options; a parser with subcommands cannot be read that way.
+    # The words of a review can come between its options; a parser with subcommands cannot be read that way.
     parse = parser.parse_intermixed_args if command == "review" else parser.parse_args
     read |= vars(parse(rest)) | {"command": command}
 

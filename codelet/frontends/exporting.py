@@ -11,7 +11,7 @@ from codelet.opening import unfinished
 
 
 class Exporting(LiveExport):
-    """The export of a front end's session, from the first turn to `close`, and what is said of it."""
+    """The export of a front end's session, from the first turn to `close`, and its lines for the user."""
 
     @property
     def unfinished(self) -> bool:
@@ -28,11 +28,11 @@ class Exporting(LiveExport):
         from shlex import quote
 
         place = self.place
-        return f"saved in {place}; codelet --session {quote(place)} goes on with it" if place else ""
+        return f"saved in {place}; codelet --session {quote(place)} resumes it" if place else ""
 
     @property
     def place(self) -> str | None:
-        """Return where the session is saved by now, as a person knows it; None if it is not."""
+        """Return where the session is saved, for the user; None if it is not."""
         return self.saver.target.shown if self.saver is not None else None
 
 

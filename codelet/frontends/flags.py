@@ -71,7 +71,7 @@ COMMANDS = {
 
 HELP = Setting(name="help", default=False, kind=switch, short="-h")
 NAMED = {name: row for row in (*FLAGS, HELP) for name in (*row.short.split(), row.flag)}
-"""What is named by each way to write a flag."""
+"""The row for each spelling of a flag."""
 
 
 def is_option(word: str) -> bool:

@@ -1,5 +1,5 @@
-"""What is said of a command line that is wrong: what was probably meant, where to look, and what to use in place of
-another program's command, option or slash command.
+"""Errors in the command line: the probable meaning, where to look, and the replacement for another program's command,
+option or slash command.
 
 It is imported for mistakes only, and for a bare word, which may be one.
 """
@@ -44,9 +44,9 @@ PEER_COMMANDS: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "plugin": ("codelet has no plugins; open_session(extensions=…) takes extensions in Python", ("install", "list")),
     "agents": ("codelet profiles lists the profiles, --profile NAME uses one", ()),
 }
-"""Commands of other programs: what to do here, and the words that may follow; None for any one argument.
+"""Commands of other programs: what to do here, and the words that can follow; None for any one argument.
 
-What begins with such a word and is longer is a prompt, as is one argument with spaces: see `peer_command`.
+A longer text that begins with such a word is a prompt, as is one argument with spaces: see `peer_command`.
 """
 
 PEER_OPTIONS = {
@@ -116,9 +116,9 @@ PEER_SLASH = {
 
 
 def peer_command(words: Sequence[str]) -> UsageError | None:
-    """The mistake in arguments that are a command of another program, such as `exec "hi"`; None for a prompt.
+    """Return the mistake in arguments that are a command of another program, such as `exec "hi"`; None for a prompt.
 
-    The command is an argument of its own, with nothing after it or what its entry names.
+    The command is a separate argument, with nothing after it or with a word from its entry.
     """
     word, *following = words
     if word not in PEER_COMMANDS:

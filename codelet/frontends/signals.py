@@ -34,7 +34,7 @@ class Stopper:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     def take_back(self) -> tuple[int, str]:
-        """Return `stopped` and undo the cancel. Call it in `except CancelledError`, which goes on without a signal."""
+        """Return `stopped` and undo the cancel. Without a signal it raises CancelledError again."""
         if self.stopped is None or self._task is None:
             raise asyncio.CancelledError
         while self._task.uncancel():

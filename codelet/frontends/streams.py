@@ -1,4 +1,4 @@
-"""The standard streams beside stdout: a pipe on stdin, read to its end in bounded memory, and lines on stderr."""
+"""stdin and stderr: a pipe read to its end in bounded memory, and lines for the user."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def say(line: str) -> None:
 
 
 def unknown_settings(settings: Settings) -> list[str]:
-    """Return what a user has to know of variables that look like settings; a near miss was an error before."""
+    """Return a notice for each variable that looks like a setting; a near miss was an error before."""
     return [f"{name} is no setting of codelet's: it changes nothing" for name in settings.unknown_variables]
 
 
 def say_ending(session: Session) -> None:
-    """Say on stderr what ends with the session and continues in no other place, such as a background task."""
+    """Report on stderr what ends with the session, such as a background task."""
     for each in session.extensions:
         for line in each.ending():
             from codelet.system.text import one_line
@@ -74,7 +74,7 @@ def read_stdin(limit: float | None = None, kept: int = KEPT) -> tuple[Piped, lis
 
 
 def stdin_pieces(limit: float | None = None) -> Iterator[bytes]:
-    """The bytes of stdin, piece by piece to its end. Raises LimitReached as `read_stdin` does."""
+    """Yield the bytes of stdin. Raises LimitReached as `read_stdin` does."""
     waiting = _Waiting(limit)
     while data := waiting.read(sys.stdin.fileno()):
         yield data
@@ -100,7 +100,7 @@ class _Pipe:
             del self._tail[: -self._tail_room]
 
     def piped(self) -> tuple[Piped, list[str]]:
-        """The input as text. If some of it was not kept, both parts are cut at a line's end where possible."""
+        """Return the input as text. If some of it was not kept, both parts are cut at a line's end if possible."""
         from codelet.context import Piped  # the command line, which only says things, has no use for it
 
         missing = self._bytes - len(self._head) - self._tail_room

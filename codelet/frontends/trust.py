@@ -1,4 +1,4 @@
-"""Whether a project's own settings are read: asked once at the start of the REPL, only if there are some."""
+"""A project's own settings: the question at the start of the REPL whether to read them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _LABELS = {"ask": "ask rules", "deny": "deny rules"}
 
 
 def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
-    """`settings`, or what `trusting` makes of them together with the project's file if the user says yes to it.
+    """Return `settings`, or those of `trusting`, which reads the project's file, if the user says yes.
 
-    Nothing is asked without a terminal, without such a file or a profile, or where it would change nothing. What it
-    would change is shown first; a file that is not in order is named and left out.
+    Nothing is asked without a terminal, without such a file or a profile, or if it would change nothing. The changes
+    are shown first; an invalid file is reported and left out.
     """
     folder = current_folder()
     file, profiles = project_settings_file(folder), _profiles(settings, folder)
@@ -50,7 +50,7 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
 
 
 def _forget_typed_ahead() -> None:
-    """Throw away what was typed before the question stands there: it was meant for something else."""
+    """Discard keys that were typed before the question was shown."""
     import termios
 
     with suppress(termios.error, OSError):
@@ -58,7 +58,7 @@ def _forget_typed_ahead() -> None:
 
 
 def _profiles(settings: Settings, folder: Path) -> list[str]:
-    """The names of the profiles that a project brings for codelet; none where its folder cannot be read."""
+    """Return the names of the project's profiles; none if its folder cannot be read."""
     try:
         return sorted(entry.stem for entry in profile_places(settings, folder).in_project[0].iterdir())
     except OSError:
@@ -66,7 +66,7 @@ def _profiles(settings: Settings, folder: Path) -> list[str]:
 
 
 def _texts(settings: Settings, folder: Path) -> dict[str, list[str]]:
-    """The names of the skills and commands that the project brings, which are read if it is trusted."""
+    """Return the names of the project's skills and commands, which are read if it is trusted."""
     given = OpenedWith(settings=settings, workspace=folder)
     patterns: dict[Literal["skills", "commands"], str] = {"skills": "*/SKILL.md", "commands": "**/*.md"}
     found: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
-"""The picture in the system's clipboard, as the programs of Wayland, X and macOS read it.
+"""The image in the system's clipboard, read by the programs of Wayland, X and macOS.
 
-A terminal passes on text only, so the clipboard is read without it. Over SSH it is the other machine's, which has none.
+A terminal passes on text only. Over SSH the clipboard is the remote machine's, which has none.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MAC = "the clipboard as «class PNGf»"
 
 
 class Copied(Record):
-    """What the clipboard gave: the picture's bytes, or why there is none, in a few words for the user."""
+    """The bytes of an image, or the reason for none, in a few words for the user."""
 
     data: bytes = b""
     why: str = ""
 
 
 async def copied_picture(workspace: Path, environment: Mapping[str, str] = os.environ) -> Copied:
-    """The picture in the clipboard. Nothing of it touches the disk, and no program of the workspace is asked."""
+    """Return the image in the clipboard. Nothing is written to disk, and no program of the workspace runs."""
     asked = False
     for argv in _ways(environment):
         try:
@@ -47,7 +47,7 @@ async def copied_picture(workspace: Path, environment: Mapping[str, str] = os.en
 
 
 def _ways(environment: Mapping[str, str]) -> Iterator[list[str]]:
-    """The commands that may print it, each kind of picture by itself."""
+    """The commands that can print it, one for each image type."""
     if environment.get("WAYLAND_DISPLAY"):
         yield from (["wl-paste", "--no-newline", "--type", kind] for kind in _TYPES)
     if environment.get("DISPLAY"):

@@ -1,6 +1,6 @@
-"""The machine as it is now, for the export's last known environment and for a reminder; and memory given back to it.
+"""The machine's current state, for the export and for a reminder; and freeing of memory.
 
-What the machine does not tell is left out.
+Values that the machine does not offer are left out.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def machine_state(workspace: Path) -> MachineState:
 
 
 def give_back_memory() -> bool:
-    """Give the system back what is free, within about a millisecond; whether there was anything.
+    """Return free memory to the system, within about a millisecond; return whether there was any.
 
-    Otherwise the allocator of Linux keeps what lies below anything that is still in use: a long session grows by it.
+    Linux's allocator keeps memory below a block in use: a long session would grow by it.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -114,7 +114,7 @@ def _look_at_processes(uptime: float) -> list[RunningProcess]:
     found: list[RunningProcess] = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
-            with suppress(OSError, ValueError, IndexError):  # it ended meanwhile, or is hidden from us
+            with suppress(OSError, ValueError, IndexError):  # it has ended, or is hidden from us
                 if folder.stat().st_uid == os.getuid():
                     found.append(_process(folder, uptime))
     found.sort(key=lambda process: (-process["memory_mb"], process["pid"]))

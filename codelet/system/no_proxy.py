@@ -1,4 +1,4 @@
-"""Which addresses NO_PROXY lets go without a proxy: what curl, requests and Go agree on. Imported if it is set."""
+"""NO_PROXY: the addresses to reach without a proxy, as curl, requests and Go agree on. Imported if it is set."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ _TITLE = 100
 
 
 class SavedSessions:
-    """The exports of a folder. Raises UsageError if there is no such folder."""
+    """The exports of a folder. Raises UsageError if the folder does not exist."""
 
     def __init__(self, folder: str) -> None:
         if not Path(folder).is_dir():
-            raise UsageError(f"--sessions {folder}: there is no such folder")
+            raise UsageError(f"--sessions {folder}: no such folder")
         self._store = FileStore(Path(folder).absolute())
 
     def settings(self, name: str, *, load: bool) -> dict[str, str]:

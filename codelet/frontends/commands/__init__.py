@@ -1,1 +1,1 @@
-"""What `codelet COMMAND` runs beside a session: sessions, policy check, audit verify, doctor, demo."""
+"""The commands of the command line: sessions, review, policy check, audit verify, doctor, demo and others."""

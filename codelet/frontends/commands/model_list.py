@@ -92,7 +92,7 @@ def _wrapped(parts: Iterable[str], width: int, joint: str, lead: str = "") -> li
 
 
 def _fitted(row: Sequence[str]) -> Iterator[str]:
-    """The row, its name on a line of its own where it is too long for its column."""
+    """Yield the row; a name that is too long for its column gets its own line."""
     name = f"  {row[0]}"
     if len(name) > _NAME:
         yield name

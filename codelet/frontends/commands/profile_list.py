@@ -1,6 +1,6 @@
-"""`codelet profiles`: the profiles that there are, one a line, each with what it takes away and where it stands.
+"""`codelet profiles`: the profiles, one a line, each with what it takes away and its file.
 
-Short because the list itself is made where profiles are found.
+Short because the list itself is made by the extension that finds profiles.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WIDTH = 1_000
 
 
 def run_profiles(settings: Settings) -> int:
-    """Print them; the exit status, which is 2 where one is not in order: its file, line and reason go to stderr."""
+    """Print them; return the exit status, 2 if one is invalid: its file, line and reason go to stderr."""
     folder = current_folder()
     places = profile_places(settings, folder)
     status = EXIT_DONE

@@ -1,4 +1,4 @@
-"""What `codelet review` takes on the command line, and what of it is wrong before anything is read."""
+"""The arguments of `codelet review`, and their checks before anything is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     what.add_argument("--since", metavar="COMMIT", help="only what is new since that commit, which was reviewed")
     what.add_argument("--generated", action="store_true", help="generated, vendored and lock files, too")
     how = review.add_argument_group("how")
-    how.add_argument("--rules", metavar="FILE", help="your rules, beside REVIEW.md and CLAUDE.md of the base commit")
+    how.add_argument("--rules", metavar="FILE", help="your rules, besides REVIEW.md and CLAUDE.md of the base commit")
     how.add_argument("--description", metavar="FILE",
                      help="what the author says of the change (in CI: that of the pull or merge request)")  # fmt: skip
     how.add_argument("--jobs", type=positive, default=8, metavar="N", help="requests side by side (8)")

@@ -55,7 +55,7 @@ def run_review(settings: Settings, options: argparse.Namespace) -> int:
     """Review what the options name; the exit status. Raises CodeletError for what ends it before there is a report."""
     for name in _NOTHING_TO_KEEP:
         if name in settings.given:
-            raise UsageError(f"{SETTINGS[name].flag} is for a session: a review has none to keep or to go on with")
+            raise UsageError(f"{SETTINGS[name].flag} is for a session: a review has none to save or resume")
     outputs = [output_named(text) for text in options.output]
     if not any(each.path is None for each in outputs):
         form = options.output_format or "text"
@@ -187,7 +187,7 @@ class _Review:
         return Reviewer(session, self._spending)
 
     async def _follow(self, review: ReviewRun) -> Report:
-        """The report of the review, whatever ended it, with a line of progress on a terminal meanwhile."""
+        """Return the review's report, however it ended; show a line of progress on a terminal."""
         from codelet.frontends.commands.review_progress import ProgressLine
 
         progress = ProgressLine(quiet=self._options.quiet)

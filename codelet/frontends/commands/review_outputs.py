@@ -36,7 +36,7 @@ def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
 
 
 def save_baseline(repeats: Repeats, report: Report, status: int) -> int:
-    """Write the baseline where that was asked for; the exit status. A review without any answer leaves it as it is."""
+    """Write the baseline if requested; return the exit status. A review without any answer does not change it."""
     text = repeats.updated(report)
     if text is None or repeats.target is None or report.exit == EXIT_PROVIDER:
         return status

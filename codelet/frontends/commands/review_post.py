@@ -61,7 +61,7 @@ def _say_done(posting: Posting, service: str) -> None:
     told.append(f"{len(posting.resolved)} resolved, {len(posting.reopened)} opened again")
     print(f"{service}: {', '.join(told)}")
     if posting.in_summary:
-        say(f"codelet: {posting.in_summary} of the findings are in the summary only: they got no comment of their own")
+        say(f"codelet: {posting.in_summary} of the findings are in the summary only, without a comment")
     if posting.refused:
         say(f"codelet: threads could not be resolved or opened: {posting.refused}; do it by hand")
     if not posting.newest:

@@ -1,4 +1,4 @@
-"""How far a review is, in one line on stderr that is written again; nothing where stderr is no terminal."""
+"""A review's progress, in one line on stderr that is rewritten; nothing if stderr is not a terminal."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _BOLD, _ADDED, _REMOVED, _FAILED = "1", "32", "31", "31"
 
 
 def on_terminal(text: str) -> str:
-    """The report as stdout should have it: as it is in a file or a pipe, laid out where stdout is a terminal."""
+    """Return the report for stdout: unchanged for a file or a pipe, laid out for a terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         return text
     colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -39,7 +39,6 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def _coloured(row: str) -> str:
-    """Return what stands at the first column is codelet's own; what a model wrote is indented."""
     if found := _HEAD.fullmatch(row):
         return f"{_style(found[1], _SEVERITIES[found[1]])}{_style(found[2], _BOLD)}"
     if row.startswith("      +"):

@@ -37,7 +37,7 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     prune.add_argument("--keep", type=positive, metavar="N", help="all but the N newest")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
     search = _action(actions, "search", "find words, and what is near in meaning, in sessions and files of facts")
-    search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" as it stands')
+    search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" verbatim')
     search.add_argument("--most", type=positive, default=50, metavar="N", help="at most N places (50)")
 
 
@@ -85,7 +85,7 @@ def _read(store: Store, name: str) -> Document:
 
     stored = store.load(name)
     if stored is None:
-        raise ExportError(f"{store.shown(name)}: there is no such session")
+        raise ExportError(f"{store.shown(name)}: no such session")
     return from_json(stored.data, store.shown(name))
 
 

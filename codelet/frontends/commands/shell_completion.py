@@ -15,7 +15,7 @@ _INSTALLED = {
     "man": "codelet completion man > a file man1/codelet.1 in a folder of $MANPATH",
 }
 _FILES = frozenset({"FILE", "TARGET", "PATH", "FORMAT[=FILE]", "DIR|URL", "FOLDER"})
-"""What arguments that name a file are called in the help."""
+"""The placeholders in the help for arguments that name a file."""
 
 _HEAD = """\
 .TH CODELET 1 "" "codelet {version}" "User Commands"
@@ -51,7 +51,7 @@ _EXITS = {
     3: "the provider failed",
     4: "a limit was reached",
     5: "incomplete",
-    6: "a tool needed permission and nobody could be asked",
+    6: "a tool needed permission and no one could be asked",
     70: "a bug in codelet",
     129: "hung up; 130 interrupted, 143 terminated",
 }

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _LINE_WIDTH = 160
 _NOTE_LENGTH = 1_000
 """A note says what to do about it at its end."""
-# What takes longer than a second is told, and from then on how long it has taken.
+# Work of more than a second is reported, then how long it has taken.
 _FIRST_SECONDS, _AGAIN_SECONDS = 1.0, 10.0
 _LAST_WRITE_SECONDS = 2.0
 _MOST_KEPT = 64_000_000
@@ -52,9 +52,9 @@ _UNSAVED = "stopped before the session was saved for the last time"
 
 
 class Output(Protocol):
-    """One output format. `says_exit` means that it writes the exit status, so the last save has to come before it.
+    """An output format. `says_exit`: it writes the exit status, so the last save has to come first.
 
-    One that is not `is_live` writes nothing of the answer before its end.
+    A format that is not `is_live` writes nothing of the answer before its end.
     """
 
     says_exit: bool
@@ -129,7 +129,7 @@ class _UnwritableError(Exception):
 
 
 def _status_unwritten(error: OSError, status: int) -> int:
-    """The exit status after stdout broke. A reader that has seen enough (`codelet … | head -1`) is no failure."""
+    """Return the exit status after stdout broke. For a reader that has seen enough (`… | head -1`) it is `status`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered still would be flushed
     if isinstance(error, BrokenPipeError):
         return status
@@ -218,7 +218,7 @@ class TextOutput:
             self._say_how_it_ended(outcome)
 
     def end(self) -> None:
-        """Write what is held back of the text, and end its line."""
+        """Write the rest of the text, and end its line."""
         self._write(self._cleaner.flush())
         self._end_line()
         sys.stdout.flush()
@@ -258,15 +258,15 @@ class TextOutput:
 
 
 def describe_call(call: events.ToolCallStarted) -> str:
-    """A call in one line: the tool and what it is about."""
+    """Return a call in one line: the tool and its title."""
     return f"{call.name} {call.title}".strip()
 
 
 class _OneShot:
-    """One run: ask, write the answer, save, close. A signal cancels the phase that is going on; those after it follow.
+    """One run: ask, write the answer, save, close. A signal cancels the current phase; the next ones follow.
 
-    `taken` are the seconds that the pipe took, of those that the time limit gives. `_stopped` is the exit status and
-    the word of the newest signal.
+    `taken` is how many seconds of the time limit the pipe took. `_stopped` is the exit status and the word of the
+    newest signal.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class _OneShot:
         return status
 
     async def _ask(self) -> None:
-        """Open the session, run the turn, and show its events as they come."""
+        """Open the session, run the turn, and show its events."""
         if self._settings.resume is not None:
             self._output.busy("opening the saved session")
         needs_model = not self._question.startswith("/")
@@ -339,7 +339,7 @@ class _OneShot:
         gc.enable()  # everything is imported by now; see cli.main
         try:
             async with aclosing(await self._turn(session)) as turn:
-                self._piped = None  # what fits stands in the list from now on, the rest in the archive
+                self._piped = None  # from here on the list has it, and the archive the rest
                 async for event in turn:
                     if self._export is not None:
                         self._export.see(event)
@@ -378,7 +378,7 @@ class _OneShot:
         return turn_of(session, self._question, self._piped, attached)
 
     async def _finish(self, failure: CodeletError | _UnwritableError | None, task: asyncio.Task[int]) -> int:
-        """Write what the run came to and save for the last time, in the order of the format; the exit status."""
+        """Write the outcome and save for the last time, in the order of the format; return the exit status."""
         if isinstance(failure, _UnwritableError):
             refused = self._session is not None and self._session.toolbox.approvals.refused
             status = self._unwritten(failure.error, EXIT_REFUSED if refused else EXIT_DONE)
@@ -403,7 +403,7 @@ class _OneShot:
         return self._stopped[0] if self._stopped is not None else unsaved.exit_status
 
     async def _save(self, task: asyncio.Task[int]) -> CodeletError | None:
-        """End the export, if there is one; what kept the newest state from being saved."""
+        """End the export, if there is one; return the reason why the newest state is not saved."""
         if self._export is None:
             return None
         closing = asyncio.create_task(self._export.close())
@@ -422,7 +422,7 @@ class _OneShot:
         return None
 
     async def _close(self, task: asyncio.Task[int]) -> None:
-        """End what the session opened; a signal cuts that short. The answer is out: what goes wrong is only said."""
+        """End the session; a signal cuts that short. The answer is out: errors are only reported."""
         try:
             if self._session is not None:
                 say_ending(self._session)
@@ -440,7 +440,7 @@ class _OneShot:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """A signal ends what is written in here; after one, a reader that does not read is given a moment only."""
+        """Let a signal end a write inside; after a signal, a slow reader gets a short time only."""
         self._writing = True
         if self._stopped is not None:
             signal.setitimer(signal.ITIMER_REAL, _LAST_WRITE_SECONDS)
@@ -454,7 +454,7 @@ class _OneShot:
         self._stopped = SIGNALS.get(signal.Signals(number), self._stopped)
         if self._writing:
             self._writing = False
-            raise OSError(errno.ECANCELED, "nobody reads it")  # a write that EINTR ends is begun again
+            raise OSError(errno.ECANCELED, "the reader does not read")  # a write that EINTR ends is begun again
 
     def _unwritten(self, error: OSError, status: int) -> int:
         """The exit status after stdout broke, or a signal ended the wait for its reader."""

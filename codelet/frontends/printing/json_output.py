@@ -40,7 +40,7 @@ class StreamJsonOutput:
     is_live = True
 
     def show(self, event: events.Event) -> None:
-        """Write the event. The end of the turn is held back until the outcome is known."""
+        """Write the event. The end of the turn waits until the outcome is known."""
         if isinstance(event, events.TurnEnd):
             self._end = event
         else:

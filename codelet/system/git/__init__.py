@@ -1,8 +1,8 @@
 """The one place that runs git, hardened: in a cloned repository a plain `git status` can run its code.
 
-What a repository's own configuration could start is switched off (fsmonitor, hooks, external diffs, text
-conversion, signature programs, filters, submodules, bare repositories hidden in a folder, fetching objects that
-are missing); the user's own configuration, such as Git LFS, stays in force.
+Off are the programs that a repository's own configuration could start (fsmonitor, hooks, external diffs, text
+conversion, signature programs, filters), submodules, bare repositories hidden in a folder, and the fetching of missing
+objects. The user's own configuration, such as Git LFS, stays in force.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 _BY_VARIABLES = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_CONFIG_COUNT")
 _MARKS = (b"filter", b"include", b"worktree", b"gpg")
-"""A configuration in which none of these words stands, names nothing that the table does not cover already."""
+"""A configuration without these words has no setting that the table lacks."""
 _LISTING_CAP = 1 << 20
 
 _TRUST = "git config --global --add safe.directory"
 
 STATUS = ("--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
-"""What `git status` is asked with."""
+"""The arguments of `git status`."""
 _FRESH = 1.0
-"""Seconds after which what git was asked ahead is asked again: it is told as of now."""
+"""Seconds for which an early answer of git counts as current."""
 _ahead: dict[tuple[Path, tuple[str, ...]], Begun] = {}
 
 
 class GitAnswer(Record):
-    """What git said. `stdout` is at most the limit asked for; `complete` tells whether that was all."""
+    """git's answer. `stdout` has at most the limit's bytes; `complete` if that was all."""
 
     exit_code: int
     stdout: bytes
@@ -57,7 +57,7 @@ class GitAnswer(Record):
 
     @property
     def broken_off(self) -> str:
-        """Return why git came to no end of its own, in a few words; empty where its exit code is its answer."""
+        """Return why git was stopped, in a few words; empty if its exit code is its answer."""
         if self.timed_out:
             return "git took too long"
         return f"git was ended by signal {-self.exit_code}" if self.exit_code < 0 and self.complete else ""
@@ -174,11 +174,11 @@ def hardened_argv(command: str, arguments: Sequence[str] = (), settings: Mapping
 
 
 def hardened_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a command that may itself run git: the ways in which even a `git status` that no one
-    wrote, in a makefile or a prompt, runs a repository's code are closed. Hooks and filters stay as they are: a
-    commit that the user approved runs them.
+    """Return the environment for a command that may run git.
 
-    Settings that came by variables stay where name and value are both there.
+    A makefile or a prompt can run `git status`, and git would run a repository's code: those ways are closed. Hooks and
+    filters stay, because a commit that the user approved runs them. Settings that came by variables stay if name and
+    value are known.
     """
     settings = {}
     for name, key in environment.items():
@@ -229,9 +229,10 @@ async def _listed(repository: Repository, root: str, environment: Mapping[str, s
 
 
 def _has_plain_configuration(repository: Repository, root: str) -> bool:
-    """Return whether the repository cannot have named anything that the table does not cover: saves one git call on
-    nearly every start. The words are looked for as bytes, wherever they stand: git spells the names of settings one way
-    only.
+    """Return whether the repository cannot have named anything that the table lacks: saves one git call on nearly every
+    start.
+
+    The words are searched as bytes: git has one spelling for the names of settings.
     """
     directory = f"{repository.folder}/.git"
     if repository.named:
@@ -260,7 +261,7 @@ def _user_configurations() -> list[str]:
 
 
 def settings_environment(settings: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
-    """Settings as git takes them from its environment, after those that are in `base`; names may hold anything."""
+    """Return settings as variables of git's, numbered after those in `base`. Names can hold any character."""
     text = base.get("GIT_CONFIG_COUNT", "")
     first = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
     environment = {"GIT_CONFIG_COUNT": str(first + len(settings))}

@@ -55,10 +55,9 @@ class Configuration(Record):
 
 
 def parse_listing(listed: bytes, repository: Repository, root: str) -> Configuration:
-    """Read what `git config` with LISTING printed in the repository's folder.
+    """Read the output of `git config` with LISTING in the repository's folder.
 
-    A file inside the workspace counts as the repository's own, also where it stands in for the user's: HOME may be
-    a folder there.
+    A file inside the workspace counts as the repository's own, even the user's: HOME may be a folder there.
     """
     fields = listed.decode("utf-8", "surrogateescape").split("\0")
     settings = []
@@ -80,7 +79,7 @@ def _is_own(setting: GitSetting, repository: Repository, root: str) -> bool:
 
 
 def redirected(configuration: Configuration, repository: Repository, root: str) -> str | None:
-    """Return why git would look at other files than the folder's, in words, or None."""
+    """Return the reason why git would read files outside the folder, or None."""
     worktree = configuration.worktree
     if worktree is not None:
         place = os.path.realpath(os.path.join(repository.git_folder, worktree))

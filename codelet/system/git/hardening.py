@@ -1,9 +1,8 @@
-"""What keeps a repository from starting programs or redirecting git: the one table of options, settings and variables.
+"""The table of options, settings and variables that keep a repository from starting programs or redirecting git; and
+the place of a repository: git's folder, the folder that it shares with others, and whether both are its own.
 
-And where a repository lies: git's folder, the one that it shares with others, and whether both are its own.
-
-Settings on the command line win over every file and over variables. What has no such setting is switched off by an
-option of the command, by a variable, or makes the repository one that is asked about (`configuration.doubt`).
+Settings on the command line win over every file and over variables. A danger without such a setting is switched off by
+an option of the command or by a variable, or makes the repository one to ask about (`configuration.doubt`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pathlib import Path
 from codelet.record import Record
 
 OPTIONS = ("--no-optional-locks", "--no-pager")
-"""What stands before the git command."""
+"""The options before the git command."""
 
 SETTINGS = {
     "core.fsmonitor": "false",
@@ -79,9 +78,7 @@ _ENTRY_CAP = 20_000
 
 
 def overrides_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what to set in place of the user's variables that make git write a trace, take its own programs from
-    elsewhere, or read path patterns otherwise.
-    """
+    """Return the settings that replace the user's variables for traces, git's own programs and path patterns."""
     return {
         name: "" if name == "GIT_EXEC_PATH" else "0"
         for name in sorted(environment)
@@ -140,10 +137,10 @@ def _common(git_folder: str) -> str:
 
 
 def unreadable(repository: Repository) -> str | None:
-    """Return why git would not read this repository, or not come to an end with it, in words, or None.
+    """Return the reason why git would not read this repository or would not finish, or None.
 
-    What git does not take for a repository it passes over in silence: it looks further up, and what it finds there is
-    another repository with another configuration.
+    git passes over a folder that is not a repository to it and searches further up: it may find another repository with
+    another configuration.
     """
     for place in (*repository.configurations, f"{repository.git_folder}/commondir"):
         if os.path.lexists(place) and not Path(place).is_file():
@@ -169,9 +166,9 @@ def _is_head(path: str) -> bool:
 
 
 def stray(repository: Repository, root: str, worktree: str | None = None) -> str | None:
-    """Return why git would read another repository than the folder's own, in words, or None.
+    """Return the reason why git would read another repository than the folder's own, or None.
 
-    What lies in the folder or below `root` is its own. A git folder elsewhere must point back: that of a linked
+    Everything in the folder or below `root` is its own. A git folder elsewhere must point back: that of a linked
     worktree by its file `gitdir`, that of a submodule by `worktree`, the value of `core.worktree`.
     """
     if why := unreadable(repository):
@@ -193,10 +190,9 @@ def stray(repository: Repository, root: str, worktree: str | None = None) -> str
 
 
 def _borrows(objects: str, homes: tuple[str, ...], depth: int = 0) -> bool:
-    """Return whether git would read objects from outside of `homes`: from where they are borrowed, more may be
-    borrowed.
+    """Return whether git would read objects from outside of `homes`, also through folders that lend objects in turn.
 
-    A path counts as it stands, spaces included. What git reads in another way, or what is too long to look at, counts
+    A path is taken literally, spaces included. A path that git reads in another way, or a list too long to read, counts
     as outside.
     """
     borrowing = f"{objects}/info/alternates"
@@ -212,9 +208,9 @@ def _borrows(objects: str, homes: tuple[str, ...], depth: int = 0) -> bool:
 
 
 def _leads_out(place: str, own: tuple[str, ...]) -> str | None:
-    """Return which link in git's folder leads out of it, or what else is no file of git's.
+    """Return a link in git's folder that leads out of it, or another entry that is no regular file.
 
-    git would print a line of what it finds behind the link, and wait without end for what a pipe never gives.
+    git would print a line of a link's target, and wait forever for a pipe.
     """
     seen = 0
     stack = [place]
@@ -254,12 +250,12 @@ def _points_back(repository: Repository, worktree: str | None) -> bool:
 
 
 def is_below(place: str, homes: tuple[str, ...]) -> bool:
-    """Return whether a resolved path is one of these folders or lies in one."""
+    """Return whether a resolved path is one of these folders or inside one."""
     return any(place == home or place.startswith(home.rstrip("/") + "/") for home in homes)
 
 
 def _is_longer(path: str, most: int) -> bool:
-    """Return whether there is a file of more than so many bytes."""
+    """Return whether the file exists and is larger than that many bytes."""
     try:
         return os.stat(path).st_size > most
     except OSError:
@@ -272,8 +268,8 @@ def _line(path: str) -> str:
 
 
 def _text(path: str) -> str:
-    """The text of a small file, up to a NUL, as git reads it; "" if there is none."""
-    if not Path(path).is_file():  # a pipe in its place is not waited for
+    """Return the text of a small file up to a NUL, as git reads it; "" without a file."""
+    if not Path(path).is_file():  # does not wait for a pipe
         return ""
     try:
         with Path(path).open("rb") as file:

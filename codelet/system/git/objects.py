@@ -1,11 +1,11 @@
-"""Where HEAD points, read with GitPython.
+"""HEAD's target, read with GitPython.
 
-GitPython reads the objects, through git processes with the hardened environment; they end before a function here
-returns. It opens references and the configuration itself and waits for git without end, so what is not whole is
-refused before, and git has its time.
+GitPython reads the objects through git processes with the hardened environment; they end before a function here
+returns. It opens references and the configuration itself and waits for git without end: so incomplete repositories are
+refused first, and git has a time limit.
 
-Only `codelet doctor` uses it: its import takes 0.2 s and 11 MB, where a git process answers in 2 to 10 ms. Its own
-reader of objects, without git, is deprecated and fails on partial clones. It does not read SHA-256 repositories.
+Only `codelet doctor` uses it: its import takes 0.2 s and 11 MB, and a git process answers in 2 to 10 ms. Its own reader
+of objects, without git, is deprecated and fails on partial clones. It does not read SHA-256 repositories.
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ if TYPE_CHECKING:
     import git
 
 PATIENCE = 30.0
-"""Seconds that git has to find what it is asked for."""
+"""Seconds for git to find an object."""
 
 _LISTING_CAP = 1 << 20
 _LISTING_SECONDS = 10.0
 
 
 def head_of(folder: Path, patience: float = PATIENCE) -> str | None:
-    """Return where HEAD points, in words: `branch main`, `detached at 1a2b3c4d5`. Blocks, at most for `patience`
-    seconds.
+    """Return HEAD's target: `branch main`, `detached at 1a2b3c4d5`.
 
-    None if there is no git, or no repository that it may look at.
+    Blocks for at most `patience` seconds. None without git, or without a repository that it may read.
     """
     with opened_repository(folder, patience) as repository:
         if repository is None:
@@ -145,7 +144,7 @@ def _opened(place: Repository, program: str) -> git.Repo | None:
 
 
 def _end_git(repository: git.Repo) -> None:
-    """End the processes that GitPython keeps to ask for objects: whoever waits for them gets no answer."""
+    """End the processes of GitPython that serve objects. Callers that wait for them get no answer."""
     for kept in (repository.git.cat_file_all, repository.git.cat_file_header):
         process = None if kept is None else kept.proc
         if process is not None:

@@ -14,7 +14,7 @@ from codelet.errors import UsageError
 from codelet.system.git import GitAnswer, run_git, why_not_read
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""What a first commit is compared with: git knows this tree in every repository that counts by SHA-1."""
+"""The empty tree, for a first commit: git knows it in every repository that counts by SHA-1."""
 PATIENCE = 30.0
 """Seconds that git has for one answer."""
 
@@ -25,7 +25,7 @@ _PSEUDO = re.compile(r"(?:[A-Z]+_)*HEAD")
 _SUFFIX = re.compile(r"[~^]|@\{")
 _NEVER_IN_NAMES = re.compile(r"[*?\[\\:\s\x00-\x1f\x7f]|\.\.")
 _PLACES = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
-"""Where git looks for a reference by its short name (gitrevisions(7))."""
+"""The folders that git searches for a reference's short name (gitrevisions(7))."""
 _BRANCH = "refs/heads/"
 _REMOTE = "refs/remotes/"
 
@@ -88,7 +88,7 @@ async def since_branch(folder: Path, branch: str | None) -> CommitPair:
 
 
 async def is_commit(folder: Path, name: str) -> bool:
-    """Return whether a word names a commit, or a range of them; an ambiguous name does."""
+    """Return whether a word is a commit or a range of commits; an ambiguous name is."""
     try:
         await pair_of(folder, name)
     except AmbiguousName:
@@ -99,14 +99,14 @@ async def is_commit(folder: Path, name: str) -> bool:
 
 
 def short_name(reference: str) -> str:
-    """The name of a reference as people write it: `origin/main`."""
+    """Return a reference's short name: `origin/main`."""
     return reference.removeprefix(_REMOTE).removeprefix(_BRANCH)
 
 
 async def default_base(folder: Path) -> str:
-    """The full name of the reference that the current branch is compared with. Raises UsageError if there is none.
+    """Return the full name of the reference to compare the current branch with. Raises UsageError without one.
 
-    It is the branch that it follows, unless that is its own copy on the remote: that one has whatever was pushed. Then,
+    It is the upstream, unless that is the branch's own copy on the remote, which has everything that was pushed. Then,
     and without an upstream, it is the remote's default branch. The default branch itself is compared with its copy.
     """
     branch = await _line(folder, "symbolic-ref", "--quiet", "HEAD")
@@ -133,7 +133,7 @@ async def default_base(folder: Path) -> str:
 
 
 async def _default_branch(folder: Path, remote: str) -> str | None:
-    """The full name of the default branch of a remote, else of `origin` or of the only remote, as it was fetched."""
+    """Return the full name of the default branch of a remote, else of `origin` or the only remote, as fetched."""
     remotes = await _lines(folder, "remote")
     only = remotes[:1] if len(remotes) == 1 else []
     for name in dict.fromkeys((remote, "origin", *only)):

@@ -1,8 +1,8 @@
-"""git's own variables, as a hook or a shell has them: honoured where they stay in one repository, else refused.
+"""git's own variables, as a hook or a shell sets them: honoured if they stay in one repository, else refused.
 
 `git commit FILE` and `git commit -a` let their hooks read another index than the usual one, a push keeps its objects
-apart until the hooks agree, and the repository of a user's dotfiles is known by GIT_DIR alone. Whoever reads the
-repository without these variables reads something else.
+apart until the hooks agree, and only GIT_DIR identifies the repository of a user's dotfiles. Without these variables
+another repository would be read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def honour_variables(folder: Path) -> None:
 
 
 def check_no_variables(folder: Path) -> None:
-    """Raise UsageError if a variable makes git read anything but the repository around `folder` as it is."""
+    """Raise UsageError if a variable makes git read anything but the repository around `folder`."""
     found = _variables(os.path.realpath(folder), os.environ)
     if found is not None and (found.repository is not None or found.values):
         name = next(iter(found.values))
@@ -91,7 +91,7 @@ def _index(repository: Repository, environment: Mapping[str, str]) -> dict[str, 
 
 
 def _objects(repository: Repository, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return where objects are read: of a push that is not accepted yet, they lie in a folder of their own."""
+    """Return the folders with objects. Those of a push that is not accepted yet are in a folder apart."""
     values: dict[str, str] = {}
     for name in (_OBJECTS, _ALTERNATES):
         value = environment.get(name)

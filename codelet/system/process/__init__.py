@@ -1,12 +1,11 @@
 """The one place that starts child processes: commands for the model, short helpers of our own, and services.
 
-Every child gets stdin from /dev/null, or the bytes that it is to read, a session of its own and an environment
-without secrets. Whatever it prints, memory stays bounded; reading stops when it exits, even if something in the
-background holds its pipe. When it exits, runs out of time or its caller is cancelled, everything that it started
-ends with it.
+Every child gets its own session, stdin from /dev/null or the bytes to read, and an environment without secrets. Memory
+stays bounded; reading stops when the child exits, even if something in the background holds its pipe. When it exits,
+runs out of time or its caller is cancelled, everything that it started ends with it.
 
-`service` (a child that is spoken to) and `brief` (one that is waited for outside the event loop) are imported where
-they are needed. So is asyncio, where a child is waited for: a helper can be started before that import.
+`service` (a child to talk to) and `brief` (a child outside the event loop) are imported where they are needed. So is
+asyncio: a helper can start before that import.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Finished(Record):
 
 
 class Captured(Record):
-    """What a helper call gave. `cut` says that it printed more than the limit and was ended for it."""
+    """The result of a helper. `cut`: it printed more than the limit and was ended for it."""
 
     exit_code: int
     stdout: bytes
@@ -94,7 +93,7 @@ class Captured(Record):
 
 
 def expect_command() -> None:
-    """Start the supervisor of commands now, beside whatever comes before the next command."""
+    """Start the supervisor of commands ahead of the next command."""
     from codelet.system.process.guarded import start_supervisor
 
     with suppress(StartError):  # the command itself will say so
@@ -203,7 +202,7 @@ async def capture(
 
 
 class Begun:
-    """A helper that may run before anyone waits for it. Whoever begins it gives it to `capture`, or ends it."""
+    """A helper that can start before anyone waits for it. Pass it to `capture`, or call `end`."""
 
     def __init__(
         self,
@@ -261,7 +260,7 @@ class Begun:
         self._tree.close()
 
     def end(self) -> None:
-        """Kill it with its group: no one wants its answer."""
+        """Kill it with its group, without an answer."""
         self.leave()
         self.process.wait()
         for pipe in (self.stdout, self.stderr):
@@ -303,7 +302,7 @@ class _Child:
         return -signal.SIGKILL if code is None else code
 
     def drain(self) -> None:
-        """Read what lies in the pipes, without waiting, a bounded amount."""
+        """Read a bounded amount from the pipes, without waiting."""
         for pipe in list(self._sinks):
             left = _DRAIN_LIMIT
             while left > 0 and (size := self._read(pipe)):
@@ -325,7 +324,7 @@ class _Child:
             self.settled.set_result(why)
 
     def _write(self) -> None:
-        """Give the child what it takes of its input; its end where that was all, or it reads no more."""
+        """Write as much input as the child takes; close the pipe after the last byte, or if the child closed it."""
         assert self._program.stdin is not None
         try:
             self._unread = self._unread[os.write(self._program.stdin.fileno(), self._unread[:_CHUNK]) :]

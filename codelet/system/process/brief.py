@@ -1,4 +1,4 @@
-"""Runs a short helper to its end at once, for callers that cannot wait in the event loop."""
+"""Runs a short helper to its end, for callers that cannot wait in the event loop."""
 
 from __future__ import annotations
 

@@ -15,9 +15,11 @@ _SECONDS_TO_END = 1.0
 
 
 async def run_on_terminal(argv: Sequence[str], text: str, environment: Mapping[str, str]) -> int:
-    """Run it with `text` as its input; its exit code. It is ended when the caller is cancelled. Raises StartError.
+    """Run a program with `text` as its input; return its exit code. It ends when the caller is cancelled. Raises
+    StartError.
 
-    It stays in the caller's process group, as only that may read from the terminal; the caller reads no key meanwhile.
+    It stays in the caller's process group, because only that group can read from the terminal. The caller must read no
+    keys while it runs.
     """
     process = _started(argv, environment)
     feeding = asyncio.ensure_future(asyncio.to_thread(process.communicate, text.encode("utf-8", "replace")))

@@ -62,7 +62,7 @@ class _Supervisor:
         except OSError as error:
             self.control.close()
             raise start_error(sys.executable, error) from error
-        self._tree = Tree(self.process.pid, MARKER)  # so that it is taken for no orphan of a program
+        self._tree = Tree(self.process.pid, MARKER)  # it is no orphan of a program
 
     @property
     def runs(self) -> bool:
@@ -90,7 +90,7 @@ class _Supervisor:
 
 
 def start_supervisor() -> tuple[_Supervisor, bool]:
-    """Have a supervisor running; return it, and whether it replaces one that was killed. Raises StartError."""
+    """Return a running supervisor, and whether it replaces a killed one. Raises StartError."""
     with _lock:
         before = _current.pop() if _current else None
         if before is not None and before.runs:
@@ -116,11 +116,11 @@ def retire_supervisor() -> None:
 
 
 class Guarded:
-    """A program below a guard of its own. `close` must be reached on every way out.
+    """A program below its own guard. Every way out must reach `close`.
 
-    `pid` is the guard's number, and that of the program's session. `over` says that nothing of the program runs any
-    more, or could be started. `left` says that the program left processes running, which were ended, and `lost` that
-    its guard, or the supervisor before it, was killed.
+    `pid` is the number of the guard and of the program's session. `over`: nothing of the program runs any more, or it
+    could not start. `left`: the program left processes running, which were ended. `lost`: its guard, or the supervisor
+    before it, was killed.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class Guarded:
             self._lifeline.send(order)
 
     def _hear(self) -> None:
-        """Take in what the guard says, or the supervisor in its place."""
+        """Take in a report of the guard, or of the supervisor for a killed guard."""
         try:
             data = self._lifeline.recv(_CHUNK)
         except BlockingIOError:

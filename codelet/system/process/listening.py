@@ -1,4 +1,4 @@
-"""Which ports the processes below one listen on, as Linux tells: nothing is connected to."""
+"""The ports that the processes below one listen on, as Linux reports them: no connection is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command printed, as much of it as is kept, and what of it is shown while it runs. Imported with a command."""
+"""A command's output: a bounded part of it to keep, and the pieces to show while it runs. Imported with a command."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class HeadAndTail:
         return False
 
     def text(self) -> tuple[str, int]:
-        """The text with a line in place of what was left out, and how many bytes that was.
+        """Return the text, with a line for the part that was left out, and that part's bytes.
 
-        Both cuts lie at line ends if there are any, else anywhere.
+        Both cuts are at line ends if there are any, else anywhere.
         """
         head, tail = bytes(self._head), bytes(self._tail[-self._half :])
         if len(head) + len(tail) == self._bytes:
@@ -62,7 +62,7 @@ class Stream:
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; what comes after a pause is passed on at once."""
+        """Take the next bytes; after a pause they are passed on immediately."""
         self._waiting += self._decoder.decode(data)
         if len(self._waiting) > _STREAM_PIECE:
             self._waiting = self._waiting[-_STREAM_PIECE:]

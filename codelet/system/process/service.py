@@ -1,7 +1,7 @@
-"""A child that lives as long as its owner wants and is spoken to over pipes, such as an MCP or a language server.
+"""A child that runs until its owner closes it, such as an MCP server; both talk over pipes.
 
-It has a session of its own and an environment without secrets. A supervisor process stands between it and codelet
-(see `supervisor`): whatever ends codelet ends the service and all that it started, also what left its session.
+It has its own session and an environment without secrets. A supervisor is its parent (see `supervisor`): however
+codelet ends, the service and everything that it started ends too, even processes that left its session.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ async def start_service(
 ) -> Service:
     """Start the program `argv` as a service. Raises StartError.
 
-    `limit` is the most bytes of one line or one read; no more than twice as many are held, then the service waits.
-    `error_limit` is how many bytes are kept of what it prints on standard error. `environment` is taken as it is;
-    without one the service gets `child_environment()`. One that is `merged` has no input, and all that it prints comes
-    on its standard output. Close the service, or use it in `async with`.
+    `limit` is the most bytes of one line or one read; at most twice as many are buffered, then the service waits.
+    `error_limit` is how many bytes of standard error are kept. `environment` is passed unchanged; the default is
+    `child_environment()`. A `merged` service has no input, and its standard error goes to its standard output. Close
+    the service, or use it in `async with`.
     """
     environment = child_environment() if environment is None else environment
     service = Service(Guarded(argv, cwd, environment, apart=not merged, stdin=not merged), error_limit)
@@ -107,7 +107,7 @@ class Service:
         return self._program.returncode
 
     async def wait(self) -> None:
-        """Wait until it has exited by itself or was closed."""
+        """Wait until it has exited or was closed."""
         await self._exited.wait()
 
     async def write(self, data: bytes) -> None:
@@ -121,9 +121,9 @@ class Service:
             raise self._gone() from error
 
     async def read_line(self) -> bytes | None:
-        """The next line of its standard output without its end; None behind the last.
+        """Return the next line of its standard output without its end; None after the last.
 
-        Raises ServiceError for a line above the limit, after which nothing more can be read.
+        Raises ServiceError for a line above the limit; after that nothing more can be read.
         """
         if self._reader is None:
             raise self._gone()
@@ -140,14 +140,14 @@ class Service:
         if self._reader is None:
             raise self._gone()
         if count > self._limit:
-            raise ServiceError(f"{self.name} wants to send {count} bytes at once, at most {self._limit} are taken")
+            raise ServiceError(f"{self.name} wants to send {count} bytes in one read, at most {self._limit} are taken")
         try:
             return await self._reader.readexactly(count)
         except asyncio.IncompleteReadError as error:
             raise self._gone() from error
 
     async def read_some(self) -> bytes:
-        """Return what has come on its standard output, waiting for it; empty behind the last."""
+        """Wait for output and return it; empty after the last."""
         return b"" if self._reader is None else await self._reader.read(_CHUNK)
 
     async def terminate(self) -> None:

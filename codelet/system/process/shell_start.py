@@ -1,6 +1,6 @@
-"""What a shell does before and after a command of the model: it sets limits, and reports how a pipeline's parts ended.
+"""The shell code around a command of the model: it sets limits, and reports the exit status of each part of a pipeline.
 
-The text is in a variable, and `PREFIX` is in front of the command, on its first line: no line of the command moves.
+The text is in a variable, and `PREFIX` precedes the command on its first line: no line of the command moves.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Self
 from codelet.system.process.supervisor import FIRST_KEPT
 
 ResourceLimits = Mapping[str, int]
-"""What a command may use; what is 0 or absent has no limit.
+"""The limits of a command; 0 or an absent value means none.
 
-`memory` is the data of each process in MiB, `processes` how many processes and threads its user may have (the system
-does not hold root to it), `file_size` how large a file may get that it writes, in MiB.
+`memory` is the data of each process in MiB, `processes` the number of processes and threads of its user (root is
+exempt), `file_size` the largest file that it can write, in MiB.
 """
 
 _VARIABLE = "CODELET_START"
 PREFIX = f'eval "${_VARIABLE}"; '
-"""What stands in front of the command; a shell prints it where it cannot parse the first line."""
+"""The text before the command; a shell prints it when it cannot parse the first line."""
 
 _PIPE_CLOSED = 141
 """The status of what wrote to a program that had read enough, such as `head`."""

@@ -32,7 +32,7 @@ _POLL = 0.01
 _STATUS_POLL = 0.001
 _CHANGES_COMMANDS = frozenset(
     [
-        # bash reads these before it looks at the command: a file to run, options, which files wildcards stand for
+        # bash reads these before it looks at the command: a file to run, options, the meaning of wildcards
         *("BASH_ENV", "BASHOPTS", "SHELLOPTS", "BASH_COMPAT", "BASH_XTRACEFD", "PS4", "GLOBIGNORE", "GLOBSORT"),
         *("EXECIGNORE", "CDPATH", "PROMPT_COMMAND", "BASH_LOADABLES_PATH"),
         # where operands end and options begin; options that no command line shows; what `less` runs first
@@ -40,7 +40,7 @@ _CHANGES_COMMANDS = frozenset(
     ]
 )
 _BEGINNINGS = ("BASH_FUNC_", "LESSKEY")
-"""How the names of exported functions begin, and of what can set LESSOPEN for `less`, which runs it."""
+"""Beginnings of names: exported functions, and variables that can set LESSOPEN for `less`, which runs it."""
 _SHELL_FILE = "ENV"
 """A file that some shells read first; applications use the name for a word such as `production`, which stays."""
 _LIBRARIES = {
@@ -52,7 +52,7 @@ _LIBRARIES = {
 _READING = frozenset(
     ["PATH", "HOME", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "HOSTNAME"]
 )
-"""What a command that only reads is given, besides the variables of the locale and those that name toolchains."""
+"""The variables of a command that only reads, besides those of the locale and of toolchains."""
 _SETTINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -72,7 +72,7 @@ DESCRIPTOR = "{descriptor}"
 
 _lending = threading.Lock()
 _users: dict[str, str | None] = {}
-"""What the user had set variables to that are lent at this moment."""
+"""The user's values of the variables that are lent now."""
 
 
 class StartError(Exception):
@@ -80,9 +80,9 @@ class StartError(Exception):
 
 
 class CommandWords(tuple[str, ...]):
-    """The words of a program that reads each of `data` (at most 64 KiB of bytes) from a descriptor of its own.
+    """The words of a program that reads each of `data` (at most 64 KiB of bytes) from its own descriptor.
 
-    Where the word DESCRIPTOR stands, the number of the next of these descriptors is put.
+    Each word DESCRIPTOR is replaced by the number of the next descriptor.
     """
 
     data: Sequence[bytes]
@@ -101,10 +101,10 @@ def shell_argv(command: str, environment: Mapping[str, str], workspace: Path) ->
 
 
 def find_program(name: str, workspace: Path, environment: Mapping[str, str] | None = None) -> str | None:
-    """The absolute path of a program that does not lie in the workspace, or None.
+    """Return the absolute path of a program outside the workspace, or None.
 
-    Passed over are relative entries of PATH, and whatever lies in the workspace or in the repository around it,
-    as spelled or with its links followed: what is found there, a repository can supply.
+    Relative entries of PATH are passed over, and so is everything inside the workspace or the repository around it, as
+    spelled or with links followed: a repository can supply what is there.
     """
     for folder in _search_path(environment).split(os.pathsep):
         candidate = f"{folder}/{name}"
@@ -114,8 +114,8 @@ def find_program(name: str, workspace: Path, environment: Mapping[str, str] | No
 
 
 def supplied_by(workspace: Path, program: str) -> bool:
-    """Return whether a program's path is relative, or lies in the workspace or in the repository around it: as spelled,
-    or with links followed.
+    """Return whether a program's path is relative, or inside the workspace or the repository around it, as spelled or
+    with links followed.
     """
     if not program.startswith("/"):
         return True
@@ -125,8 +125,8 @@ def supplied_by(workspace: Path, program: str) -> bool:
 
 
 def outside_path(workspace: Path, environment: Mapping[str, str] | None = None) -> str:
-    """PATH without its relative entries and without the folders that lie in the workspace: for programs whose own
-    helpers (git's filters, say) are looked up in it.
+    """Return PATH without its relative entries and the folders inside the workspace: for programs whose helpers are
+    searched in it, such as git's filters.
     """
     return _outside(_search_path(environment), _roots(workspace))
 
@@ -168,10 +168,7 @@ def start(
     apart: bool,
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
-    """Start `argv` in a session of its own, standard error `apart` or merged. Raises StartError.
-
-    `stdin` is as for Popen.
-    """
+    """Start `argv` in a new session, standard error `apart` or merged. `stdin` is as for Popen. Raises StartError."""
     program = program_path(argv, cwd, environment)
     try:
         with given([program, *argv[1:]], argv) as (words, data):
@@ -237,10 +234,10 @@ def given(
 
 
 class ExitWatch:
-    """Calls `exited` once, when the process has exited and its status can be had: through a pidfd, or by asking where
-    there is none.
+    """Calls `exited` once, when the process has exited and its status is ready: through a pidfd, or by polling without
+    one.
 
-    The process is not reaped. `close` must be reached on every way out.
+    The process is not reaped. Every way out must reach `close`.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], exited: Callable[[], None]) -> None:
@@ -315,7 +312,7 @@ def reading_environment(environment: Mapping[str, str], more: Iterable[str]) -> 
 
 
 def attended_environment() -> dict[str, str]:
-    """The same for a program that the user started and watches: editor, pager and colours are the user's."""
+    """Return the environment for a program that the user watches: editor, pager and colours are the user's."""
     own = own_variables()
     kept = {name: value for name, value in child_environment(own).items() if name not in _SETTINGS}
     return kept | {name: own[name] for name in _SETTINGS if name in own}
@@ -323,7 +320,7 @@ def attended_environment() -> dict[str, str]:
 
 @contextmanager
 def lent(name: str, value: str) -> Iterator[None]:
-    """Have a variable say `value` meanwhile, for a library that reads it; children get what the user had set."""
+    """Set a variable inside the block, for a library that reads it; children get the user's value."""
     with _lending:
         _users[name] = before = os.environ.get(name)
         os.environ[name] = value

@@ -1,15 +1,15 @@
 """The supervisor: starts commands and services for codelet, and ends them with all that they started.
 
-It runs as a program of its own and needs only the standard library. Argument: the number of a socket that codelet
-holds the other end of. Each b"c" on it comes with descriptors: the end of a second socket (the lifeline), the three
-streams, and what else the program keeps. For each one a guard is forked, which reads the request from the lifeline and
-is the parent of that one program. A guard is a subreaper: no orphan below it gets another parent, so whatever the
-program started is found. The supervisor is one too: it ends what is left by a guard that was killed.
+It is a program apart and needs only the standard library. Argument: the number of a socket to codelet. Each b"c" on it
+comes with descriptors: the end of a second socket (the lifeline), the three streams, and the other descriptors that the
+program keeps. For each request a guard is forked, which reads the rest from the lifeline and is the parent of that one
+program. A guard is a subreaper: it becomes the parent of every orphan below it, so everything that the program started
+is found. The supervisor is a subreaper too: it ends the leftovers of a killed guard.
 
-A guard ends everything below it once the lifeline is closed, by whatever ends codelet, or when it reads an order there.
-It reports in lines: `pid N`, then `started N` with the number of the program, or `failed ERRNO TEXT`, then
-`exit CODE LEFT`, where LEFT is 1 if processes were left behind. `killed` comes from the supervisor: the guard was
-killed, and what it left was ended.
+A guard ends everything below it when the lifeline is closed, however codelet ends, or when it reads an order there. It
+reports in lines: `pid N`, then `started N` with the number of the program, or `failed ERRNO TEXT`, then `exit CODE
+LEFT`, where LEFT is 1 if processes were left behind. `killed` comes from the supervisor: the guard was killed, and its
+leftovers were ended.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 4, 15, 36
 _MOST_DESCRIPTORS = 8
 _LISTS_PROCESSES = os.path.isdir("/proc/self")
 _OWN_END_LOOKS = 20
-"""A program's leftovers may end by themselves during so many looks, 5 ms apart: a shell does not wait for `>(…)`, nor
-bubblewrap for its inner process. Looks, not seconds: on a busy machine those would pass before the others got to run.
+"""The leftovers of a program can end within this many looks, 5 ms apart: a shell does not wait for `>(…)`, nor
+bubblewrap for its inner process. Looks, not seconds, because on a busy machine those would pass before the others got
+to run.
 """
 _LOOK_SECONDS = 0.005
 _OWN_END_SECONDS = 2.0
@@ -50,7 +51,7 @@ _PENDING, _KILL_IS_PENDING = 28, 1 << (signal.SIGKILL - 1)
 _TERM_SECONDS = 0.15
 _KILL_SECONDS = 2.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-"""Sent by a person's terminal, or to everything below; supervisor and guards go last."""
+"""Sent by a terminal, or to everything below; supervisor and guards go last."""
 
 
 def main(control: socket.socket) -> None:
@@ -94,7 +95,7 @@ def _wake_pipe() -> tuple[int, int]:
 
 
 def _settle(guards: dict[int, int]) -> None:
-    """Reap what has ended; end what a guard left that did not end by itself."""
+    """Reap ended children; end everything that a killed guard left."""
     below = _Below(spared=guards)
     below.reap()
     while ended := guards.keys() & below.reaped.keys():
@@ -163,8 +164,9 @@ def _guard(lifeline: int, streams: list[int]) -> None:
 
 
 def _request(lifeline: int) -> list[bytes]:
-    """The words of the request: the folder, whether the streams are a terminal, the number of words, these, and the
-    variables. Ends this process if codelet is gone meanwhile: then nothing is started.
+    """Read the request: the folder, whether the streams are a terminal, the number of words, the words, the variables.
+
+    Ends this process if codelet is gone: then nothing is started.
     """
     data = b""
     while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4]):
@@ -177,8 +179,10 @@ def _request(lifeline: int) -> list[bytes]:
 
 
 def _started(request: list[bytes], streams: list[int]) -> int:
-    """Start the program in a process group of its own; its number. Only the guard leads the session: the program can
-    neither take a terminal by opening one, nor hit the guard when it signals its own group.
+    """Start the program in a new process group; return its number.
+
+    Only the guard leads the session: the program can neither take a terminal by opening one, nor hit the guard when it
+    signals its own group.
     """
     folder, terminal, count, *words = request
     argv, variables = words[: int(count)], words[int(count) :]
@@ -210,10 +214,10 @@ def _say(lifeline: int, line: str) -> None:
 
 
 class _Below:
-    """The processes below this one, but for the `spared` children and what is below these.
+    """The processes below this one, without the `spared` children and the processes below those.
 
-    `program` leads the group that stands for all of them on a system that does not list its processes. `reaped` holds
-    the statuses of the children that have ended.
+    `program` and its group represent all of them on a system that does not list processes. `reaped` holds the statuses
+    of ended children.
     """
 
     def __init__(self, program: int = _NO_PROGRAM, *, lifeline: int = -1, spared: Collection[int] = ()) -> None:
@@ -259,7 +263,7 @@ class _Below:
         self.reap()
 
     def _running(self) -> list[int]:
-        """Those that are not dead; a negative number stands for a group."""
+        """Return the live processes; a negative number is a group."""
         if not _LISTS_PROCESSES:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(-self._program, 0)

@@ -1,9 +1,9 @@
-"""Which processes belong to a child, and how to end them all.
+"""The processes of a child, and how to end them all.
 
-Killing the process group is not enough: a child that calls setsid, or forks twice and lets the parent die, is out
-of the group and out of the tree. Four signs together find them: the session and the group of the child, the
-tree of parents, a marker in the environment, and having been handed to us when its parent died (we are the
-subreaper). The kernel's table is read from /proc; if there is none, only the group is ended.
+Killing the process group is not enough: a child that calls setsid, or forks twice and lets the parent die, is out of
+the group and out of the tree. Four signs together find them: the session and the group of the child, the tree of
+parents, a marker in the environment, and adoption by us when its parent died (we are the subreaper). The kernel's table
+is read from /proc; without it, only the group is ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 MARKER = "CODELET_CHILD"
-"""The environment variable by which a process that changed its session and its parent is still known."""
+"""The environment variable that identifies a process after it changed its session and its parent."""
 
 _PR_SET_CHILD_SUBREAPER, _PR_SET_DUMPABLE = 36, 4
 _KILL_LIMIT = 1.0
@@ -71,10 +71,10 @@ class _Row:
 
 
 class Tree:
-    """The session that a child leads, and everything that it started.
+    """The session that a child leads, and everything that it started. `group` is a second process group of it.
 
-    `group` is a second process group that belongs to it. Of a child that has a parent of its own, orphans are handed to
-    us only if that parent was killed, too; with `orphans` they count, though nothing else tells whose they are.
+    A child below another parent hands its orphans to us only if that parent was killed too; with `orphans` they count,
+    although nothing else identifies them.
     """
 
     def __init__(self, leader: int, marker: str, *, orphans: bool = False) -> None:
@@ -87,10 +87,10 @@ class Tree:
         _leaders.add(leader)
 
     def signal(self, number: int) -> int:
-        """Send a signal to all of them, reap the dead that are ours, and count those that were alive.
+        """Send a signal to all of them, reap our dead children, and return how many were alive.
 
-        The leader itself is not reaped here: as long as it is a zombie its number is not given to another process, so
-        that no stranger can be hit through the group.
+        The leader is not reaped here: while it is a zombie its number is not reused, so the group cannot hit a
+        stranger.
         """
         table = _table()
         group = self.signal_group(number)

@@ -1,10 +1,9 @@
 """The one place that cleans untrusted text for a terminal, a log or a CI runner.
 
-Everything that a model, a file, a tool or a repository wrote passes through here before a sink shows it:
-`Cleaner` for text that arrives in chunks, `clean` for whole text, `visible` for what a person approves.
-Front ends that use rich put the result into `rich.text.Text`, never into a markup string. Short because it only names
-what every part uses, and loads what shows text when it is asked for; `lookalikes`, `globs` and the like are imported
-where they are needed.
+All text from a model, a file, a tool or a repository passes through here before it is shown: `Cleaner` for text that
+arrives in chunks, `clean` for whole text, `visible` for approvals. Front ends that use rich put the result into
+`rich.text.Text`, never into a markup string. `shown` is loaded at its first use, so that a request does not wait for
+it.
 """
 
 from __future__ import annotations

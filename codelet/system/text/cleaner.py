@@ -26,7 +26,7 @@ INVISIBLE = (
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters that show nothing, or turn the direction of what stands around them (a regex class body)."""
+"""Characters that show nothing, or change the direction of the text around them (a regex class body)."""
 
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f"
 MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
@@ -41,14 +41,14 @@ EMOJI = (
 _HARMLESS = dict.fromkeys(
     (*b"\n\t", *range(0xA1, 0xAD), *range(0xAE, 0x300), *range(0x2010, 0x2028), *range(0x2190, 0x2400))
 )
-"""Letters, dashes, quotation marks and arrows that are plain text wherever they stand, and newlines and tabs."""
+"""Letters, dashes, quotation marks and arrows that are plain text everywhere, and newlines and tabs."""
 
 _STRING_BODY = f"[^\x00-\x1f\x7f-\x9f]{{0,{STRING_CAP}}}"
 
 
 @cache
 def _unsafe() -> re.Pattern[str]:
-    """One token of what may not stay as it is; the longest form first."""
+    """A pattern for one unsafe token; the longest form first."""
     return re.compile(
         rf"(?P<sequence>(?:\x1b\[|\x9b)[0-?]{{0,64}}[ -/]{{0,8}}[@-~]"
         rf"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]){_STRING_BODY}(?:\x07|\x1b\\|\x9c)"
@@ -160,7 +160,7 @@ class Cleaner:
         return "".join(parts)
 
     def _replacement(self, kind: str, token: str, before: str, after: str) -> str:
-        """Return what stands for one unsafe token between the characters `before` and `after`."""
+        """Return the replacement of one unsafe token between the characters `before` and `after`."""
         if kind == "crlf":
             return token
         if kind == "newline":

@@ -10,7 +10,7 @@ import re
 from typing import NoReturn
 
 _OPENING = re.compile(r"""\{(?=\s*["}])|\[(?=\s*(?:[\[\]{"\d-]|(?:true|false|null)\b))""")
-"""Where an object or an array can begin: `{x}` and `[link]` in prose are none."""
+"""The beginning of an object or an array, unlike `{x}` and `[link]` in prose."""
 _MOST = 20
 
 

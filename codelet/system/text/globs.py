@@ -41,9 +41,9 @@ _RULE_WILDCARDS = {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def rule_regex(pattern: str) -> str:
-    """A regular expression for a pattern in which `**` stands for any directories, `*` and `?` for what is in one name.
+    """Return a regular expression for a pattern: `**` matches any directories, `*` and `?` match inside one name.
 
-    A backslash before one of these, or before a backslash, takes it as it is. It is to be compiled with DOTALL.
+    A backslash before one of these, or before a backslash, makes it literal. Compile it with DOTALL.
     """
     tokens = re.findall(r"\\[*?\\]|\*\*/?|.", pattern, re.DOTALL)
     return "".join(_RULE_WILDCARDS.get(token) or re.escape(token[-1]) for token in tokens)
@@ -64,9 +64,9 @@ def has_brackets(glob: str) -> bool:
 
 
 def with_literal_brackets(glob: str, paths: Collection[str]) -> str:
-    """The glob with its brackets escaped in those parts that are, brackets and all, the name of something on a path.
+    """Return the glob with brackets escaped in parts that are, brackets included, the name of something on a path.
 
-    So `app/[id]/*.ts` finds what is in a folder `[id]`; if there is none, `[id]` is a class of characters.
+    So `app/[id]/*.ts` finds files in a folder `[id]`; without such a folder, `[id]` is a character class.
     """
     names = {name for path in paths if "[" in path for name in path.split("/") if "[" in name}
     literal: set[str] = set()
@@ -108,7 +108,7 @@ def _simpler(match: re.Match[str]) -> str:
 
 
 def expand(glob: str) -> list[str]:
-    """The globs without braces that one with braces stands for. Raises ToolError for too many."""
+    """Expand a glob with braces. Raises ToolError for too many results."""
     done, waiting = [], [glob]
     while waiting:
         plain = waiting.pop()
@@ -125,7 +125,7 @@ def expand(glob: str) -> list[str]:
 
 
 def _innermost(glob: str) -> tuple[int, int] | None:
-    """Return where the first pair of braces without another inside stands."""
+    """Return the place of the first innermost pair of braces."""
     match = re.search(r"\{[^{}]*\}", glob)
     return (match.start(), match.end() - 1) if match else None
 
@@ -141,13 +141,13 @@ def _path_regex(glob: str) -> str:
         return text
     *inner, end = segments
     text += "/" if start else ""
-    # What stands between two spans takes the first place where it matches and does not backtrack.
+    # The part between two spans takes its first match and does not backtrack.
     text += "".join(f"(?>(?:[^/]+/)*?{'/'.join(map(_part_regex, segment))}/)" for segment in inner if segment)
     return text + ("(?:[^/]+/)*" + "/".join(map(_part_regex, end)) if end else ".+")
 
 
 def _segments(parts: list[str]) -> list[list[str]]:
-    """The parts between the spans: what stands before the first one, and so on."""
+    """Return the parts around the spans: the one before the first span, and so on."""
     segments: list[list[str]] = [[]]
     for part in parts:
         if part == "**":
@@ -167,7 +167,7 @@ def _part_regex(part: str) -> str:
 
 
 def _chunks(part: str) -> list[str]:
-    """Return what stands between the stars, each as a regular expression."""
+    """Return the parts between the stars, each as a regular expression."""
     chunks = [""]
     for token in re.findall(rf"\*+|\?|{_BRACKETS}|\\.|.", part, re.DOTALL):
         if token[0] == "*":

@@ -35,10 +35,10 @@ def _is_wide(letter: str) -> bool:
 
 
 def confusables(text: str) -> list[str]:
-    """One warning for each word of a command that looks like another word; empty if there is none.
+    """Return a warning for each word of a command that looks like another word.
 
-    A word is suspect when look-alike letters stand next to ASCII ones, when its letters are wide or
-    mathematical forms of ASCII letters, or when it stands where a program's name does and looks wholly ASCII.
+    A word is suspect when look-alike letters are next to ASCII ones, when its letters are wide or mathematical forms of
+    ASCII letters, or when it is a program's name and looks wholly ASCII.
     """
     if text.isascii():
         return []

@@ -1,15 +1,15 @@
-"""What a program printed, as text for a reader other than a terminal: its lines as a screen shows them in the end."""
+"""A program's output as plain text: its lines as a screen shows them in the end."""
 
 from __future__ import annotations
 
 import re
 
 FULL_SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)h")
-"""What a program sends that takes the whole screen."""
+"""The sequence with which a program takes over the whole screen."""
 
 _PLACED = re.compile(r"\x1b\[\d{1,4};\d{1,4}H")
 _PLACES = 8
-"""So many texts at places of the screen in one piece are no line that is overwritten."""
+"""With this many texts at screen positions in one piece, lines are not just overwritten."""
 _SAYS_SO = re.compile(r"^Vim: Warning: (?:Output is not to|Input is not from) a terminal", re.MULTILINE)
 
 _SCREENFUL = re.compile(rf"{FULL_SCREEN.pattern}.*?(?:\x1b\[\?(?:1049|1047|47)l|\Z)", re.DOTALL)
@@ -29,9 +29,9 @@ def draws_on_screen(text: str) -> bool:
 
 
 def as_printed(text: str) -> str:
-    """The text without escape sequences, each line with what overwrote its beginning, and what was rubbed out gone.
+    """Return the text without escape sequences, with overwritten and deleted characters resolved.
 
-    What a program drew on a screen of its own is left out and named.
+    The drawing of a full-screen program is left out and named.
     """
     if not any(sign in text for sign in "\x1b\r\x08\x07"):
         return text

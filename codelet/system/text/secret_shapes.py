@@ -48,11 +48,10 @@ _HARMLESS_NAMES = frozenset(["SSH_AUTH_SOCK"])
 
 
 class TokenShape(Record):
-    """How the tokens of a service look: one of `starts`, `between`, `count` of `letters`, then `tail`.
+    """The form of a service's tokens: one of `starts`, `between`, `count` of `letters`, then `tail`.
 
-    All but `starts` are parts of a regular expression; `count` is what stands in its braces. With `has_digit` one of
-    the letters is a digit. A variable's value that begins with one of `telling` is a secret, whatever follows; by
-    default these are the `starts`.
+    All but `starts` are parts of a regular expression; `count` is the text in its braces. `has_digit`: one of the
+    letters is a digit. A variable's value that begins with one of `telling` is a secret, whatever follows.
     """
 
     starts: tuple[str, ...]
@@ -121,9 +120,8 @@ _STARTS = tuple(start for shape in TOKENS for start in shape.starts)
 
 @cache
 def secret_pattern() -> re.Pattern[str]:
-    """Return what is masked in text because of its shape: the group `key` is a private key, `token` one of a service.
-
-    `password` stands behind `address`, `value` behind `header`.
+    """Return a pattern for text that is masked by its form: the group `key` is a private key, `token` a service's
+    token, `password` follows `address`, `value` follows `header`.
     """
     return re.compile(
         rf"(?P<key>{_PRIVATE_KEY})|(?<![\w-])(?P<token>{'|'.join(shape.regex for shape in TOKENS)})"
@@ -144,8 +142,8 @@ def live_secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def without_login(address: str) -> str:
-    """An address as it may be shown: without what stands before its last `@`, which may hold a password, and without
-    its query, which may hold a key.
+    """Return an address that is safe to show: without the part before its last `@`, which may hold a password, and
+    without its query, which may hold a key.
     """
     scheme, separator, rest = address.partition("?")[0].partition("://")
     if not separator:
@@ -171,7 +169,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def _can_be_secret(kind: str | None, value: str) -> bool:
-    """Return whether a value can be the secret of which a name of that kind speaks."""
+    """Return whether a value can be a secret of the kind that its name suggests."""
     if kind == "address":
         return "://" in value
     return not _PLAIN.fullmatch(value) and (kind == "text" or len(value) >= _LONG)

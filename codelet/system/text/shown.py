@@ -12,11 +12,11 @@ _LONG_GAP = 16
 """Spaces in a row after other text that could push what follows out of sight."""
 
 _LONG_INDENT = 160
-"""Columns of indentation that are shown as they are: rows wrap, so fewer take at most a few rows."""
+"""Columns of indentation that are shown unchanged: rows wrap, so fewer take at most a few rows."""
 
 _TAB_WIDTH = 4
 _EMPTY_LINES = 3
-"""So many lines in a row that show nothing are told by their number."""
+"""This many lines in a row that show nothing are replaced by their number."""
 
 _MOST_MARKS = 4
 """Combining marks in a row that a script needs; more would be drawn over other lines, and written for nothing."""
@@ -50,12 +50,12 @@ def first_sentence(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` as an approval shows it: nothing hidden, nothing left out.
+    """Return `text` for an approval: nothing hidden, nothing left out.
 
     Every character that a terminal would not show is written as its code, and a long run of such characters, or of
-    spaces after other text, as its length, so that nothing can be pushed out of sight. Indentation stays unless it
-    would fill rows of its own. More marks than a script puts on one letter are replaced by a note. Newlines, tabs and
-    the joiners of emoji stay.
+    spaces after other text, as its length: nothing can be pushed out of sight. Indentation stays unless it would fill
+    whole rows. More marks than a script puts on one letter are replaced by a note. Newlines, tabs and the joiners of
+    emoji stay.
     """
     joiners = {found.start() for found in _emoji_joiners().finditer(text)} if re.search("[\ufe0f\u200d]", text) else ()
     shown = re.sub(
@@ -118,8 +118,8 @@ def visible_command(text: str) -> str:
 
 
 def _with_ink(run: str, start: int, joiners: Container[int]) -> str:
-    """The characters of a run that begins at `start`, those without ink as codes, and no more marks on one letter than
-    a script needs. What stands at one of the `joiners` stays.
+    """Return a run that begins at `start`, with codes for characters without ink, and no more marks on a letter than a
+    script needs. The characters at `joiners` stay.
     """
     import unicodedata
 

@@ -1,6 +1,6 @@
-"""Which known word was probably meant by an unknown one.
+"""The known word that was probably meant by an unknown one.
 
-It stands alone because only a mistake imports it.
+Short so that only a mistake imports it, apart from the rest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a person typed where a number is wanted.
+"""A number that the user typed.
 
-Short because it is all that those places, which have nothing else in common, share.
+Short because it is all that its callers, which have nothing else in common, share.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ _LONGEST = 9
 
 
 def whole_number(text: str) -> int | None:
-    """The number that a text is made of, 0 among them; None if it is none, or one of more than nine digits.
+    """Return the whole number that a text consists of; None for any other text, or for more than nine digits.
 
     `int` takes digits of all scripts, signs and spaces, and raises ValueError for thousands of digits.
     """

@@ -49,7 +49,7 @@ class RunnerCommandBreaker:
     def _replaced(self, text: str) -> str:
         if not text:
             return ""
-        # Text in mid-line gets a letter in front, so that the pattern's ^ does not take it for a line start.
+        # Text in mid-line gets a letter before it, so that the pattern's ^ does not take it for a line start.
         guard = "" if self._at_line_start else "x"
         replaced = _command().sub(_broken, guard + text)[len(guard) :]
         line = (guard + text).rpartition("\n")[2]

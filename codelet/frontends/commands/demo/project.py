@@ -1,4 +1,4 @@
-"""The demo's project: two files with a fault in one of them, and the test that finds it."""
+"""The demo's project: two files, one of them with a bug, and the test that finds it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_command() -> str:
 
 
 def test_environment() -> dict[str, str]:
-    """Return what the commands get: this Python first on the path; no bytecode, which could be older than the fix."""
+    """Return the environment for commands: this Python first on the path; no bytecode, which could be older than the
+    fix.
+    """
     environment = child_environment()
     path = environment.get("PATH", os.defpath)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"

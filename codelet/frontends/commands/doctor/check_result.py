@@ -19,9 +19,9 @@ CheckState = Literal["ok", "warn", "fail"]
 
 
 class CheckResult(Record):
-    """One line: `name` of what was looked at, how it stands, `detail` of what was found, `advice` on what to do.
+    """One line: `name` of the check, its state, `detail` of the finding, `advice` for the user.
 
-    `fail` is for what makes codelet unusable or unsafe, `warn` for what it can do without.
+    `fail` is for a problem that makes codelet unusable or unsafe, `warn` for one that it can do without.
     """
 
     name: str
@@ -39,7 +39,7 @@ def print_json(results: Sequence[CheckResult], status: int) -> None:
 
 
 def print_lines(results: Sequence[CheckResult]) -> None:
-    """Print the results for a person."""
+    """Print the results as lines."""
     from codelet.frontends.terminal.show.console import OutputConsole
 
     console = OutputConsole()

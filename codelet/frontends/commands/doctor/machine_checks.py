@@ -24,13 +24,13 @@ def python() -> CheckResult:
     version = ".".join(map(str, sys.version_info[:3]))
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.environ.get("PYTHONPATH") else []
     if not all(entry.startswith("/") for entry in entries):
-        detail = f"{version} ({sys.executable}); PYTHONPATH has a relative entry: Python runs what stands there"
+        detail = f"{version} ({sys.executable}); PYTHONPATH has a relative entry: Python runs the code there"
         return CheckResult("Python", "warn", detail, "make the entries of PYTHONPATH absolute")
     return CheckResult("Python", "ok", f"{version} ({sys.executable})")
 
 
 def itself() -> CheckResult:
-    """The version of codelet, and where it is."""
+    """The version and folder of codelet."""
     return CheckResult("codelet", "ok", f"{codelet.__version__} ({Path(codelet.__file__).parent})")
 
 
@@ -52,16 +52,16 @@ async def git(folder: Path) -> CheckResult:
 
 
 def _no_git(folder: Path) -> CheckResult:
-    """Return why git could not be run: there is none, only one of the workspace's own, or the repository is not
-    trusted.
+    """Return the reason why git could not run: not installed, only installed in the workspace, or not trusted with the
+    repository.
     """
     if find_program("git", folder) is not None:
         detail = "the repository's configuration leads to other files, or cannot be read: git is not asked here"
         return CheckResult("git", "warn", detail, "look at .git and .git/config")
-    advice = "install git: without it the model is not told what changed"
+    advice = "install git: without it the model does not see what changed"
     found = shutil.which("git")
     if found is not None:
-        return CheckResult("git", "warn", f"not run: {found} lies in the workspace", advice)
+        return CheckResult("git", "warn", f"not run: {found} is inside the workspace", advice)
     return CheckResult("git", "warn", "not found", advice)
 
 
@@ -93,7 +93,7 @@ async def sandbox(folder: Path) -> CheckResult:
     install = "" if find_program("bwrap", folder) or sys.platform == "darwin" else "install bubblewrap (Linux)"
     allow = install or "allow unprivileged user namespaces"
     if found.way is None:
-        detail = f"none: few commands run unasked, and those that you allow are not confined: {found.detail}"
+        detail = f"none: few commands run without asking, and those that you allow are not confined: {found.detail}"
         return CheckResult("sandbox", "warn", detail, allow)
     if found.way == "sandbox-exec":
         return CheckResult("sandbox", "ok", "sandbox-exec works")

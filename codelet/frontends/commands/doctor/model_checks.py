@@ -66,7 +66,7 @@ def keys() -> CheckResult:
         return CheckResult("keys", "ok", "none in the environment")
     broken = [name for name in found if any(character.isspace() for character in os.environ[name])]
     if broken:
-        advice = f"set {', '.join(broken)} anew: there is white space in it"
+        advice = f"set {', '.join(broken)} again: there is white space in it"
         return CheckResult("keys", "warn", ", ".join(found), advice)
     return CheckResult("keys", "ok", ", ".join(found))
 

@@ -31,7 +31,7 @@ def litellm() -> CheckResult:
         advice = "only OpenAI's and Anthropic's protocols work; install codelet's requirements for the rest"
         return CheckResult("litellm", "warn", "not installed", advice)
     if installed in MALICIOUS:
-        advice = "remove it at once, then replace every key that this account could read"
+        advice = "remove it now, then replace every key that this account could read"
         return CheckResult("litellm", "fail", f"{installed} is a malicious release", advice)
     tested = _tested_version()
     if tested is not None and installed != tested:
@@ -64,7 +64,7 @@ def tiktoken() -> CheckResult:
 
 
 def fact_search(settings: Settings) -> CheckResult:
-    """Return how a file of facts is searched. The model is read once: a package that is there may still be broken."""
+    """Return how a file of facts is searched. The model is read once: an installed package may still be broken."""
     try:
         model = search_by_meaning(settings.file_of("facts_model"))
     except UsageError as error:
@@ -74,7 +74,7 @@ def fact_search(settings: Settings) -> CheckResult:
     except CodeletError as error:
         advice = "install codelet-repl[semantic] again"
         if settings.facts_model is not None:
-            advice += ", or correct facts_model: a safetensors file with one table, its tokenizer.json beside it"
+            advice += ", or correct facts_model: a safetensors file with one table, with its tokenizer.json next to it"
         return CheckResult("fact search", "warn", f"by words only: {error}", advice)
     if model is None:
         return CheckResult("fact search", "ok", "by words; by meaning too with codelet-repl[semantic]")
