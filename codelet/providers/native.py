@@ -116,10 +116,12 @@ class NativeProvider(ABC):
 
     @property
     def _returned(self) -> Returned:
-        """Return which reasoning goes back to the server."""
+        """Which reasoning goes back to the server; all of it if the server requires some on every call."""
         if not self.prefix_bound or not self.checks_prefix:
             return "all"
-        return "none" if self.drops_thinking else "valid"
+        if self.drops_thinking:
+            return "none"
+        return "all" if self.quirks.reasoning else "valid"
 
     def _encode_anew(self) -> None:
         """Begin another cache: what was encoded is no longer how messages are sent."""

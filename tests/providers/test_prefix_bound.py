@@ -29,7 +29,8 @@ from tests.providers.chunks import options
 from tests.support.bodies import without_marks
 from tests.support.script import Call, HttpError, Reply
 from tests.support.server import ModelServer, Recorded
-from tests.support.vendors import DIALECTS, GREP, READ
+from tests.support.vendor_openrouter import details_of_calls
+from tests.support.vendors import DIALECTS, GREP, READ, Rule
 
 CLAUDE = DIALECTS["anthropic"]
 EARLIER = DIALECTS["anthropic, before 5.5"]
@@ -220,6 +221,25 @@ async def test_a_compaction_removes_older_reminders_and_sends_each_type_once(
     assert "Be quick." in after.body.decode() and "Be careful." not in after.body.decode()
     assert thoughts(after) == 0, "what stands behind the summary was made with another prefix"
     assert thoughts(model_server.requests[-1]) == 2, "what came after the compaction is valid"
+
+
+async def test_reasoning_of_another_prefix_goes_back_where_the_server_requires_some(
+    model_server: ModelServer, session_of: MakeSession, workspace: Path
+):
+    """After a compaction a gateway refuses calls without their reasoning once, and gets it from then on."""
+    (workspace / "notes.txt").write_text("hay needle\n" * 400, encoding="utf-8")
+    routed = DIALECTS["openrouter, Claude"]
+    strict = replace(routed, rules=(*routed.rules, Rule(details_of_calls)))
+    model_server.script = strict.script([*LOOK * 3, *LOOK])
+    session = session_of(open_provider(strict.model, options(model_server.openai)))
+    for _ in range(3):
+        await turn(session)
+    await compact(session)
+    async with aclosing(session.send("one more")) as stream:
+        seen = [event async for event in stream]
+    assert len([event for event in seen if isinstance(event, events.Retry)]) == 1
+    calls = [m for m in model_server.requests[-1].messages if m.get("tool_calls")]
+    assert all(message["reasoning_details"] for message in calls)
 
 
 async def test_a_session_goes_on_from_its_export_with_its_reasoning(

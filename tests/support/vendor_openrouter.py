@@ -30,3 +30,11 @@ def cache_marks(body: Body) -> str | None:
     if len(marked) < 2 or marked[0][0]["role"] != "system":
         return "nothing of this request would be cached"
     return None
+
+
+def details_of_calls(body: Body) -> str | None:
+    """A gateway stricter than the documentation: each message with calls needs its details."""
+    for at, message in enumerate(body["messages"]):
+        if message.get("tool_calls") and not message.get("reasoning_details"):
+            return f"messages.{at}: reasoning_details missing"
+    return None
