@@ -10,14 +10,14 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from codelet.errors import CodeletError, ProviderError
 from codelet.providers.content.inline_reasoning import InlineReasoning
 from codelet.providers.failure import stream_failure
-from codelet.providers.protocol import Chunk, FinishChunk, TextChunk, ToolCallChunk
+from codelet.providers.protocol import Chunk, FinishChunk, FinishReason, TextChunk, ToolCallChunk
 
 _EVENT_LIMIT = 16 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -139,6 +139,48 @@ class JoinedText:
         if self._held:
             text, self._held = "".join(self._held), []
             yield from self._text.feed(text)
+
+
+class Decoder(ABC):
+    """Turns the events of one answer into chunks.
+
+    `last_events` are the types that end it; an API without them ends with a finish reason. `done_finishes`: `[DONE]`
+    alone is a finish marker. `may_be_empty`: a stream without any event is an empty answer.
+    """
+
+    last_events: ClassVar[frozenset[str]] = frozenset()
+    done_finishes: ClassVar[bool] = False
+    may_be_empty: ClassVar[bool] = True
+
+    @abstractmethod
+    def decode(self, event: dict[str, Any]) -> list[Chunk]:
+        """The chunks of one event, its finish reason among them. Raises ProviderError if the event reports a failure."""
+
+    async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
+        """The chunks of the answer, the finish marker last; raises ProviderError if it is missing."""
+        finish: FinishReason | None = None
+        empty, is_whole, text = True, False, JoinedText()
+        async for event, last in events:
+            is_end = event.get("type") in self.last_events
+            for chunk in text.take(self.decode, event, last or is_end):
+                if isinstance(chunk, FinishChunk):
+                    finish = chunk.reason
+                else:
+                    empty = False
+                    yield chunk
+            has_finish = finish is not None
+            is_whole = is_end or (has_finish and not self.last_events)
+            if event is DONE:
+                is_whole = has_finish or self.done_finishes
+            if is_end:
+                break
+            events.finished = has_finish
+        for chunk in text.end():
+            empty = False
+            yield chunk
+        if not is_whole and not (empty and self.may_be_empty):
+            raise ProviderError(NO_MARKER, retryable=True)
+        yield FinishChunk(finish or "stop")
 
 
 class NoEventStream(Exception):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
-from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_text
+from codelet.providers.answer import Decoder, as_count, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
     BlockChunk,
@@ -33,40 +31,17 @@ _FINISH: dict[str, FinishReason] = {
 }
 
 
-class MessageDecoder:
-    """Turns the events of one answer into chunks; holds the open thinking block and the usage so far."""
+class MessageDecoder(Decoder):
+    """The decoder for Messages; holds the open thinking block and the usage so far."""
+
+    last_events = frozenset({"message_stop"})
 
     def __init__(self) -> None:
         self._thinking: dict[str, Any] | None = None
         self._thoughts: list[str] = []
         self._input: dict[str, int] = {}
-        self._finish: FinishReason | None = None
 
-    async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks, ended by the finish marker; raises ProviderError if it is missing.
-
-        An end before anything came is an empty answer.
-        """
-        empty, text = True, JoinedText()
-        async for event, last in events:
-            for chunk in text.take(self._decode, event, last or event.get("type") == "message_stop"):
-                empty = False
-                yield chunk
-            if event.get("type") == "message_stop" or (event is DONE and self._finish is not None):
-                for chunk in text.end():
-                    yield chunk
-                yield FinishChunk(self._finish or "stop")
-                return
-            events.finished = self._finish is not None
-        for chunk in text.end():
-            empty = False
-            yield chunk
-        if empty:
-            yield FinishChunk("stop")
-            return
-        raise ProviderError(NO_MARKER, retryable=True)
-
-    def _decode(self, event: dict[str, Any]) -> list[Chunk]:
+    def decode(self, event: dict[str, Any]) -> list[Chunk]:
         match event.get("type"):
             case "message_start":
                 message = event.get("message") or {}
@@ -83,8 +58,8 @@ class MessageDecoder:
                 return [ReasoningChunk(block=block)]
             case "message_delta":
                 reason = (event.get("delta") or {}).get("stop_reason")
-                self._finish = _FINISH.get(reason, "stop") if reason else self._finish
-                return [self._usage(event.get("usage")), *_dropped(event)]
+                finish = [FinishChunk(_FINISH.get(reason, "stop"))] if reason else []
+                return [self._usage(event.get("usage")), *_dropped(event), *finish]
             case "error":
                 raise stream_failure(event.get("error") or {})
         return []

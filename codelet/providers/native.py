@@ -15,7 +15,7 @@ from codelet.messages import Message
 from codelet.providers.catalog import table
 from codelet.providers.endpoint import Endpoint, quirks_of
 from codelet.providers.http import HttpClient
-from codelet.providers.prefix import PrefixCache, Returned
+from codelet.providers.prefix import PrefixCache, Returned, cache_places
 from codelet.providers.protocol import (
     LONGEST_ORIGIN,
     Chunk,
@@ -251,6 +251,8 @@ class NativeProvider(ABC):
 
 
 _OPEN, _CLOSING = ("user", "tool"), b'"}'
+_TEXT_END, _EMPTY_END = b'"}]}', b'"text":""}]}'
+_MOST_MARKS = 4
 _IN_PARTS = "+"
 """Behind a role it says that the message's content is a list, whose last part is its text."""
 
@@ -265,6 +267,7 @@ class OpenAIWire(NativeProvider):
 
     _lead: ClassVar[bytes] = b""
     _text_type: ClassVar[str] = "text"
+    _cache_mark: ClassVar[dict[str, Any]]
     _effort_field: ClassVar[EffortField | None] = None
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str) -> None:
@@ -272,6 +275,7 @@ class OpenAIWire(NativeProvider):
         if self.quirks.structured == "always" and not self._at_home:
             self.quirks = self.quirks.replace(structured="alone")
         self._parts = False
+        self._last_mark = -1
         if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
             self._other_base = f"{endpoint.base}/v1"
         elif table(model.partition("/")[0]).get("converse"):
@@ -331,6 +335,16 @@ class OpenAIWire(NativeProvider):
     def _ordered(self, request: Request) -> Sequence[Message]:
         """The messages in the order in which the server reads them best."""
         return prompt_last(request.messages, request.tail) if self.local else request.messages
+
+    def _mark(self, fragments: list[bytes], stable: Sequence[Message], *, has_opening: bool) -> None:
+        """Set the cache marks in this request's copy of the fragments. An empty text can carry none."""
+        places = cache_places(stable, self._last_mark, _MOST_MARKS - has_opening)
+        mark = b"," + compact_json(self._cache_mark)[1:] + b"]}"
+        for place in places:
+            fragment = fragments[place]
+            if fragment.endswith(_TEXT_END) and not fragment.endswith(_EMPTY_END):
+                fragments[place] = fragment.removesuffix(b"}]}") + mark
+        self._last_mark = max(places, default=-1)
 
     def _closing(self, role: str) -> bytes:
         """Return what closes a message of that role, the last one so far."""

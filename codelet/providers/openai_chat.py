@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from codelet.messages import Message, ToolCall
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.native import OpenAIWire, compact_json, has_pictures
-from codelet.providers.prefix import cache_places
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 from codelet.providers.quirks import SUMMARIES
 
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
     from codelet.providers.content.picture_forms import ResultPictures
 
 
-_MARKED = {"cache_control": {"type": "ephemeral"}}
-_MARK = b"," + compact_json(_MARKED)[1:] + b"]}"
-_TEXT_END, _EMPTY_END = b'"}]}', b'"text":""}]}'
-_MOST_MARKS = 4
+_MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 class OpenAIChatProvider(OpenAIWire):
@@ -33,13 +29,13 @@ class OpenAIChatProvider(OpenAIWire):
 
     decoder = "openai_chat_decode"
     answer_form = "response_format"
+    _cache_mark = _MARK
     api = "chat"
     _lead = b","  # behind the system prompt
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str = "") -> None:
         super().__init__(model, endpoint, options, origin=origin or f"openai:{endpoint.origin(model)}")
         self._noted = False
-        self._last_mark = -1
         self._spread: ResultPictures | None = None
 
     def body(self, request: Request) -> bytes:
@@ -48,7 +44,7 @@ class OpenAIChatProvider(OpenAIWire):
         if request.tools:
             head += b',"tools":' + compact_json(list(request.tools))
         marks = self.quirks.cache_marks and bool(request.system)
-        text = [{"type": "text", "text": request.system, **_MARKED}] if marks else request.system
+        text = [{"type": "text", "text": request.system, **_MARK}] if marks else request.system
         system = compact_json({"role": "system", "content": text})
         options = self.quirks.options(tools=bool(request.tools), max_output=request.max_output)
         if "reasoning_effort" in options:
@@ -62,18 +58,9 @@ class OpenAIChatProvider(OpenAIWire):
         messages = self._with_pictures(listed)  # which may begin another cache
         fragments = self._cache.fragments(messages, head + system)
         if self.quirks.cache_marks:
-            self._mark(fragments, messages[: len(messages) - request.tail], _MOST_MARKS - marks)
+            self._mark(fragments, messages[: len(messages) - request.tail], has_opening=marks)
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"messages":[', system, *fragments, closing])
-
-    def _mark(self, fragments: list[bytes], stable: Sequence[Message], most: int) -> None:
-        """Set the cache marks in this request's copy of the fragments. An empty text can carry none."""
-        places = cache_places(stable, self._last_mark, most)
-        for place in places:
-            fragment = fragments[place]
-            if fragment.endswith(_TEXT_END) and not fragment.endswith(_EMPTY_END):
-                fragments[place] = fragment.removesuffix(b"}]}") + _MARK
-        self._last_mark = max(places, default=-1)
 
     def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages, with the pictures of results in messages of the user's behind them."""
@@ -146,6 +133,6 @@ class OpenAIChatProvider(OpenAIWire):
         return "/chat/completions"
 
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        from codelet.providers.openai_chat_decode import decoded_chunks
+        from codelet.providers.openai_chat_decode import ChatDecoder
 
-        return decoded_chunks(events, charged=self._endpoint.vendor.charges)
+        return ChatDecoder(charged=self._endpoint.vendor.charges).chunks(events)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import DONE, NO_MARKER, Events, JoinedText, as_count, as_counts, as_text
+from codelet.providers.answer import Decoder, as_count, as_counts, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.native import compact_json
 from codelet.providers.protocol import (
@@ -50,58 +49,32 @@ _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", 
 _UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
 
 
-Decode = Callable[[dict[str, Any]], list[Chunk]]
+class ChatDecoder(Decoder):
+    """The decoder for Chat Completions. `charged`: the usage says what the request cost."""
 
+    done_finishes = True
 
-async def decoded_chunks(
-    events: Events, *, charged: bool = False, decode: Decode | None = None
-) -> AsyncGenerator[Chunk, None]:
-    """The chunks of an answer; raises ProviderError where its finish marker is missing.
+    def __init__(self, *, charged: bool = False) -> None:
+        self._charged = charged
 
-    An end before anything came is an empty answer. `charged`: the usage says what the request cost. `decode` reads an
-    event in place of `chunks_of`.
-    """
-    finish: FinishReason | None = None
-    empty = True
-    text = JoinedText()
-
-    async for event, last in events:
-        if event is DONE:
-            finish = finish or "stop"
-        for chunk in text.take(decode or chunks_of, event, last):
-            if isinstance(chunk, FinishChunk):
-                finish = chunk.reason
-            else:
-                empty = False
-                yield UsageChunk(_with_cost(chunk.usage, event)) if charged and isinstance(chunk, UsageChunk) else chunk
-        events.finished = finish is not None
-    for chunk in text.end():
-        empty = False
-        yield chunk
-    if finish is None and empty:
-        finish = "stop"
-    if finish is None:
-        raise ProviderError(NO_MARKER, retryable=True)
-    yield FinishChunk(finish)
-
-
-def chunks_of(event: dict[str, Any]) -> list[Chunk]:
-    """The chunks of one event, its finish reason among them. Raises ProviderError for one that tells of a failure."""
-    if event.get("error"):
-        raise stream_failure(event["error"])
-    if event.get("object") == "error":
-        raise stream_failure(event)
-    chunks: list[Chunk] = []
-    if event.get("usage"):
-        chunks.append(UsageChunk(usage_of(event["usage"])))
-    for choice in (event.get("choices") or ())[:1]:
-        chunks.extend(_delta_chunks(choice.get("delta") or {}))
-        reason = choice.get("finish_reason")
-        if reason in _BROKEN_OFF:
-            raise stream_failure({"message": f"it gave the finish reason {reason!r}", "code": reason})
-        if reason:
-            chunks.append(FinishChunk(_FINISH.get(reason) or _named_reason(as_text(reason))))
-    return chunks
+    def decode(self, event: dict[str, Any]) -> list[Chunk]:
+        """The chunks of one event."""
+        if event.get("error"):
+            raise stream_failure(event["error"])
+        if event.get("object") == "error":
+            raise stream_failure(event)
+        chunks: list[Chunk] = []
+        if event.get("usage"):
+            usage = usage_of(event["usage"])
+            chunks.append(UsageChunk(_with_cost(usage, event["usage"]) if self._charged else usage))
+        for choice in (event.get("choices") or ())[:1]:
+            chunks.extend(_delta_chunks(choice.get("delta") or {}))
+            reason = choice.get("finish_reason")
+            if reason in _BROKEN_OFF:
+                raise stream_failure({"message": f"it gave the finish reason {reason!r}", "code": reason})
+            if reason:
+                chunks.append(FinishChunk(_FINISH.get(reason) or _named_reason(as_text(reason))))
+        return chunks
 
 
 def _named_reason(reason: str) -> FinishReason:
@@ -154,13 +127,13 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     return chunks
 
 
-def _with_cost(usage: Usage, event: dict[str, Any]) -> Usage:
+def _with_cost(usage: Usage, reported: object) -> Usage:
     """The usage with what OpenRouter charged, in credits of one dollar each.
 
     With the user's own key at the model's vendor that is only OpenRouter's fee: the vendor's price is added.
     Source: OpenRouter, "Usage Accounting".
     """
-    reported = as_counts(event.get("usage"))
+    reported = as_counts(reported)
     parts = [reported.get("cost")]
     if reported.get("is_byok"):
         parts.append(as_counts(reported.get("cost_details")).get("upstream_inference_cost"))

@@ -9,14 +9,13 @@ requests ended. So a new process that continues with a conversation finds what t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from codelet.messages import Message, ToolCall, answer_parts, assistant, kind_of
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import OpenAIWire, compact_json
-from codelet.providers.prefix import cache_places
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 _LEAST_OUTPUT = 16  # the API takes no smaller limit
 _NO_OUTPUT = "(no output)"
-_MOST_MARKS = 4
-_MARK = b',"prompt_cache_breakpoint":{"mode":"explicit"}}]}'
+_MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 class OpenAIResponsesProvider(OpenAIWire):
@@ -37,12 +35,12 @@ class OpenAIResponsesProvider(OpenAIWire):
     checks_prefix = False
     _effort_field = "reasoning"
     _text_type = "input_text"
+    _cache_mark = _MARK
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions) -> None:
         name = endpoint.model_name(model)
         super().__init__(model, endpoint, options, origin=f"responses:{endpoint.base}#{name}")
         facts = model_facts(model)
-        self._last_mark = -1
         self._key = ""
         self.quirks = self.quirks.replace(
             cache_marks=facts.cache_marks,
@@ -59,7 +57,7 @@ class OpenAIResponsesProvider(OpenAIWire):
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         opening = b""
         if request.system and self.quirks.cache_marks:  # only what goes in as input can carry a mark
-            part = {"type": "input_text", "text": request.system, "prompt_cache_breakpoint": {"mode": "explicit"}}
+            part = {"type": "input_text", "text": request.system, **_MARK}
             opening = compact_json({"role": "developer", "content": [part]}) + b","
         elif request.system:
             head += b',"instructions":' + compact_json(request.system)
@@ -80,20 +78,13 @@ class OpenAIResponsesProvider(OpenAIWire):
         fragments = self._cache.fragments(request.messages if self.quirks.cache_marks else self._ordered(request))
         if self.quirks.cache_marks:
             options["prompt_cache_options"] = {"mode": "explicit"}
-            self._mark(fragments, request.messages[: len(request.messages) - request.tail], _MOST_MARKS - bool(opening))
+            self._mark(fragments, request.messages[: len(request.messages) - request.tail], has_opening=bool(opening))
         closing = self._closing(self._cache.state) + b"]," + compact_json(options)[1:]
         return b"".join([head, b',"input":[', opening, *fragments, closing])
 
     def share_cache(self, key: str, end: str) -> None:
         """Send this key in place of the conversation's own."""
         self._key = key
-
-    def _mark(self, fragments: list[bytes], stable: Sequence[Message], most: int) -> None:
-        """Set the cache marks in this request's copy of the fragments."""
-        places = cache_places(stable, self._last_mark, most)
-        for place in places:
-            fragments[place] = fragments[place].removesuffix(b"}]}") + _MARK
-        self._last_mark = max(places, default=-1)
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
         if message["role"] == "tool":

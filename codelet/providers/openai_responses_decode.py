@@ -7,11 +7,11 @@ given then.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codelet.errors import ProviderError
-from codelet.providers.answer import NO_MARKER, Events, JoinedText, as_count, as_counts, as_text
+from codelet.providers.answer import Decoder, as_count, as_counts, as_text
 from codelet.providers.failure import stream_failure
 from codelet.providers.protocol import (
     BlocksChunk,
@@ -31,8 +31,11 @@ _REASONING = ("type", "id", "summary", "content", "encrypted_content")
 _INCOMPLETE: dict[object, FinishReason] = {"max_output_tokens": "length", "content_filter": "refused"}
 
 
-class ResponseDecoder:
-    """Turns the events of one answer into chunks; holds how much of each item was given, and the order of its items."""
+class ResponseDecoder(Decoder):
+    """The decoder for Responses; holds how much of each item was given, and the order of its items."""
+
+    last_events = frozenset({"response.completed", "response.incomplete"})
+    may_be_empty = False
 
     def __init__(self) -> None:
         self._given: dict[int, int] = {}
@@ -41,19 +44,7 @@ class ResponseDecoder:
         self._returnable = True
         self._calls = False
 
-    async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks, ended by the finish marker; raises ProviderError if it is missing."""
-        text = JoinedText()
-        async for event, last in events:
-            for chunk in text.take(self._decode, event, last):
-                yield chunk
-                if isinstance(chunk, FinishChunk):
-                    return
-        for chunk in text.end():
-            yield chunk
-        raise ProviderError(NO_MARKER, retryable=True)
-
-    def _decode(self, event: dict[str, Any]) -> list[Chunk]:
+    def decode(self, event: dict[str, Any]) -> list[Chunk]:
         index = event.get("output_index") or 0
         match event.get("type"):
             case "response.output_item.added":

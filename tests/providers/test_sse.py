@@ -11,7 +11,7 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.providers.answer import DONE, ServerSentEvents
-from codelet.providers.openai_chat_decode import decoded_chunks
+from codelet.providers.openai_chat_decode import ChatDecoder
 from codelet.providers.protocol import Chunk, FinishChunk, TextChunk
 
 STREAM = (
@@ -137,7 +137,7 @@ async def test_text_that_came_together_is_one_piece_and_is_given_out_before_what
 
     found: list[Chunk] = []
     with pytest.raises(ProviderError):
-        async for chunk in decoded_chunks(ServerSentEvents(pieces())):
+        async for chunk in ChatDecoder().chunks(ServerSentEvents(pieces())):
             found.append(chunk)
     assert found == [TextChunk("one two "), TextChunk("three "), TextChunk("four five ")]
 
@@ -153,7 +153,7 @@ async def test_no_text_waits_for_the_server():
         seen.append(list(found))
         yield b"data: [DONE]\n\n"
 
-    async for chunk in decoded_chunks(ServerSentEvents(pieces())):
+    async for chunk in ChatDecoder().chunks(ServerSentEvents(pieces())):
         found.append(chunk)
     assert seen == [[TextChunk("one two ")], [TextChunk("one two "), TextChunk("three")]]
     assert found[2:] == [FinishChunk("stop")]

@@ -22,7 +22,7 @@ from codelet.providers.endpoint import Endpoint, base_of, key_variable
 from codelet.providers.facts import on_this_machine
 from codelet.providers.failure import stalled
 from codelet.providers.openai_chat import OpenAIChatProvider
-from codelet.providers.openai_chat_decode import chunks_of, decoded_chunks
+from codelet.providers.openai_chat_decode import ChatDecoder
 from codelet.providers.protocol import (
     BlockChunk,
     Chunk,
@@ -158,7 +158,7 @@ class LiteLLMProvider(OpenAIChatProvider):
         call = {"arguments": arguments, "about": self._about, "limits": limits, "counts": not self._claude}
         async with _process().request(self, {"call": call}) as answers:
             events = _Answers(answers, deadlines)
-            async with aclosing(decoded_chunks(events, decode=_Decoder())) as chunks:
+            async with aclosing(_Decoder().chunks(events)) as chunks:
                 async for chunk in chunks:
                     yield self._with_digest(chunk, digest)
 
@@ -258,15 +258,17 @@ class _Answers(Events):
         return answer
 
 
-class _Decoder:
+class _Decoder(ChatDecoder):
     """The chunks of an event, with blocks of thinking and the order of an answer's parts, which only litellm sends."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._thinking = ""
         self._in_text = False
 
-    def __call__(self, event: dict[str, Any]) -> list[Chunk]:
-        chunks = chunks_of(event)
+    def decode(self, event: dict[str, Any]) -> list[Chunk]:
+        """The chunks of one event."""
+        chunks = super().decode(event)
         delta = event["choices"][0]["delta"] if event.get("choices") else {}
         kept = [*self._blocks(delta), *_extra(delta)]
         if kept:
