@@ -55,7 +55,6 @@ def provider_named(model: str, settings: Settings) -> Provider:
         retries=Retries(attempts=settings.retries + 1),
         vendors=settings.vendors,
         effort=settings.effort,
-        strict=settings.strict,
         debug_requests=settings.debug_requests,
     )
     provider = open_provider(settings.full_name(model), options, settings.transport)

@@ -136,13 +136,6 @@ class Settings(Record):
         "how hard the model is to think; a level it lacks becomes its nearest; not sent unless given",
         by=_ALL,
     )
-    strict: bool = row(
-        False,
-        switch,
-        MODEL,
-        "with --model replay:FILE: a request that differs from the recorded one is an error",
-        by=(FLAG,),
-    )
     debug_requests: bool = row(
         False, switch, MODEL, "print every request to stderr as it is sent, keys masked", by=(FLAG,)
     )

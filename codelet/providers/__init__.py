@@ -30,15 +30,11 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
     if model.startswith(REPLAY_PREFIX):
         from codelet.providers.content.replay import open_replay
 
-        return open_replay(model.removeprefix(REPLAY_PREFIX), strict=options.strict)
+        return open_replay(model.removeprefix(REPLAY_PREFIX))
     if not _PLAIN.fullmatch(model):
         from codelet.providers.choice.accepted import check_form  # for unusual names only
 
         check_form(model)
-    if options.strict:
-        raise UsageError(
-            f"--strict holds a recording to its requests: {model!r} is not a recording (--model replay:FILE)"
-        )
     vendor = vendor_of(model, options.vendors)
     if transport == "litellm" and vendor in options.vendors:
         raise UsageError(f"{model!r}: litellm does not know the vendors of your settings; use --transport auto")

@@ -154,7 +154,7 @@ class Decoder(ABC):
 
     @abstractmethod
     def decode(self, event: dict[str, Any]) -> list[Chunk]:
-        """The chunks of one event, its finish reason among them. Raises ProviderError if the event reports a failure."""
+        """The chunks of one event, the finish reason included; raises ProviderError for an error event."""
 
     async def chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         """The chunks of the answer, the finish marker last; raises ProviderError if it is missing."""

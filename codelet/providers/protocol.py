@@ -191,8 +191,7 @@ class Retries(Record, kw_only=True):
 class ProviderOptions(Record):
     """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings.
 
-    Without an `effort` requests say nothing of one. `strict`: a recording answers the recorded requests only.
-    `debug_requests` prints every request.
+    Without an `effort` requests do not mention one. `debug_requests` prints every request.
     """
 
     api_base: str | None = None
@@ -201,7 +200,6 @@ class ProviderOptions(Record):
     retries: Retries = Retries()
     vendors: Sequence[Vendor] = ()
     effort: Effort | None = None
-    strict: bool = False
     debug_requests: bool = False
 
 

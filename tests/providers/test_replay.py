@@ -136,7 +136,6 @@ async def test_the_recorded_pace_is_kept_unless_it_is_overridden():
         ('{"version": 1, "steps": [{"pace": true}]}', r"steps\[0\]\.pace: "),
         ('{"version": 1, "steps": [{"usage": {"output": "1"}}]}', r"steps\[0\]\.usage\.output: "),
         ('{"version": 1, "steps": [{"error": {"message": 1}}]}', r"steps\[0\]\.error\.message: "),
-        ('{"version": 1, "steps": [{"request": {"messages": 1}}]}', r"steps\[0\]\.request: "),
         ('{"version": 1, "steps": [{"tool_calls": [{"id": "a"}]}]}', r"steps\[0\]\.tool_calls\[0\]: .*name"),
         ('{"version": 1, "steps": [{"tool_calls": [{"id": "", "name": "x"}]}]}', r"tool_calls\[0\]\.id: "),
         (

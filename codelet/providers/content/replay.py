@@ -11,9 +11,8 @@ Every key of a step may be left out. `chunks`, a list of strings, stands for `te
 the pieces matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
 two pieces in milliseconds. The tools, the loop and the approvals around it are the real ones.
 
-What `--record` writes has more in a step: `refusal`, what the model said in place of an answer; `error`, with which the
-answer ended; and `request`, what was asked. With `--strict` a request has to be that one, see
-`recorded_request.py`.
+`--record` writes more into a step: the model's `refusal`, the `error` that ended the answer, and the `request`, which
+is not read again.
 """
 
 from __future__ import annotations
@@ -128,13 +127,13 @@ class Recording(Struct, forbid_unknown_fields=True):
 class ReplayProvider(Provider):
     """Plays a recording: the n-th complete answer is its n-th step, whatever the request says.
 
-    A step that was interrupted is played again from its start. `source` names the recording in messages. `pace`, in
-    milliseconds, overrides its own pauses. `strict`: a request that differs from the recorded one fails.
+    An interrupted step is played again from its start. `source` names the recording in messages. `pace`, in
+    milliseconds, overrides the recorded pauses.
     """
 
     prefix_bound = False
 
-    def __init__(self, recording: Recording, source: str, *, pace: float | None = None, strict: bool = False) -> None:
+    def __init__(self, recording: Recording, source: str, *, pace: float | None = None) -> None:
         self.model = recording.model
         self.name = f"recording {source}"
         self.origin = f"replay:{source}"
@@ -143,7 +142,6 @@ class ReplayProvider(Provider):
         self.prefix_bound = holds("bound", recording.model)
         self._recording = recording
         self._pace = pace
-        self._strict = strict
         self._position = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
@@ -153,8 +151,6 @@ class ReplayProvider(Provider):
             count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
             raise ProviderError(f"the {self.name} has ended: it holds {count}")
         step = steps[self._position]
-        if self._strict:
-            self._compare(step, request)
         pause = (step.pace if self._pace is None else self._pace) / 1000
         for chunk in step.content():
             yield chunk
@@ -166,22 +162,9 @@ class ReplayProvider(Provider):
             raise ProviderError(**msgspec.structs.asdict(step.error))
         yield FinishChunk(step.finish or ("tool_calls" if step.tool_calls else "stop"))
 
-    def _compare(self, step: RecordedStep, request: Request) -> None:
-        """Raise ProviderError that names the first difference from the recorded request."""
-        from codelet.providers.content.recorded_request import difference, plain_request
 
-        assert step.request is not None
-        found = difference(step.request, plain_request(request))
-        if found is not None:
-            place = f"step {self._position + 1} of the {self.name}"
-            raise ProviderError(f"--strict: the request differs from that of {place}: {found}")
-
-
-def open_replay(path: str | Path, *, strict: bool = False) -> ReplayProvider:
-    """The provider of `--model replay:FILE`; raises UsageError that names the place in a bad file.
-
-    `strict` wants the request of every step in it.
-    """
+def open_replay(path: str | Path) -> ReplayProvider:
+    """The provider for `--model replay:FILE`; raises UsageError that names the place in a bad file."""
     source = Path(path)
     try:
         if not source.is_file():
@@ -189,19 +172,13 @@ def open_replay(path: str | Path, *, strict: bool = False) -> ReplayProvider:
         text = source.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(f"{source}: cannot read the recording: {error}") from error
-    recording = read_recording(text, str(source))
-    missing = [number for number, step in enumerate(recording.steps) if step.request is None]
-    if strict and missing:
-        raise UsageError(f"{source}: steps[{missing[0]}] has no request: --strict is for what --record wrote")
-    return ReplayProvider(recording, str(source), strict=strict)
+    return ReplayProvider(read_recording(text, str(source)), str(source))
 
 
 def read_recording(text: str, source: str) -> Recording:
     """The recording in the JSON text `text`; raises UsageError that begins with `source` and the place."""
-    from codelet.providers.content.recorded_request import whole
-
     try:
-        recording = msgspec.convert(json.loads(text), Recording)
+        return msgspec.convert(json.loads(text), Recording)
     except RecursionError as error:
         raise UsageError(f"{source}: not a recording: nested too deeply") from error
     except msgspec.ValidationError as error:
@@ -209,12 +186,3 @@ def read_recording(text: str, source: str) -> Recording:
         raise UsageError(f"{source}: {place[:-1]}: {problem}" if place else f"{source}: {problem}") from None
     except ValueError as error:
         raise UsageError(f"{source}: not a recording: {error}") from error
-    before: dict[str, Any] | None = None
-    for number, step in enumerate(recording.steps):
-        if step.request is not None:
-            try:
-                before = step.request = whole(step.request, before)  # each leaves out what is as in the one before
-            except (AttributeError, KeyError, TypeError):
-                place = f"{source}: steps[{number}].request"
-                raise UsageError(f"{place}: it is not of the form that --record writes") from None
-    return recording
