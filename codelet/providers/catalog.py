@@ -60,9 +60,12 @@ CUSTOM = Vendor(
 """Whatever `--api-base` names, for a model of no vendor's name."""
 
 
+_FILE = "vendors.toml"
+
+
 @cache
-def _sections() -> Mapping[str, str]:
-    text = Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8")
+def _sections(file: str = _FILE) -> Mapping[str, str]:
+    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
     sections = (section.partition("]\n") for section in text.split("\n[")[1:])
     return {name: rows for name, _, rows in sections}
 
@@ -73,12 +76,12 @@ def table_names() -> list[str]:
 
 
 @cache
-def table(name: str) -> Mapping[str, Any]:
-    """Return one table of `vendors.toml`, empty if there is none.
+def table(name: str, file: str = _FILE) -> Mapping[str, Any]:
+    """Return one table of `vendors.toml`, or of another `file` next to it; empty if there is none.
 
-    Only that one is read, and each value as JSON: to import a TOML parser takes a fifth of the start.
+    Only that table is read, and each value as JSON: importing a TOML parser would take a fifth of the start.
     """
-    rows = [line.partition(" = ") for line in _sections().get(name, "").splitlines() if line[:1] not in ("", "#")]
+    rows = [line.partition(" = ") for line in _sections(file).get(name, "").splitlines() if line[:1] not in ("", "#")]
     return {json.loads(key) if key[0] == '"' else key: json.loads(value) for key, _, value in rows}
 
 

@@ -4,110 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from codelet.errors import ProviderError
+from codelet.providers.catalog import table
 from codelet.providers.connection import PROXY_LOGIN
 from codelet.system.text import valid_unicode
 from codelet.system.text.secret_shapes import SHORTEST_SECRET
 
+_WORDS = "refusals.toml"
+
 # Statuses below 500 that another attempt may cure; every one from 500 on may be cured.
 _PASSING = frozenset({408, 409, 425, 429})
-
-# What error events have as their type, code or status where another attempt may cure it. Case and signs do not count.
-_PASSING_NAMES = frozenset(
-    """
-    abort apierror badgateway deadlineexceeded engineoverloadederror error gatewaytimeout insufficientsystemresource
-    internal internalerror internalservererror overloaded overloadederror ratelimit ratelimiterror ratelimitexceeded
-    requesttimeout resourceexhausted servererror serveroverloaded serviceunavailable serviceunavailableerror timeout
-    timeouterror toomanyrequests unavailable
-    """.split()
-)
 
 PATIENCE = 30.0
 """Seconds for which a server that does not answer is tried again."""
 
 _PATIENCE_REFUSED = 10.0
 
-# Words by which servers and chat templates say that user and assistant must take turns; the status is 400 or 500.
-ALTERNATION = (
-    "must alternate",
-    "roles should alternate",
-    "unexpected role 'user'",
-    "roles in a row",
-    "consecutive user messages",
-)
-
-# Words by which servers say that the model, or they for it, take no tools; the status is 400 or 404.
-_NO_TOOLS = ("not support tools", "support tool use", "not support function calling", "tool-call-parser")
-
-# A 429 that no waiting will cure.
-_EXHAUSTED = ("insufficient_quota", "billing", "credit balance", "exceeded your current quota")
-
 # Google says of each limit that a quota is exceeded, and beside it how long one has to wait.
 _DELAY = re.compile(r'"retrydelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _OF_THE_DAY = "perday"
 
 
-OVERFLOW_WORDINGS = (
-    "context_length_exceeded",  # the code at OpenAI, Groq, Cerebras
-    "exceed_context_size_error",  # the type at llama.cpp
-    "model_max_prompt_tokens_exceeded",  # the code at Copilot
-    "tokens_limit_reached",  # the code at GitHub Models
-    "context length",  # OpenAI, vLLM, OpenRouter, Mistral, LM Studio, SGLang, Ollama
-    "context window",  # MiniMax, OpenAI's Responses
-    "context size",  # llama.cpp
-    "context limit",  # Anthropic, where the answer's room is counted in
-    "maximum context",
-    "maximum model length",  # vLLM
-    "maximum prompt length",  # xAI
-    "maximum allowed length",  # SGLang
-    "maximum number of tokens",  # Gemini
-    "prompt is too long",  # Anthropic, Fireworks
-    "prompt too long",  # Ollama
-    "prompt exceeds max length",  # Z.ai
-    "prompt token count of",  # Copilot
-    "input is too long",  # Bedrock
-    "input tokens exceed",  # OpenAI, Azure
-    "too many tokens",  # Cohere
-    "exceeds the limit of tokens",
-    "token limit",  # Kimi
-    "tokens limit",  # watsonx
-    "max input length limit",  # Databricks
-    "max_input_len",  # TensorRT-LLM
-    "range of input length should be",  # Qwen
-    "`inputs` tokens + `max_new_tokens`",  # Together, TGI
-    "`inputs` must have less than",  # TGI
-)
-"""How servers say that a prompt is longer than the model's window: pieces of their messages, types and codes."""
-
-_WINDOW_SAID = (
-    r'"n_ctx": ?(\d+)',  # llama.cpp
-    r"(?:context|model|allowed) (?:length|size)(?: is| of|:)?(?: only)? ?\(?(\d+)",  # OpenAI, vLLM, SGLang, LM Studio
-    r"maximum prompt length is (\d+)",  # xAI
-    r"(?:> )?(\d+) maximum",  # Anthropic, Mistral
-    r"\d+ \+ \d+ > (\d+)",  # Anthropic, where the answer's room is counted in
-    r"limit(?: of|:)? (\d+)",  # Azure, Copilot, Kimi, Databricks, watsonx
-    r"tokens allowed:? \(?(\d+)",  # Gemini
-    r"max_input_len \((\d+)",  # TensorRT-LLM
-    r"must be <= (\d+)",  # Together, TGI
-    r"must have less than (\d+)",  # TGI
-    r"length should be \[\d+, (\d+)",  # Qwen
-    r"in the prompt exceeds (\d+)",  # Cohere
-)
-_PROMPT_SAID = (
-    r'"n_prompt_tokens": ?(\d+)',
-    r"request \((\d+) tokens\)",  # llama.cpp
-    r"(\d+) in the messages",  # OpenAI, vLLM
-    r"request has (\d+) input tokens",  # vLLM
-    r"(\d+) tokens from the input",  # SGLang
-    r"prompt is too long: (\d+)",  # Anthropic
-    r"context limit: (\d+) \+",
-)
 _LEAST_WINDOW = 256
 
-_OF_THE_RATE = ("per minute", "per day", "per hour", "(tpm)", "rate_limit", "rate limit", "please wait", "throttl")
 _OVERFLOW_STATUSES = (400, 413, 422, 500)
 _PAGE = re.compile(r"\s*<(?:!doctype html|html|head|\?xml)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -147,7 +68,7 @@ def http_failure(
             f"{gateway} in front of {place} refused the request ({status}), not the API; "
             "check --api-base, and the network, VPN or proxy in use"
         )
-    elif status in (400, 404) and any(words in lowered for words in _NO_TOOLS):
+    elif status in (400, 404) and _says(lowered, "no_tools"):
         headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
     elif status == 404 and other_base:
         headline += f" (is it {other_base}?)"
@@ -211,7 +132,11 @@ def stream_failure(error: object) -> ProviderError:
     statuses = [int(name) for name in names if len(name) == 3 and name.isascii() and name.isdigit()]
     status = statuses[0] if statuses else None
     letters = ("".join(filter(str.isalpha, name.lower())) for name in names)
-    passing = is_passing(status) if status else not names or any(name in _PASSING_NAMES for name in letters)
+    passing = (
+        is_passing(status)
+        if status
+        else not names or any(name in table("passing", _WORDS)["names"] for name in letters)
+    )
     lowered = said[:5_000].lower()
     overflow = is_overflow(lowered, status)
     delay = _delay_in(said)
@@ -248,24 +173,28 @@ def is_overflow(said: str, status: int | None = None) -> bool:
     Limits of tokens in a time are said in the same words, and are none: a shorter prompt is no cure for them.
     """
     lowered = said.lower()
-    if status not in (None, *_OVERFLOW_STATUSES) or any(words in lowered for words in _OF_THE_RATE):
+    if status not in (None, *_OVERFLOW_STATUSES) or _says(lowered, "rate"):
         return False
-    return status == 413 or any(words in lowered for words in OVERFLOW_WORDINGS)
+    return status == 413 or _says(lowered, "overflow")
+
+
+def _says(lowered: str, kind: str) -> bool:
+    return any(words in lowered for words in table(kind, _WORDS))
 
 
 def window_said(said: str) -> int | None:
     """The model's window in tokens, as a server names it that refuses a prompt as too long; None if it does not."""
-    return _number_in(said, _WINDOW_SAID)
+    return _number_in(said, "window")
 
 
 def prompt_size_said(said: str) -> int | None:
     """The size of the prompt in tokens, as such a server counts it, without the room for the answer."""
-    return _number_in(said, _PROMPT_SAID)
+    return _number_in(said, "prompt_size")
 
 
-def _number_in(said: str, patterns: Sequence[str]) -> int | None:
+def _number_in(said: str, kind: str) -> int | None:
     plain = re.sub(r"(?<=\d),(?=\d{3})", "", said[:5_000].lower())
-    found = (re.search(pattern, plain) for pattern in patterns)
+    found = (re.search(pattern, plain) for pattern in table(kind, _WORDS))
     numbers = [int(match[1]) for match in found if match is not None and len(match[1]) <= 10]
     return next((number for number in numbers if number >= _LEAST_WINDOW), None)
 
@@ -286,8 +215,8 @@ def _delay_in(said: str) -> float | None:
 
 def _is_final(lowered: str, delay: float | None) -> bool:
     """Return whether no waiting cures an error: the roles are wrong, or a quota is used up for more than a moment."""
-    used_up = delay is None and any(words in lowered for words in _EXHAUSTED)
-    return used_up or any(words in lowered for words in ALTERNATION)
+    used_up = delay is None and _says(lowered, "exhausted")
+    return used_up or _says(lowered, "alternation")
 
 
 def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codelet.errors import ProviderError
-from codelet.providers.failure import ALTERNATION
+from codelet.providers.catalog import table
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks
 from codelet.record import Record
@@ -145,7 +145,7 @@ LESSONS = (
     ),
     Lesson(
         field="roles",
-        words="|".join(ALTERNATION),
+        words="|".join(table("alternation", "refusals.toml")),
         quirks={"alternating": True, "cache_marks": False},
         statuses=(None, 400, 422, 500),  # chat templates fail with 500
     ),

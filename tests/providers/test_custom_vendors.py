@@ -45,6 +45,11 @@ def test_the_file_of_vendors_is_read_as_a_toml_parser_reads_it():
     assert [vendor.prefix for vendor in vendors()] == [name for name in FILE if name not in WITHOUT_A_VENDOR]
 
 
+def test_the_file_of_refusals_is_read_as_a_toml_parser_reads_it():
+    text = Path(catalog.__file__).with_name("refusals.toml").read_text(encoding="utf-8")
+    assert {name: dict(table(name, "refusals.toml")) for name in tomllib.loads(text)} == tomllib.loads(text)
+
+
 @pytest.mark.parametrize("prefix", [name for name in FILE if name not in WITHOUT_A_VENDOR])
 def test_a_known_vendors_table_stands_up_to_the_checks_of_a_users(prefix: str):
     fields = FILE[prefix]

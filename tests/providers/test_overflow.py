@@ -9,8 +9,8 @@ import pytest
 
 from codelet.errors import ProviderError
 from codelet.providers import open_provider
+from codelet.providers.catalog import table
 from codelet.providers.failure import (
-    OVERFLOW_WORDINGS,
     http_failure,
     prompt_size_said,
     stream_failure,
@@ -200,7 +200,7 @@ def test_the_window_that_a_refusal_names_is_read():
 
 def test_each_wording_is_somebodys():
     said = [json.dumps(error).lower() for _, error in OVERFLOWS.values()]
-    assert [words for words in OVERFLOW_WORDINGS if not any(words in each for each in said)] == []
+    assert [words for words in table("overflow", "refusals.toml") if not any(words in each for each in said)] == []
 
 
 def test_a_body_that_says_nothing_is_too_large_by_its_status():

@@ -1,20 +1,20 @@
-"""Vendors that the user's own settings file adds: tables `[vendors.NAME]`, as `vendors.toml` has them.
+"""Vendors from the user's settings file: tables `[vendors.NAME]`, in the form of `vendors.toml`.
 
     [vendors.inhouse]
     base = "https://models.inhouse.example/v1"      # the address, without /chat/completions
-    key = "INHOUSE_API_KEY"                         # the variable that holds the key; a local server needs none
-    name = "In-house"                               # for people; NAME if it is left out
+    key = "INHOUSE_API_KEY"                         # the variable that holds the key; optional for a local server
+    name = "In-house"                               # for people; default: NAME
     wire = "openai"                                 # or "anthropic"
     model = "house-large"                           # the default model
-    quirks = {alternating = true}                   # by their names in `quirks.Quirks`
+    quirks = {alternating = true}                   # fields of `quirks.Quirks`
 
-Models are then named `inhouse/…`. Only the user's file may hold such a table: it decides where a key is sent.
+Model names then begin with `inhouse/`. Only the user's file may hold such a table: it decides where a key is sent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from codelet.providers.catalog import Vendor, Wire, vendor_from, vendor_of
@@ -25,11 +25,13 @@ from codelet.system.text.secret_shapes import is_secret
 from codelet.system.text.spelling import did_you_mean
 
 _KEYS = ("base", "key", "name", "wire", "model", "quirks")
+_LONGEST_ID = 64
+"""The number of letters in a digest, from which ids are made."""
 
 
 def vendors_from(table: object) -> tuple[Vendor, ...]:
     """The vendors in the table `vendors` of a settings file; raises ValueError that begins with the place."""
-    return tuple(_vendor(prefix, fields) for prefix, fields in _table(table, "vendors").items())
+    return tuple(_vendor(prefix, fields) for prefix, fields in _checked(table, dict, "vendors").items())
 
 
 def _vendor(prefix: str, value: object) -> Vendor:
@@ -38,27 +40,27 @@ def _vendor(prefix: str, value: object) -> Vendor:
         raise ValueError(f"{place}: the name is made of small letters, digits, '-' and '_'")
     if (known := vendor_of(f"{prefix}/")) is not None:
         raise ValueError(f"{place}: this name is taken by {known.name}; choose another one")
-    given = _known(_table(value, place), _KEYS, place)
-    base = _text(given.get("base"), f"{place}.base")
+    given = _known(value, _KEYS, place)
+    base = _checked(given.get("base"), str, f"{place}.base")
     if http_address(base) is None:
         raise ValueError(f"{place}.base must be an http or https address, not {base!r}")
-    model = _text(given["model"], f"{place}.model").removeprefix(f"{prefix}/") if "model" in given else None
     fields = {
-        "name": _text(given.get("name", prefix), f"{place}.name"),
+        "name": _checked(given.get("name", prefix), str, f"{place}.name"),
         "base": base.rstrip("/"),
         "key_names": _key_names(given, place, local=on_this_machine(base)),
-        "wire": _one_of(given.get("wire", "openai"), get_args(Wire), f"{place}.wire"),
+        "wire": _checked(given.get("wire", "openai"), Wire, f"{place}.wire"),
         "local": on_this_machine(base),
-        **({"model": model} if model else {}),
     }
+    if "model" in given:
+        fields["model"] = _checked(given["model"], str, f"{place}.model").removeprefix(f"{prefix}/")
     return vendor_from(prefix, fields, checked_quirks(given.get("quirks", {}), f"{place}.quirks"))
 
 
 def _key_names(given: Mapping[str, object], place: str, *, local: bool) -> tuple[str, ...]:
-    """The variable with the key. Its name has to show what it holds: else commands and exports would be given it."""
+    """The variable with the key. Its name must look like a secret's, else commands and exports would get its value."""
     if local and "key" not in given:
         return ()
-    name = _text(given.get("key"), f"{place}.key")
+    name = _checked(given.get("key"), str, f"{place}.key")
     if not re.fullmatch(r"[A-Z][A-Z0-9_]{0,99}", name) or not is_secret(name, ""):
         example = place.rpartition(".")[2].upper().replace("-", "_")
         raise ValueError(f"{place}.key must name the variable that holds the key, such as {example}_API_KEY")
@@ -66,13 +68,13 @@ def _key_names(given: Mapping[str, object], place: str, *, local: bool) -> tuple
 
 
 def checked_quirks(value: object, place: str) -> dict[str, Any]:
-    """Return the quirks in a table; raises ValueError for one that is unknown or of another kind."""
-    hints = get_type_hints(Quirks)
-    given = _known(_table(value, place), Quirks.fields, place)
-    return {name: _KINDS[hints[name]](setting, f"{place}.{name}") for name, setting in given.items()}
+    """Return the quirks in a table; raises ValueError for an unknown name or a wrong type."""
+    hints, given = get_type_hints(Quirks), _known(value, Quirks.fields, place)
+    return {name: _checked(setting, hints[name], f"{place}.{name}") for name, setting in given.items()}
 
 
-def _known(given: Mapping[str, object], known: Iterable[str], place: str) -> Mapping[str, Any]:
+def _known(value: object, known: Iterable[str], place: str) -> Mapping[str, Any]:
+    given: Mapping[str, Any] = _checked(value, dict, place)
     for name in given:
         if name not in known:
             meant, listed = did_you_mean(name, known, "{!r}"), ", ".join(known)
@@ -80,44 +82,20 @@ def _known(given: Mapping[str, object], known: Iterable[str], place: str) -> Map
     return given
 
 
-def _table(value: object, place: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{place} must be a table")
+def _checked(value: Any, kind: Any, place: str) -> Any:
+    """The value, if it is of that type."""
+    if kind is dict:
+        fits, wanted = isinstance(value, dict), "a table"
+    elif kind is bool:
+        fits, wanted = isinstance(value, bool), "true or false"
+    elif kind is str:
+        fits, wanted = isinstance(value, str) and bool(value.strip()), "a text"
+    elif kind == int | None:
+        fits = type(value) is int and 1 <= value <= _LONGEST_ID
+        wanted = f"a whole number from 1 to {_LONGEST_ID}"
+    else:
+        names = get_args(kind)
+        fits, wanted = value in names, f"one of {', '.join(map(repr, names))}"
+    if not fits:
+        raise ValueError(f"{place} must be {wanted}")
     return value
-
-
-def _text(value: object, place: str) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{place} must be a text")
-    return value
-
-
-def _flag(value: object, place: str) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{place} must be true or false")
-    return value
-
-
-def _length(value: object, place: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 64:  # a digest has no more letters
-        raise ValueError(f"{place} must be a whole number from 1 to 64")
-    return value
-
-
-def _one_of(value: object, names: tuple[Any, ...], place: str) -> Any:
-    if value not in names:
-        raise ValueError(f"{place} must be one of {', '.join(map(repr, names))}")
-    return value
-
-
-_EFFORTS, _EFFORT_FIELDS, _STRUCTURED = (
-    get_type_hints(Quirks)[name] for name in ("effort", "effort_field", "structured")
-)
-_KINDS: dict[Any, Callable[[object, str], Any]] = {
-    bool: _flag,
-    str: _text,
-    int | None: _length,
-    _EFFORTS: lambda value, place: _one_of(value, get_args(_EFFORTS), place),
-    _EFFORT_FIELDS: lambda value, place: _one_of(value, get_args(_EFFORT_FIELDS), place),
-    _STRUCTURED: lambda value, place: _one_of(value, get_args(_STRUCTURED), place),
-}
