@@ -1,7 +1,7 @@
-"""From messages to a stream of chunks: three wires of our own, litellm, or a recording.
+"""Models behind wires: three native ones, litellm, and recordings.
 
-Request n is a byte prefix of request n + 1 (tests/e2e/test_prefix.py), and an answer without its finish marker is an
-error (tests/providers/test_conformance.py).
+Request n is a byte prefix of request n + 1 (tests/e2e/test_prefix.py). An answer without its finish marker is an error
+(tests/providers/test_conformance.py).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9._@-]+(?:/[A-Za-z0-9._@-]+)*")
 
 
 def open_provider(model: str, options: ProviderOptions, transport: Transport = "auto") -> Provider:
-    """The provider for a model name as litellm spells it, or `replay:FILE`; raises UsageError.
+    """Return the provider for a model name in litellm's spelling, or for `replay:FILE`; raises UsageError.
 
-    `auto` takes a native wire if there is one. Nothing is sent yet.
+    `auto` prefers a native wire. Nothing is sent yet.
     """
     if model.startswith(REPLAY_PREFIX):
         from codelet.providers.content.replay import open_replay
@@ -63,7 +63,7 @@ def open_provider(model: str, options: ProviderOptions, transport: Transport = "
 
 
 def _by_litellm(model: str, options: ProviderOptions, is_known: bool) -> Provider:
-    """Litellm's provider for a model of a vendor that codelet (`is_known`) or litellm knows. Raises UsageError."""
+    """Litellm's provider; `is_known`: codelet knows the vendor. Raises UsageError."""
     if not has_litellm():
         raise UsageError(f"{model} is asked through litellm, which is not installed: pip install litellm")
     if options.api_base is None:

@@ -1,7 +1,6 @@
 """Reads an answer without trusting it: its events and the shape of their parts.
 
-What does not fit is the provider's failure, not codelet's, and a garbled or endless answer never passes for a short
-one.
+Malformed input is the provider's failure, not codelet's; a garbled or endless answer never passes for a short one.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ _from_json = json.JSONDecoder().decode
 
 DONE: dict[str, Any] = {}
 SILENCE = 2.0
-"""Seconds without an event after which an answer whose finish reason has come is whole, though the server continues."""
+"""Seconds of silence after a finish reason that end an answer, even if the server keeps the stream open."""
 
 NO_MARKER = "the answer was cut: the stream ended without its finish marker"
-"""What is said of an answer that ends as if it were whole. Another attempt may give all of it."""
+"""The error for an answer without its end. Another attempt may return all of it."""
 
 MOST_TOKENS = 10**9
-"""More than any request has: a larger number is no count, and sums of such numbers would leave an export's range."""
+"""More than any request has: a larger number is not a count, and its sums would leave an export's range."""
 
 
 class Events(ABC):
-    """The events of an answer, each with whether it is the last of those that have been read.
+    """The events of an answer, each with a flag: the last one read so far.
 
-    `DONE` ends it. Once `finished` is set, silence does too: some servers neither say it nor close the connection.
+    `DONE` ends the answer. Once `finished` is set, silence does too: some servers neither send it nor close.
     """
 
     def __init__(self) -> None:
@@ -71,14 +70,11 @@ class Events(ABC):
 
     @abstractmethod
     async def _read_on(self) -> None:
-        """Take in what comes next. An error becomes `_failure`, which is raised after the events before it."""
+        """Read more. An error becomes `_failure`, which is raised after the events before it."""
 
 
 class ServerSentEvents(Events):
-    """The objects of a stream of server-sent events, `data: [DONE]` as `DONE`.
-
-    Raises ProviderError for what is not JSON: a garbled stream must not pass for a short answer.
-    """
+    """The objects of an event stream, `data: [DONE]` as `DONE`; raises ProviderError for anything but JSON."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         super().__init__()
@@ -99,10 +95,10 @@ class ServerSentEvents(Events):
 
 
 class JoinedText:
-    """Joins the pieces of text that came together: a fast answer has thousands, and each costs its way to the screen.
+    """Joins pieces of text that arrive together: each piece costs its way to the screen, and a fast answer has
+    thousands.
 
-    What is held is given out with the last event that has been read: no text waits for the server. Reasoning at the
-    start of the text comes out as such.
+    Nothing is held longer than the events read so far. Reasoning at the start of the text becomes reasoning chunks.
     """
 
     def __init__(self) -> None:
@@ -112,7 +108,7 @@ class JoinedText:
     def take(
         self, decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any], last: bool
     ) -> Iterator[Chunk]:
-        """The chunks to give out at this event; raises ProviderError behind them."""
+        """The chunks to pass on after this event; raises ProviderError after them."""
         try:
             chunks = decoded(decode, event)
         except ProviderError:
@@ -130,12 +126,12 @@ class JoinedText:
             yield from self.rest()
 
     def end(self) -> Iterator[Chunk]:
-        """Yield what is held back as it may still become a tag: no more text comes."""
+        """Yield everything held, including text that might have become a tag."""
         yield from self.rest()
         yield from self._text.flush()
 
     def rest(self) -> Iterator[Chunk]:
-        """Yield what is held."""
+        """Yield the joined text."""
         if self._held:
             text, self._held = "".join(self._held), []
             yield from self._text.feed(text)
@@ -184,7 +180,7 @@ class Decoder(ABC):
 
 
 class NoEventStream(Exception):
-    """The answer is something else: its first line that is not empty, and what came behind it so far."""
+    """The answer is not an event stream: its first non-empty line, and what followed it so far."""
 
     def __init__(self, first: bytes, rest: bytes) -> None:
         self.first = first
@@ -192,10 +188,7 @@ class NoEventStream(Exception):
 
 
 class DataFields:
-    """Takes a stream of events apart: the data of each, its `data:` lines joined; all else is passed over.
-
-    No coroutine: an answer has thousands of pieces, and many come at once.
-    """
+    """Parses an event stream into the data of its events. Not a coroutine: many small pieces come together."""
 
     def __init__(self) -> None:
         self._line: list[bytes] = []  # the pieces of a line whose end has not come
@@ -206,7 +199,7 @@ class DataFields:
         self._returned = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The data of the events that end with this piece. Raises NoEventStream, and ProviderError."""
+        """The data of the events that end with this piece. Raises NoEventStream and ProviderError."""
         if self._returned or b"\r" in piece:  # a line may end in CR, LF, or both
             piece, self._returned = piece.removeprefix(b"\n" if self._returned else b""), piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -223,14 +216,13 @@ class DataFields:
         return [data for data in ended if data is not None]
 
     def flush(self) -> list[bytes]:
-        """The data of an event that nothing ended but the stream itself."""
+        """The data of an event that only the stream's end ends."""
         if self._line_size:
             line, self._line, self._line_size = b"".join(self._line), [], 0
             self._taken(line, [])
         return [b"\n".join(self._data)] if self._data else []
 
     def _taken(self, line: bytes, rest: list[bytes]) -> bytes | None:
-        """Take a line; the data of the event that it ends."""
         if not self._begun:
             line = line.removeprefix(_BOM)
             self._begun = bool(line)
@@ -248,7 +240,6 @@ class DataFields:
 
 
 def _event(data: bytes) -> dict[str, Any]:
-    """The object in the data of an event."""
     if data == b"[DONE]":
         return DONE
     try:
@@ -261,7 +252,7 @@ def _event(data: bytes) -> dict[str, Any]:
 
 
 def _parsed(data: bytes) -> Any:
-    """The JSON in the data of an event. Bytes that are no UTF-8 are replaced, as in any event stream."""
+    """The JSON value; invalid UTF-8 is replaced, as in any event stream."""
     with suppress(ValueError):
         return _from_json(data.decode())
     try:
@@ -271,9 +262,8 @@ def _parsed(data: bytes) -> Any:
 
 
 async def _whole(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> list[dict[str, Any]]:
-    """The events of an answer that came whole, not as a stream. Raises ProviderError for what is none.
-
-    It says what the server says where that is an error in JSON.
+    """The events of an answer that came without a stream. Raises ProviderError, with the server's message if it has
+    one.
     """
     body = bytearray(first + b"\n" + rest)
     if first.startswith((b"{", b"[")):
@@ -302,7 +292,7 @@ def _shown(data: bytes) -> str:
 
 
 def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, Any]) -> list[Chunk]:
-    """The chunks that `decode` reads from an event; raises ProviderError where its parts have other types."""
+    """The chunks of an event; raises ProviderError if its parts have unexpected types."""
     try:
         return decode(event)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -310,7 +300,7 @@ def decoded(decode: Callable[[dict[str, Any]], list[Chunk]], event: dict[str, An
 
 
 def as_text(value: object) -> str:
-    """A text; null is an empty one, of a list of parts the parts of text count. Raises TypeError for the rest."""
+    """A text; null is empty, a list is joined from its text parts. Raises TypeError for anything else."""
     if value is None:
         return ""
     if isinstance(value, list):
@@ -321,12 +311,12 @@ def as_text(value: object) -> str:
 
 
 def as_count(value: object, most: int = MOST_TOKENS) -> int:
-    """A whole number of tokens; what is none counts as 0, since usage is never worth losing an answer for."""
+    """A number of tokens; anything else counts as 0: usage is never worth losing an answer for."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         return 0
     return int(value)
 
 
 def as_counts(value: object) -> dict[str, Any]:
-    """An object that holds counts; what is none holds none, for the same reason."""
+    """An object of counts; anything else counts as empty."""
     return value if isinstance(value, dict) else {}

@@ -1,10 +1,9 @@
 """The native wire for Anthropic's Messages.
 
 Source: Anthropic's API reference for `POST /v1/messages` with `stream: true`, prompt caching, extended thinking, and
-"Fix a thinking block bound to a different conversation" (`block_binding` and its beta header). An answer goes back with
-its blocks in the order in which they came. Cache marks: on the system prompt (which covers the tools), on the last
-block before the volatile reminders, and where the last request had it, so that a step with many results still finds
-its prefix.
+"Fix a thinking block bound to a different conversation" (`block_binding` and its beta header). Cache marks: on the
+system prompt (which covers the tools), on the last block before the volatile reminders, and on the last request's mark,
+so that a step with many results still finds its prefix.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _VERSION = "2023-06-01"
 _OWN_PLACE = "api.anthropic.com"
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _DEFAULT_MAX_OUTPUT = 8_192
-_THINKING_MAX_OUTPUT = 32_000  # what a model thinks counts too; the budget of the context keeps as much free
+_THINKING_MAX_OUTPUT = 32_000  # includes thinking; the context's budget keeps as much free
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _LONG_MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-"""For tools and system prompt: the same in each session, and small. A pause of more than five minutes leaves them."""
+"""For tools and system prompt: small, the same in each session, and still cached after five minutes."""
 _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 
 
@@ -64,7 +63,7 @@ class AnthropicProvider(NativeProvider):
                 self._max_output = min(most, _THINKING_MAX_OUTPUT)
 
     def body(self, request: Request) -> bytes:
-        """The request's body: what never changes comes first, then the messages, then the options."""
+        """The request's body: the constant part first, then the messages, then the options."""
         model = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         head = b""
         offered = request.tools
@@ -89,9 +88,7 @@ class AnthropicProvider(NativeProvider):
         return b"".join([model, head, b',"messages":[', *fragments, closing])
 
     def _thinking(self, messages: Sequence[Message], most: int) -> dict[str, Any]:
-        """Return what the request says of the effort. Thinking by a budget has to begin a turn: amid calls that were
-        made without it the server refuses it, so it waits for the next turn.
-        """
+        """The effort fields. The API refuses a thinking budget in the middle of a turn that began without one."""
         fields = self._effort_fields(most)
         last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
         if "budget_tokens" in fields.get("thinking", ()) and last is not None and "tool_calls" in last:
@@ -100,9 +97,9 @@ class AnthropicProvider(NativeProvider):
         return fields
 
     def _show_thinking(self, options: dict[str, Any]) -> None:
-        """Ask for summaries of what the model thinks where the API would leave its text out."""
+        """Ask for summaries of thinking if the API would omit its text."""
         if self._hides:
-            options.setdefault("thinking", {"type": "adaptive"})  # what it does anyway
+            options.setdefault("thinking", {"type": "adaptive"})  # its default
         if (self._hides or self._hides_if_asked) and options.get("thinking", {}).get("type") == "adaptive":
             options["thinking"] = {**options["thinking"], "display": "summarized"}
 
@@ -111,14 +108,14 @@ class AnthropicProvider(NativeProvider):
         return "all" if self.drops_thinking and self.quirks.binding_option else super()._returned
 
     def _binding_fields(self) -> dict[str, Any]:
-        """The option that lets the API drop thinking whose prefix has changed, instead of refusing the request."""
+        """The option that lets the API drop invalid thinking instead of refusing the request."""
         if not self.drops_thinking or not self.quirks.binding_option:
             return {}
         kind = "adaptive" if self.asked is None else self._effort_fields().get("thinking", {}).get("type", "adaptive")
         return {"thinking": {"type": kind, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
 
     def share_cache(self, key: str, end: str) -> None:
-        """Mark what the conversations share of a prompt, which is a block of its own."""
+        """Mark the shared part of the prompt, in a block of its own."""
         self._shared_end = end
 
     def _mark(self, fragments: list[bytes], stable: int) -> None:
@@ -132,7 +129,7 @@ class AnthropicProvider(NativeProvider):
         self._last_mark = here
 
     def _encode(self, message: Message, open_role: str) -> tuple[bytes, str]:
-        """A message's content blocks, with what closes the message before where the role changes."""
+        """A message's content blocks; a new role closes the message before."""
         role = "assistant" if message["role"] == "assistant" else "user"
         blocks = b",".join(compact_json(block) for block in self._blocks(message))
         if not blocks:
@@ -163,7 +160,7 @@ class AnthropicProvider(NativeProvider):
         inline = message.get("inline_reasoning", "") if own else ""
         for block, content in answer_parts(message):
             if isinstance(content, str):
-                written, inline = inline + content, ""  # it came at the start of the first text
+                written, inline = inline + content, ""  # part of the first text
                 blocks += [{"type": "text", "text": written}] if written.strip() else []
             elif content is not None:
                 function = content["function"]
@@ -200,7 +197,7 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
-    """The arguments of a call. Of a list from elsewhere they may be no object: then the call has none."""
+    """The arguments of a call; those of a foreign list may not be an object."""
     try:
         found = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -209,5 +206,5 @@ def _input(arguments: str) -> dict[str, Any]:
 
 
 def _call_id(call_id: str) -> str:
-    """Ids made by other vendors may hold characters that this one refuses."""
+    """Other vendors' ids may contain characters that this API refuses."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)

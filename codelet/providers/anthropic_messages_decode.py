@@ -1,4 +1,4 @@
-"""Turns the events of an answer over Anthropic's Messages into chunks. Imported with the first answer."""
+"""The decoder for answers over Anthropic's Messages. Imported with the first answer."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class MessageDecoder(Decoder):
 
 
 def _dropped(reported: dict[str, Any]) -> list[Chunk]:
-    """Return what the API says it left out of the request: entries of `input_transformations`."""
+    """The number of thinking blocks that the API left out, from `input_transformations`."""
     entries = reported.get("input_transformations")
     found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     count = sum(entry.get("type") == "thinking_dropped" for entry in found)

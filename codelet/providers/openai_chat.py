@@ -1,8 +1,8 @@
 """The native wire for OpenAI's Chat Completions, as many servers speak it.
 
-Source: OpenAI's API reference for `POST /chat/completions` with `stream: true`; reasoning fields as DeepSeek,
-vLLM (`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`) send them. Cache marks (`cache_control`) as
-OpenRouter takes them for Anthropic's and Qwen's models: on the last part of a prompt's or a result's content.
+Sources: OpenAI's API reference for `POST /chat/completions` with `stream: true`; reasoning fields of DeepSeek and vLLM
+(`reasoning_content`) and OpenRouter (`reasoning`, `reasoning_details`); OpenRouter's cache marks (`cache_control`) for
+Anthropic's and Qwen's models: on the last part of a prompt's or a result's content.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OpenAIChatProvider(OpenAIWire):
         self._spread: ResultPictures | None = None
 
     def body(self, request: Request) -> bytes:
-        """The request's body: what never changes comes first, then the messages, then the options."""
+        """The request's body: the constant part first, then the messages, then the options."""
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + compact_json(list(request.tools))
@@ -63,7 +63,7 @@ class OpenAIChatProvider(OpenAIWire):
         return b"".join([head, b',"messages":[', system, *fragments, closing])
 
     def _with_pictures(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages, with the pictures of results in messages of the user's behind them."""
+        """The messages; images of results follow them in user messages."""
         if not self.quirks.images or not has_pictures(messages):
             return messages
         if self._spread is None:
@@ -106,7 +106,7 @@ class OpenAIChatProvider(OpenAIWire):
         return self.quirks.completed(wire)
 
     def _returned_fields(self, message: Message) -> dict[str, Any]:
-        """Return what came beside an assistant's text, as the server that sent it takes it back."""
+        """The reasoning fields beside an assistant's text, as the server sent them."""
         fields: dict[str, Any] = dict(message.get("extra", {}))
         if "reasoning_details" in message:
             fields["reasoning_details"] = message["reasoning_details"]
@@ -123,7 +123,7 @@ class OpenAIChatProvider(OpenAIWire):
         return {"id": self.quirks.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _note(self) -> None:
-        """Tell the user, once, what the requests are like."""
+        """Notify the user once of how the requests differ."""
         note = None if self._noted else self.quirks.note(self.model, self.effort)
         if note is not None:
             self.notes.append(note)

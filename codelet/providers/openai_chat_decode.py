@@ -1,4 +1,4 @@
-"""Turns the events of an answer over Chat Completions into chunks. Imported with the first answer."""
+"""The decoder for answers over Chat Completions. Imported with the first answer."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ _FINISH: dict[str, FinishReason] = {
     "refusal": "refused",
     "pause_turn": "paused",
 }
-# Of a call everything that came beside it goes back; beside the text there is also what no one wants back.
+# All extra fields of a call go back; beside the text only these do.
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
-_THOUGHT = {"google": {"thought": True}}  # it marks a piece of a summary, not the answer that goes back
+_THOUGHT = {"google": {"thought": True}}  # marks a summary, which does not go back
 _TEXT_ONLY = {"role", "content"}
 _MOST_DOLLARS = 1_000_000
 _BROKEN_OFF = ("error", "abort", "insufficient_system_resource", "network_error")
 
-# Gemini's compatible endpoint gives some of its own reasons behind a name of the kind, such as
-# "function_call_filter: MALFORMED_FUNCTION_CALL", and some gateways give them bare.
+# Gemini's own reasons: after a kind ("function_call_filter: MALFORMED_FUNCTION_CALL"), or bare behind some gateways.
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_")
 _UNUSABLE = ("MALFORMED", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE", "OTHER")
 
@@ -78,9 +77,7 @@ class ChatDecoder(Decoder):
 
 
 def _named_reason(reason: str) -> FinishReason:
-    """Return what a reason in a vendor's own words means. Raises ProviderError if the answer or call cannot be used:
-    the model may do better at another attempt.
-    """
+    """The meaning of a vendor's own finish reason. Raises ProviderError, retryable, if the answer cannot be used."""
     kind, _, own = reason.rpartition(": ")
     if own.startswith(_UNUSABLE):
         raise ProviderError(f"the model's answer could not be used: it gave the finish reason {own!r}", retryable=True)
@@ -92,13 +89,13 @@ def _named_reason(reason: str) -> FinishReason:
 def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
     chunks: list[Chunk] = []
     content = delta.get("content")
-    if delta.keys() <= _TEXT_ONLY and not isinstance(content, list):  # nearly every event of a long answer
+    if delta.keys() <= _TEXT_ONLY and not isinstance(content, list):  # most events of a long answer
         text = as_text(content)
         return [TextChunk(text)] if text else []
     name: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     if not delta.get("reasoning_content") and delta.get("reasoning"):
         name = "reasoning"
-    parts = content if isinstance(content, list) else ()  # as Mistral's models send it
+    parts = content if isinstance(content, list) else ()  # Mistral's form
     thought = "".join(as_text(part.get("thinking")) for part in parts if part.get("type") == "thinking")
     reasoning = as_text(delta.get(name)) or thought
     details = [dict(detail) for detail in delta.get("reasoning_details") or ()]
@@ -112,7 +109,7 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
         chunks.append(RefusalChunk(refusal))
     for position, call in enumerate(delta.get("tool_calls") or ()):
         function = call.get("function") or {}
-        arguments = function.get("arguments")  # a piece of JSON text; some servers send the whole object instead
+        arguments = function.get("arguments")  # JSON text; some servers send an object
         index = call.get("index")
         chunks.append(
             ToolCallChunk(
@@ -128,10 +125,10 @@ def _delta_chunks(delta: dict[str, Any]) -> list[Chunk]:
 
 
 def _with_cost(usage: Usage, reported: object) -> Usage:
-    """The usage with what OpenRouter charged, in credits of one dollar each.
+    """The usage with OpenRouter's charge, in credits of one dollar.
 
-    With the user's own key at the model's vendor that is only OpenRouter's fee: the vendor's price is added.
-    Source: OpenRouter, "Usage Accounting".
+    With the user's own vendor key that is only OpenRouter's fee: the vendor's price is added. Source: OpenRouter,
+    "Usage Accounting".
     """
     reported = as_counts(reported)
     parts = [reported.get("cost")]
@@ -144,9 +141,9 @@ def _with_cost(usage: Usage, reported: object) -> Usage:
 
 
 def usage_of(reported: object) -> Usage:
-    """Usage from a Chat Completions `usage` object, whose prompt tokens include the cached ones.
+    """The usage in a Chat Completions `usage` object, whose prompt tokens include cached ones.
 
-    Gemini and xAI leave what was thought out of `completion_tokens`, which are paid as output: only their total has it.
+    Gemini and xAI leave reasoning out of `completion_tokens`, though it is charged as output: only their total has it.
     """
     reported = as_counts(reported)
     read = as_counts(reported.get("prompt_tokens_details"))

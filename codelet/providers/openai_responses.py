@@ -1,10 +1,9 @@
 """The native wire for OpenAI's Responses.
 
-Source: OpenAI's API reference for `POST /responses` with `stream: true`. The server keeps nothing (`store: false`): the
-whole list goes out each time, and an answer's reasoning goes back encrypted, as it came, in front of its text and
-calls. Models that take cache marks get four ("Prompt caching": up to four are written, and the cache is read only at
-marks that the request has): behind the system prompt, which is the first input item for that, and where the last
-requests ended. So a new process that continues with a conversation finds what the old one had written.
+Source: OpenAI's API reference for `POST /responses` with `stream: true`. The server stores nothing (`store: false`):
+the whole list goes out each time, and an answer's encrypted reasoning goes back before its text and calls. Models with
+explicit caching get the four marks that are written ("Prompt caching"): after the system prompt, which then is the
+first input item, and at the ends of the last requests, so that a resumed conversation finds its prefix.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from codelet.providers.protocol import Chunk, ProviderOptions, Request
 if TYPE_CHECKING:
     from codelet.providers.answer import Events
 
-_LEAST_OUTPUT = 16  # the API takes no smaller limit
+_LEAST_OUTPUT = 16  # the API's minimum
 _NO_OUTPUT = "(no output)"
 _MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
@@ -51,12 +50,12 @@ class OpenAIResponsesProvider(OpenAIWire):
         )
 
     def body(self, request: Request) -> bytes:
-        """The request's body: what never changes comes first, then the messages, then the options."""
+        """The request's body: the constant part first, then the messages, then the options."""
         head = b'{"model":' + compact_json(self._endpoint.model_name(self.model))
         if request.tools:
             head += b',"tools":' + compact_json([_tool(tool["function"]) for tool in request.tools])
         opening = b""
-        if request.system and self.quirks.cache_marks:  # only what goes in as input can carry a mark
+        if request.system and self.quirks.cache_marks:  # only input can carry a mark
             part = {"type": "input_text", "text": request.system, **_MARK}
             opening = compact_json({"role": "developer", "content": [part]}) + b","
         elif request.system:
@@ -83,7 +82,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         return b"".join([head, b',"input":[', opening, *fragments, closing])
 
     def share_cache(self, key: str, end: str) -> None:
-        """Send this key in place of the conversation's own."""
+        """Send this key instead of the conversation's own."""
         self._key = key
 
     def _items(self, message: Message) -> list[dict[str, Any]]:
@@ -96,7 +95,7 @@ class OpenAIResponsesProvider(OpenAIWire):
         return self._answer(message)
 
     def _content(self, message: Message, empty: str = "") -> str | list[dict[str, Any]]:
-        """Return what goes in, with its text last; only a text in a list can carry a mark."""
+        """The content, its text last; only text in a list can carry a mark."""
         text = message["content"] or empty
         if not self.quirks.cache_marks and not self._in_parts(message):
             return text
@@ -108,9 +107,9 @@ class OpenAIResponsesProvider(OpenAIWire):
         return responses_parts(message)
 
     def _answer(self, message: Message) -> list[dict[str, Any]]:
-        """An assistant's message as items; one of this server's has those that it sent.
+        """An assistant message as items; the server's own items keep their ids.
 
-        Reasoning with nothing behind it is left out: the server refuses it.
+        Reasoning without a following item is left out: the server refuses it.
         """
         own = message.get("origin") == self.origin
         inline = message.get("inline_reasoning", "") if own else ""
@@ -129,7 +128,7 @@ class OpenAIResponsesProvider(OpenAIWire):
             else:
                 found = [self._call(content, block)]
             if found:
-                items += [*(reasoning if len(block) > 1 else ()), *found]  # else it is none of what it led to
+                items += [*(reasoning if len(block) > 1 else ()), *found]  # only before the server's own items
                 reasoning = []
         return items
 
@@ -149,10 +148,9 @@ class OpenAIResponsesProvider(OpenAIWire):
 
 
 def _key_of(request: Request) -> str:
-    """Return what keeps the requests of a conversation together at the server: the same whoever continues with it.
+    """The conversation's cache key: a checksum of its beginning, so that a resumed one has the same key.
 
-    It is a checksum of what the conversation began with, so that a resumed one has the same key. A collision costs
-    nothing: the server compares the prompts themselves.
+    A collision is harmless: the server compares the prompts.
     """
     from zlib import crc32
 
@@ -161,7 +159,7 @@ def _key_of(request: Request) -> str:
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
-    """A tool as this API has it. `strict` is on unless it is said, and would want schemas of another form."""
+    """A tool in this API's form. `strict` defaults to true there, which restricts schemas."""
     return {
         "type": "function",
         "name": function["name"],
@@ -172,7 +170,7 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(text: str, kept: dict[str, Any]) -> dict[str, Any]:
-    """A text of the assistant's: with an id it is the server's own item, else one that anyone may have written."""
+    """An assistant's text: the server's own item if it has an id, else plain text."""
     phase = {"phase": kept["phase"]} if "phase" in kept else {}
     if "id" not in kept:
         return {"role": "assistant", "content": text, **phase}

@@ -1,8 +1,7 @@
-"""Reads an answer of OpenAI's Responses: its events as chunks, and what of it has to be sent back.
+"""The decoder for answers over OpenAI's Responses: chunks, and the items to send back.
 
-Source: OpenAI's API reference for the events of `POST /responses` with `stream: true`. Of other servers some leave the
-deltas out and send an item only when it is whole, or the whole answer only at its end: what was not given before is
-given then.
+Source: OpenAI's API reference for the events of `POST /responses`. Some other servers leave deltas out and send only
+whole items, or only the whole answer at its end.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ class ResponseDecoder(Decoder):
     may_be_empty = False
 
     def __init__(self) -> None:
-        self._given: dict[int, int] = {}
-        """Characters given of the item at an index of the output."""
+        self._given: dict[int, int] = {}  # characters by output index
         self._blocks: list[dict[str, Any]] = []
         self._returnable = True
         self._calls = False
@@ -84,7 +82,7 @@ class ResponseDecoder(Decoder):
         return [ToolCallChunk(index=index, id=_call_id(item), name=as_text(item.get("name")))]
 
     def _whole(self, index: int, item: dict[str, Any]) -> list[Chunk]:
-        """Return what of a finished item was not given yet."""
+        """The part of a finished item that no delta brought."""
         chunks = [] if index in self._given else self._begun(index, item)
         given = self._given.pop(index)
         text = ""
@@ -101,18 +99,18 @@ class ResponseDecoder(Decoder):
                 arguments = as_text(item.get("arguments"))
                 if rest := arguments[given:]:
                     chunks.append(ToolCallChunk(index=index, arguments=rest))
-            case "reasoning" if not given and (told := _told(item)):
-                chunks.append(ReasoningChunk(told))
+            case "reasoning" if not given and (visible := _visible(item)):
+                chunks.append(ReasoningChunk(visible))
         self._keep(item, len(text))
         return chunks
 
     def _keep(self, item: dict[str, Any], length: int) -> None:
-        """Remember what of an item has to be sent back beside the message."""
+        """Remember an item's fields that go back with the message."""
         kind = item.get("type")
         if kind == "reasoning":
             kept = {name: item[name] for name in _REASONING if item.get(name)}
             self._blocks.append({**kept, "summary": item.get("summary") or []})
-            # A server that stores nothing knows reasoning by what stands in it alone.
+            # Without storage the server needs the reasoning's own content.
             self._returnable = self._returnable and bool(kept.keys() & {"content", "encrypted_content"})
         elif kind == "message":
             kept = {name: item[name] for name in ("id", "phase", "status") if item.get(name)}
@@ -122,7 +120,7 @@ class ResponseDecoder(Decoder):
             self._blocks.append({"type": "tool_use", **kept, "call_id": _call_id(item)})
 
     def _finished(self, response: dict[str, Any]) -> list[Chunk]:
-        """The end of the answer. Raises ProviderError if it is not whole, and not for a reason that we know."""
+        """The end of the answer. Raises ProviderError if it is incomplete for an unknown reason."""
         chunks: list[Chunk] = []
         if not self._blocks and not self._given:
             for index, item in enumerate(response.get("output") or ()):
@@ -140,18 +138,18 @@ class ResponseDecoder(Decoder):
 
 
 def _call_id(item: dict[str, Any]) -> str:
-    """Return what a call's result refers to; `id` is only the item's own."""
+    """The id that a result refers to; `id` is only the item's."""
     return as_text(item.get("call_id") or item.get("id"))
 
 
-def _told(item: dict[str, Any]) -> str:
-    """The reasoning that an item shows: its summary, else its text."""
+def _visible(item: dict[str, Any]) -> str:
+    """The visible reasoning of an item: its summary, else its text."""
     parts: Sequence[dict[str, Any]] = item.get("summary") or item.get("content") or ()
     return "\n\n".join(as_text(part.get("text")) for part in parts)
 
 
 def _usage(reported: object) -> Usage:
-    """Usage from a Responses `usage` object, whose input tokens include the cached ones."""
+    """The usage in a Responses `usage` object, whose input tokens include cached ones."""
     reported = as_counts(reported)
     read = as_counts(reported.get("input_tokens_details"))
     written = as_counts(reported.get("output_tokens_details"))
