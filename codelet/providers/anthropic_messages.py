@@ -1,9 +1,8 @@
 """The native wire for Anthropic's Messages.
 
-Source: Anthropic's API reference for `POST /v1/messages` with `stream: true`, prompt caching, extended thinking, and
-"Fix a thinking block bound to a different conversation" (`block_binding` and its beta header). Cache marks: on the
-system prompt (which covers the tools), on the last block before the volatile reminders, and on the last request's mark,
-so that a step with many results still finds its prefix.
+Source: Anthropic's API reference for `POST /v1/messages` with `stream: true`, prompt caching, and extended thinking.
+Cache marks: on the system prompt (which covers the tools), on the last block before the volatile reminders, and on the
+last request's mark, so that a step with many results still finds its prefix.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from codelet.providers.catalog import holds
 from codelet.providers.endpoint import Endpoint
 from codelet.providers.facts import model_facts
 from codelet.providers.native import NativeProvider, compact_json
-from codelet.providers.prefix import Returned
 from codelet.providers.protocol import Chunk, ProviderOptions, Request
 
 if TYPE_CHECKING:
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 _VERSION = "2023-06-01"
 _OWN_PLACE = "api.anthropic.com"
-_BINDING_BETA = "thinking-binding-controls-2026-08-01"
 _DEFAULT_MAX_OUTPUT = 8_192
 _THINKING_MAX_OUTPUT = 32_000  # includes thinking; the context's budget keeps as much free
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -49,7 +46,7 @@ class AnthropicProvider(NativeProvider):
         self._last_mark = -1
         self._shared_end = ""
         self._offered: Sequence[dict[str, Any]] = ()
-        self.quirks = self.quirks.replace(binding_option=own, structured="always" if self._at_home else "alone")
+        self.quirks = self.quirks.replace(structured="always" if self._at_home else "alone")
         self._own = own
         self._hides = own and holds("hides", model)
         self._hides_if_asked = own and holds("hides_if_asked", model)
@@ -77,7 +74,7 @@ class AnthropicProvider(NativeProvider):
             head += b',"system":' + compact_json([{"type": "text", "text": request.system, **mark}])
         most = request.max_output or self._max_output
         options = {"max_tokens": most, "stream": True, **self._thinking(request.messages, most)}
-        for name, value in (*self._answer_fields(request).items(), *self._binding_fields().items()):
+        for name, value in self._answer_fields(request).items():
             options[name] = {**options.get(name, {}), **value}
         if offered and not request.tools:
             options["tool_choice"] = {"type": "none"}
@@ -102,17 +99,6 @@ class AnthropicProvider(NativeProvider):
             options.setdefault("thinking", {"type": "adaptive"})  # its default
         if (self._hides or self._hides_if_asked) and options.get("thinking", {}).get("type") == "adaptive":
             options["thinking"] = {**options["thinking"], "display": "summarized"}
-
-    @property
-    def _returned(self) -> Returned:
-        return "all" if self.drops_thinking and self.quirks.binding_option else super()._returned
-
-    def _binding_fields(self) -> dict[str, Any]:
-        """The option that lets the API drop invalid thinking instead of refusing the request."""
-        if not self.drops_thinking or not self.quirks.binding_option:
-            return {}
-        kind = "adaptive" if self.asked is None else self._effort_fields().get("thinking", {}).get("type", "adaptive")
-        return {"thinking": {"type": kind, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
 
     def share_cache(self, key: str, end: str) -> None:
         """Mark the shared part of the prompt, in a block of its own."""
@@ -179,8 +165,7 @@ class AnthropicProvider(NativeProvider):
         endpoint = self._endpoint
         is_token = endpoint.key_from in endpoint.vendor.bearer_names
         key = {} if endpoint.key is None else super()._headers() if is_token else {"x-api-key": endpoint.key}
-        beta = {"anthropic-beta": _BINDING_BETA} if self._binding_fields() else {}
-        return {"anthropic-version": _VERSION, **beta, **key}
+        return {"anthropic-version": _VERSION, **key}
 
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
         from codelet.providers.anthropic_messages_decode import MessageDecoder

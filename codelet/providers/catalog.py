@@ -70,9 +70,9 @@ def _sections(file: str = _FILE) -> Mapping[str, str]:
     return {name: rows for name, _, rows in sections}
 
 
-def table_names() -> list[str]:
-    """Return the names of all tables of `vendors.toml`, in order."""
-    return list(_sections())
+def table_names(file: str = _FILE) -> list[str]:
+    """Return the names of all tables in a file, in order."""
+    return list(_sections(file))
 
 
 @cache

@@ -1,16 +1,13 @@
-"""What a server refuses is learned here, once, from one table. Imported with the first refusal.
-
-A row has a field of a request, the words of a refusal, what is sent instead, and a sentence for the user. Sources: the
-vendors' references and the words of their servers, as users met them.
-"""
+"""Learns from refusals, by the table of lessons in `refusals.toml`. Imported with the first refusal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from codelet.errors import ProviderError
-from codelet.providers.catalog import table
+from codelet.providers.catalog import table, table_names
 from codelet.providers.protocol import Request
 from codelet.providers.quirks import Quirks
 from codelet.record import Record
@@ -19,9 +16,11 @@ if TYPE_CHECKING:
     from codelet.providers.content.picture_forms import RefusedPictures
     from codelet.providers.effort import AskedEffort
 
+_FILE, _PREFIX = "refusals.toml", "lesson."
+
 
 class Sender(Protocol):
-    """What makes the requests to one model, and learns. `learnt` holds the names of the rows that it has taken."""
+    """What sends the requests to one model. `learnt` holds the names of the lessons applied so far."""
 
     model: str
     quirks: Quirks
@@ -32,46 +31,55 @@ class Sender(Protocol):
 
     @property
     def api(self) -> str:
-        """Return which API the requests are for: a row names those that have its field."""
+        """The API of the requests."""
         ...
 
 
-_Change = Callable[[Sender, Request, ProviderError], bool]
-
-
 class Lesson(Record, kw_only=True):
-    """One row. A refusal has one of `words`, which `|` divides, and `also`.
-
-    `quirks` is what the requests are like from then on; a row that changes none of them has nothing to teach. `change`
-    does more, and returns whether it changed anything. `apis` names those that have the field.
-    """
+    """One row of the table, whose head explains the fields; `field` is its name."""
 
     field: str
-    words: str
+    words: tuple[str, ...]
     also: str = ""
     quirks: Mapping[str, Any] = {}
-    change: _Change | None = None
+    change: str = ""
     note: str = ""
-    apis: str = "chat responses messages"
-    statuses: tuple[int | None, ...] = (400, 422)
+    apis: tuple[str, ...] = ("chat", "responses", "messages")
+    statuses: tuple[int, ...] = (400, 422)
 
     def fits(self, sender: Sender, error: ProviderError, said: str) -> bool:
-        """Return whether a refusal is about this field, and has not been before."""
-        if sender.api not in self.apis or error.status not in self.statuses or self.field in sender.learnt:
+        """Return whether the refusal is about this field, for the first time."""
+        if sender.api not in self.apis or (error.status or 0) not in self.statuses or self.field in sender.learnt:
             return False
         if self.also == "reasoning" and "effort" in said:
-            return False  # the word is part of the field's name
-        return self.also in said and any(words in said for words in self.words.split("|"))
+            return False  # the word is part of another field's name
+        return self.also in said and any(words in said for words in self.words)
+
+
+@cache
+def lessons() -> tuple[Lesson, ...]:
+    """Return all lessons, in order."""
+    return tuple(_lesson(name) for name in table_names(_FILE) if name.startswith(_PREFIX))
+
+
+def _lesson(name: str) -> Lesson:
+    row: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in table(name, _FILE).items()
+    }
+    if (words_of := row.pop("words_of", None)) is not None:
+        row["words"] = tuple(table(words_of, _FILE))
+    row["quirks"] = dict(row.get("quirks", ()))
+    return Lesson(field=name.removeprefix(_PREFIX).strip('"'), **row)
 
 
 def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
-    """Return whether the requests are of another form from now on, because of what a server says of this one."""
+    """Return whether later requests have another form because of this refusal."""
     said = str(error).lower()
-    for lesson in LESSONS if not error.overflow else ():
+    for lesson in lessons() if not error.overflow else ():
         if not lesson.fits(sender, error, said):
             continue
-        if lesson.change is not None:
-            if not lesson.change(sender, request, error):
+        if lesson.change:
+            if not _CHANGES[lesson.change](sender, request, error):
                 continue
         else:
             changed = sender.quirks.replace(**lesson.quirks)
@@ -100,7 +108,7 @@ def _effort(sender: Sender, request: Request, error: ProviderError) -> bool:
 
 
 def _silence(sender: Sender, request: Request, error: ProviderError) -> bool:
-    """Tools go with no effort at all, unless the server refuses that too."""
+    """Send the effort "none" with tools, unless the server refuses that too."""
     effort = sender.quirks.effort
     wanted = effort == "" and all(words in str(error).lower() for words in ("tools", "none"))
     if not wanted and effort != "none":
@@ -123,82 +131,9 @@ def _pictures(sender: Sender, request: Request, error: ProviderError) -> bool:
     return True
 
 
-_BINDING = "bound to a different conversation|block_binding|prefix_mismatch_behavior"
-_DROPPED = (
-    "The server refused earlier reasoning because the conversation before it has changed. "
-    "From now on such reasoning is left out."
-)
-_SCHEMA = "{model} refused a request that holds the answer's schema: only the system prompt says it from now on"
-
-LESSONS = (
-    Lesson(
-        field="the answer's schema",
-        words="response_format|text.format|output_config.format|output_format|schema|structured output|json mode|"
-        "mime type|grammar",
-        change=_schema,
-        note=_SCHEMA,
-    ),
-    Lesson(
-        field="the effort that was asked for",
-        words="effort|thinking|budget_tokens|reasoning|chat_template_kwargs|output_config",
-        change=_effort,
-    ),
-    Lesson(
-        field="roles",
-        words="|".join(table("alternation", "refusals.toml")),
-        quirks={"alternating": True, "cache_marks": False},
-        statuses=(None, 400, 422, 500),  # chat templates fail with 500
-    ),
-    Lesson(
-        field="cache marks",
-        words="prompt_cache_breakpoint|prompt_cache_options|cache_control",
-        quirks={"cache_marks": False},
-    ),
-    Lesson(field="no effort with tools", words="effort", change=_silence, apis="chat"),
-    Lesson(field="signatures", words="missing", also="thought_signature", quirks={"signatures": True}, apis="chat"),
-    Lesson(
-        field="missing reasoning",
-        words="must be passed back|missing|requires reasoning_content",
-        also="reasoning",
-        quirks={"reasoning": True},
-        apis="chat",
-    ),
-    Lesson(
-        field="reasoning",
-        words="unsupported|not supported|unknown|unrecognized|unexpected|extra|not permitted|invalid",
-        also="reasoning",
-        quirks={"strict": True, "reasoning": False},
-        apis="chat",
-    ),
-    Lesson(
-        field="items of an answer",
-        words="could not be verified|could not be decrypted|without its required|not persisted|input[",
-        quirks={"strict": True},
-        apis="responses",
-    ),
-    Lesson(field="prompt_cache_key", words="prompt_cache_key", quirks={"cache_key": False}),
-    Lesson(
-        field="include",
-        words="include|encrypted content is not|encrypted_content",
-        quirks={"encrypted_reasoning": False},
-    ),
-    Lesson(
-        field="summaries of reasoning",
-        words="summar|'reasoning|extra_body|thinking_config|include_thoughts",
-        quirks={"summaries": False},
-    ),
-    Lesson(
-        field="a prefix that changed",
-        words=_BINDING,
-        quirks={"prefix_bound": True, "drops_thinking": True},
-        note=_DROPPED,
-        statuses=(400,),
-    ),
-    Lesson(field="block_binding", words=_BINDING, quirks={"binding_option": False}, statuses=(400,)),
-    Lesson(
-        field="pictures",
-        words="image|vision|multimodal|modalit",
-        change=_pictures,
-        statuses=(400, 404, 413, 415, 422, 500, 501),
-    ),
-)
+_CHANGES: dict[str, Callable[[Sender, Request, ProviderError], bool]] = {
+    "schema": _schema,
+    "effort": _effort,
+    "silence": _silence,
+    "pictures": _pictures,
+}

@@ -56,8 +56,7 @@ class Quirks(Record):
     with `cache_control` is cached. `keeps_thinking`: earlier reasoning is used only where a request says to keep it.
     `images`: pictures reach the model. `prefix_bound`: reasoning is valid only after the very prefix that it was made
     with; `drops_thinking`: the server has refused some for that. `summaries`: it shows what it thinks where a
-    request asks for it. What only one API has: `cache_key`, `encrypted_reasoning` (Responses), `binding_option`
-    (Messages).
+    request asks for it. What only one API has: `cache_key`, `encrypted_reasoning` (Responses).
     """
 
     alternating: bool = False
@@ -79,7 +78,6 @@ class Quirks(Record):
     cache_key: bool = False
     encrypted_reasoning: bool = False
     summaries: bool = False
-    binding_option: bool = False
 
     def options(self, *, tools: bool, max_output: int | None) -> dict[str, Any]:
         """The fields that end the body of a Chat Completions request."""

@@ -12,7 +12,7 @@ from codelet.messages import Message, assistant, tool_call, tool_result, user
 from codelet.providers import open_provider
 from codelet.providers.endpoint import quirks_of
 from codelet.providers.facts import model_facts
-from codelet.providers.learning import LESSONS, Lesson, learn
+from codelet.providers.learning import Lesson, learn, lessons
 from codelet.providers.native import NativeProvider
 from codelet.providers.protocol import NoteChunk, RetryChunk
 from codelet.providers.quirks import NO_REASONING
@@ -136,18 +136,18 @@ async def test_a_refusal_teaches_what_an_unknown_name_demands(rule: str, transpo
 MODELS = {"chat": "openai/chat/gpt-5.6", "responses": "openai/responses/gpt-5.6", "messages": "anthropic/claude-x-5-5"}
 
 
-@pytest.mark.parametrize("lesson", [row for row in LESSONS if row.quirks], ids=lambda row: row.field)
+@pytest.mark.parametrize("lesson", [row for row in lessons() if row.quirks], ids=lambda row: row.field)
 def test_each_row_of_the_table_is_learned_once(lesson: Lesson):
-    provider = open_provider(MODELS[lesson.apis.split()[-1]], options("http://127.0.0.1:1/v1"))
+    provider = open_provider(MODELS[lesson.apis[-1]], options("http://127.0.0.1:1/v1"))
     assert isinstance(provider, NativeProvider)
     provider.quirks = provider.quirks.replace(**{name: not value for name, value in lesson.quirks.items()})
-    refusal = ProviderError(f"{lesson.words.split('|')[0]} {lesson.also}", status=400)
+    refusal = ProviderError(f"{lesson.words[0]} {lesson.also}", status=400)
     while lesson.field not in provider.learnt:  # another row with the same words may come first
         assert learn(provider, refusal, request())
     assert {name: getattr(provider.quirks, name) for name in lesson.quirks} == lesson.quirks
     assert not lesson.note or lesson.note.format(model=provider.model) in provider.notes
     while learn(provider, refusal, request()):
-        assert len(provider.learnt) < len(LESSONS)
+        assert len(provider.learnt) < len(lessons())
     provider.quirks = provider.quirks.replace(**{name: not value for name, value in lesson.quirks.items()})
     assert not learn(provider, refusal, request()), "no server is asked for ever"
     assert not learn(provider, ProviderError(str(refusal), status=503), request())

@@ -120,8 +120,6 @@ def order(body: Body) -> str | None:
 
 def prefix(body: Body) -> str | None:
     """Thinking is valid only after the very prefix that it was made with."""
-    if (body.get("thinking") or {}).get("block_binding", {}).get("prefix_mismatch_behavior") == "drop_block":
-        return None
     for at, message in answers(body):
         for place, block in enumerate(message["content"]):
             if is_thinking(block) and block["signature"].count("|") == 2:

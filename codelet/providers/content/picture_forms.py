@@ -17,8 +17,6 @@ from codelet.messages import Message, assistant, images_of, newest_prompt, user,
 if TYPE_CHECKING:
     from codelet.providers.protocol import Request
 
-_REFUSED = (400, 404, 413, 415, 422, 500, 501)
-_REFUSALS = ("image", "vision", "multimodal", "modalit")
 _OF_ONE = ("process", "decode", "dimension", "pixel", "size", "large", "many", "exceed", "corrupt", "format", "media")
 """Words of a refusal that is about single pictures, not about a model that takes none."""
 _WAY_AT_THE_PROMPT = "/rewind removes the image, /model asks another model; the next prompt goes without it"
@@ -115,8 +113,6 @@ class RefusedPictures:
         says how to continue. All others are left out, so a picture of an earlier prompt never blocks a session.
         """
         said, messages = str(error).lower(), request.messages
-        if error.overflow or error.status not in _REFUSED or not any(words in said for words in _REFUSALS):
-            return "no"
         takes_none = not any(words in said for words in _OF_ONE)
         newest = [each for each in messages[max(0, newest_prompt(messages)) :] if each["role"] == "user"]
         asked = {each["data"] for message in newest for each in images_of(message)}
