@@ -52,7 +52,7 @@ class AnthropicProvider(NativeProvider):
         self._hides_if_asked = own and holds("hides_if_asked", model)
         self._max_output = _DEFAULT_MAX_OUTPUT
         if options.effort is not None:
-            from codelet.providers.effort import AskedEffort, messages_way  # only for who asks
+            from codelet.providers.effort import AskedEffort, messages_way  # only with an effort
 
             self.asked = AskedEffort(options.effort, model, *messages_way(model))
             most = model_facts(model).max_output

@@ -1,6 +1,6 @@
-"""The vendors, as `vendors.toml` beside this module describes them. Model names are litellm's.
+"""The vendors in `vendors.toml`. Model names are litellm's.
 
-A new vendor is one table there. The user's settings may add others (`custom_vendors`): those come as `own`.
+A new vendor is one table there. The user's settings may add others (`custom_vendors`), which come as `own`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ _WIRES = ("chat", "responses")
 class Vendor(Record, kw_only=True):
     """A service or a local server. Model names begin with `prefix` and a slash; `name` is for people.
 
-    `base` is its address, `key_names` are the variables that may hold its key, `base_names` those that move its
-    address. `vendors.toml` says what the others mean.
+    `vendors.toml` explains the fields.
     """
 
     prefix: str
@@ -57,7 +56,7 @@ CUSTOM = Vendor(
     signs=True,
     silent_tools=True,
 )
-"""Whatever `--api-base` names, for a model of no vendor's name."""
+"""Any server at `--api-base`, for a model without a vendor's prefix."""
 
 
 _FILE = "vendors.toml"
@@ -71,22 +70,22 @@ def _sections(file: str = _FILE) -> Mapping[str, str]:
 
 
 def table_names(file: str = _FILE) -> list[str]:
-    """Return the names of all tables in a file, in order."""
+    """The names of all tables in a file, in order."""
     return list(_sections(file))
 
 
 @cache
 def table(name: str, file: str = _FILE) -> Mapping[str, Any]:
-    """Return one table of `vendors.toml`, or of another `file` next to it; empty if there is none.
+    """One table of `vendors.toml`, or of another `file` next to it; empty if there is none.
 
-    Only that table is read, and each value as JSON: importing a TOML parser would take a fifth of the start.
+    Only that table is read, each value as JSON: importing a TOML parser would take a fifth of the start.
     """
     rows = [line.partition(" = ") for line in _sections(file).get(name, "").splitlines() if line[:1] not in ("", "#")]
     return {json.loads(key) if key[0] == '"' else key: json.loads(value) for key, _, value in rows}
 
 
 def vendor_from(prefix: str, fields: Mapping[str, Any], quirks: Mapping[str, Any]) -> Vendor:
-    """Return the vendor that a table describes."""
+    """The vendor in a table."""
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in fields.items()
@@ -104,17 +103,17 @@ def _known(prefix: str) -> Vendor | None:
 
 @cache
 def vendors() -> tuple[Vendor, ...]:
-    """Return all known vendors, in the order in which a model is chosen."""
+    """All known vendors, in the order in which a model is chosen."""
     return tuple(vendor for name in table_names() if (vendor := _known(name)) is not None)
 
 
 def is_vendor(prefix: str) -> bool:
-    """Return whether names that begin so are those of a vendor's models."""
+    """Return whether model names with this prefix are a vendor's."""
     return _known(table("also").get(prefix, prefix)) is not None
 
 
 def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
-    """The vendor of a model name, the user's `own` ones among them; None where only litellm may know it."""
+    """The vendor of a model name, the user's `own` included; None if only litellm may know it."""
     prefix, slash, _ = model.partition("/")
     if slash:
         added = next((vendor for vendor in own if vendor.prefix == prefix), None)
@@ -124,22 +123,20 @@ def vendor_of(model: str, own: Sequence[Vendor] = ()) -> Vendor | None:
 
 
 def holds(fact: str, model: str) -> bool:
-    """Return whether a fact about models holds for one by its name, whoever serves it: a table `named` of the file."""
+    """Return whether a fact holds for a model by its name, at any vendor: a table `named` of the file."""
     name = model.lower()
     known = table(f"named.{fact}").items()
     return any(piece in name and re.search(pattern, name) is not None for piece, pattern in known)
 
 
 def real_name(model: str) -> str:
-    """The model's litellm name, also if `openai/chat/NAME` or `xai/responses/NAME` asks for one of OpenAI's APIs."""
+    """The model's litellm name, without the API in `openai/chat/NAME` or `xai/responses/NAME`."""
     wire = asked_wire(model)
     return model if wire is None else model.replace(f"/{wire}/", "/", 1)
 
 
 def asked_wire(model: str) -> str | None:
-    """Return which of OpenAI's APIs a name asks for, "chat" or "responses", if its vendor has both; None if it does
-    not.
-    """
+    """The API in a name, "chat" or "responses", if its vendor has both; else None."""
     vendor, _, rest = model.partition("/")
     wire, slash, _ = rest.partition("/")
     return wire if slash and wire in _WIRES and table(vendor).get("responses") else None

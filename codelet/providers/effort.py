@@ -1,8 +1,8 @@
-"""How hard a model is to think: the level that a user asked for, and what a request to that model says for it.
+"""The user's effort in requests to a model.
 
-Sources: the vendors' references for reasoning and thinking, and what their servers refuse. Which words a model takes is
-in litellm's map for most, in `vendors.toml` for the others; where neither knows, the level goes out as it is, and what
-the server refuses is learnt. Nothing of this is imported unless someone asked for an effort.
+Sources: the vendors' references for reasoning and thinking, and their servers' refusals. The words that a model takes
+are in litellm's map or in `vendors.toml`; for others the user's word is sent, and refusals are learned. Imported only
+if the user asked for an effort.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from codelet.providers.protocol import EFFORTS, Effort
 from codelet.providers.quirks import EffortField
 
 Form = EffortField | Literal["adaptive", "budget"]
-"""Where a request says it: a field of Chat Completions or Responses, or one of the two ways of Anthropic's Messages."""
+"""A field of Chat Completions or Responses, or one of the two forms of Anthropic's Messages."""
 
 _ORDER = ("none", "minimal", "low", "default", "medium", "high", "xhigh", "max")
 
-# How much of the output limit an older model of Anthropic's may think.
+# The share of the output limit for thinking, for older models of Anthropic's.
 _BUDGETS = {"minimal": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "xhigh": 0.625, "max": 0.75}
-_LEAST_BUDGET = 1_024  # tokens; the API takes no smaller one
+_LEAST_BUDGET = 1_024  # tokens; the API's minimum
 _REFUSALS = ("effort", "thinking level", "thinking.type", "adaptive thinking", "budget_tokens")
 _LISTED = re.compile(r"(?:supported|valid|allowed|accepted|expected)[^:]{0,40}(?:values|levels|one of)[^:]{0,20}:?(.*)")
 
 
 class AskedEffort:
-    """What the requests to one model say of the effort that the user asked for.
+    """The effort in requests to one model.
 
-    `words` are those that the model takes, None if that is not known; `form` is where a request says it. Both
-    change with what the server refuses, each once, so that no server is asked for ever.
+    `words` are those that the model takes, None if unknown; `form` is where a request holds it. A refusal changes each
+    at most once.
     """
 
     def __init__(self, level: Effort, model: str, form: Form, words: tuple[str, ...] | None) -> None:
@@ -47,7 +47,7 @@ class AskedEffort:
             self._compare()
 
     def fields(self, max_output: int = 0) -> dict[str, Any]:
-        """The fields of a request with an output limit of so many tokens, which only `budget` needs."""
+        """The request's fields; only the form `budget` needs the output limit."""
         word = self._word
         if word is None:
             return {}
@@ -71,14 +71,14 @@ class AskedEffort:
                 return {"thinking": {"type": "enabled", "budget_tokens": budget}} if fits else {}
 
     def notes(self) -> list[str]:
-        """Sentences for the user on what is sent in place of what was asked for; each is returned once."""
+        """Sentences for the user about a replaced effort; each is returned once."""
         notes, self._notes = self._notes, []
         return notes
 
     def refused(self, said: str) -> bool:
-        """Return whether a server refused the effort with these words: then requests say it otherwise, or no more.
+        """Return whether this refusal is about the effort; then requests change or leave it out.
 
-        A refusal that lets tools go with no effort at all is none of these: there tools win (`Quirks.effort`).
+        A refusal that allows tools with the effort "none" is not one: tools come first (`Quirks.effort`).
         """
         sent = self.fields(1 << 20)
         named = [*_REFUSALS, *(mark + name + mark for name in sent for mark in "'\"`")]
@@ -100,7 +100,7 @@ class AskedEffort:
         return True
 
     def _other_form(self, said: str) -> bool:
-        """Return whether it goes Anthropic's other way from now on, because the server names that one."""
+        """Whether it changes to Anthropic's other form, because the server names it."""
         other: Form | None = None
         if self._form == "budget" and "thinking.type.adaptive" in said:
             other = "adaptive"
@@ -120,7 +120,7 @@ class AskedEffort:
 
 
 def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
-    """The word that comes nearest, the higher of two; not to think at all stands for itself alone. None without any."""
+    """The nearest word, the higher of two; "none" matches only itself. None without words."""
     place = _ORDER.index(level)
     thinking = [word for word in words if word in _ORDER and word != "none"]
     if level in words or not thinking:
@@ -129,7 +129,7 @@ def nearest_word(level: Effort, words: tuple[str, ...]) -> str | None:
 
 
 def chat_words(model: str, vendor: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
-    """The words that a model of this vendor takes over one of OpenAI's protocols; None if that is not known."""
+    """The words of a model at this vendor over OpenAI's protocols; None if unknown."""
     name = real_name(model).partition("/")[2] or model
     for pattern, words in table(f"{vendor}.efforts").items():
         if re.search(pattern, name.lower()):
@@ -138,7 +138,7 @@ def chat_words(model: str, vendor: str, facts: ModelFacts | None = None) -> tupl
 
 
 def taken_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...] | None:
-    """The words that a model takes, whoever's it is; None if that is not known."""
+    """The words of a model at any vendor; None if unknown."""
     vendor = vendor_of(model)
     if vendor is not None and (vendor.wire == "anthropic" or (vendor.cloud and "claude" in model)):
         return messages_way(model, facts)[1]
@@ -146,7 +146,7 @@ def taken_words(model: str, facts: ModelFacts | None = None) -> tuple[str, ...] 
 
 
 def messages_way(model: str, facts: ModelFacts | None = None) -> tuple[Form, tuple[str, ...]]:
-    """Return which way a model of Anthropic's is told, and the words that it takes."""
+    """The form for one of Anthropic's models, and its words."""
     facts = facts or model_facts(model)
     listed = facts.known or facts.like
     if listed and not facts.reasons:
@@ -161,7 +161,7 @@ def _forms_words(form: Form) -> tuple[str, ...]:
 
 
 def _words_of(facts: ModelFacts) -> tuple[str, ...] | None:
-    """The words of a model that the map knows; Claude can be told not to think, unless it always does."""
+    """The words of a model in the map; Claude takes "none", unless it always thinks."""
     if not facts.known and not facts.like:
         return None
     switch = ("none",) if facts.adaptive_thinking and not facts.always_thinks else ()

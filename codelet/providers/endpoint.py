@@ -1,4 +1,4 @@
-"""Where a request goes: the endpoint of a model, with its address and its key, and which wire it speaks."""
+"""A model's endpoint: address, key, wire, and quirks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,11 @@ from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 
 OWN_KEY = "CODELET_API_KEY"
-"""The variable whose key is sent to whichever server is asked."""
+"""The variable whose key goes to any server."""
 
 
 class Endpoint(Record, kw_only=True):
-    """Where a request goes: the vendor, its address and key as this process knows them.
-
-    `key_from` is the variable that holds the key, if there is one.
-    """
+    """The destination of requests. `key_from` is the variable with the key, if there is one."""
 
     vendor: Vendor
     base: str
@@ -42,18 +39,18 @@ class Endpoint(Record, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The vendor's name for people, with the address where it is not the vendor's own."""
+        """The vendor's name for people; the address, if it is not the vendor's own."""
         return self.vendor.name if self.base == self.vendor.base else without_login(self.base)
 
     @property
     def check(self) -> str:
-        """Return what to look at where it cannot be reached."""
+        """What to check if it cannot be reached."""
         own = self.vendor.local and self.base == self.vendor.base
         return f"whether {self.vendor.name} runs, and --api-base" if own else "the network and --api-base"
 
     @property
     def key_name(self) -> str:
-        """The variable that the key came from, or those to set, as an error message names them."""
+        """The key's variable, or those to set, for error messages."""
         if self.key_from is not None:
             return self.key_from
         names = self.vendor.key_names[:1]
@@ -61,20 +58,17 @@ class Endpoint(Record, kw_only=True):
 
     @property
     def local(self) -> bool:
-        """Return whether it is on this machine."""
         return on_this_machine(self.base)
 
     def model_name(self, model: str) -> str:
-        """The model's name as the server knows it: without the vendor's prefix."""
+        """The server's name for the model: without the vendor's prefix."""
         prefix, _, rest = real_name(model).partition("/")
         if not rest or not (prefix == self.vendor.prefix or is_vendor(prefix)):
             return model
         return rest if "/" in rest else self.vendor.plain_name.format(rest)
 
     def origin(self, model: str) -> str:
-        """Return what marks the fields that only this server can read: its address, and the maker where it serves
-        several.
-        """
+        """The mark of fields that only this server can read: its address, with the maker if it serves several."""
         maker = self.model_name(model).rpartition("/")[0]
         address = without_login(self.base)
         return f"{address}#{maker}" if maker else address
@@ -87,7 +81,7 @@ def endpoint_for(
     environment: Mapping[str, str] = os.environ,
     own: Sequence[Vendor] = (),
 ) -> Endpoint | None:
-    """The native endpoint for a model, or None if there is none. Raises UsageError without a needed key.
+    """The native endpoint for a model, or None. Raises UsageError if a required key is missing.
 
     With `api_base` every name is native: Anthropic's wire for Anthropic's names, one of OpenAI's for others.
     """
@@ -112,7 +106,7 @@ def endpoint_for(
 def _in_cloud(
     vendor: Vendor, model: str, api_base: str | None, environment: Mapping[str, str], *, key: bool
 ) -> Vendor | None:
-    """The vendor with the address and the protocol of that model; None where litellm has to reach it."""
+    """The vendor with the address and protocol for that model; None if litellm has to reach it."""
     from codelet.providers.addresses.clouds import place_of
 
     name = real_name(model).partition("/")[2]
@@ -124,9 +118,7 @@ def _in_cloud(
 
 
 def speaks_responses(model: str, endpoint: Endpoint) -> bool:
-    """Return whether it is asked over OpenAI's Responses: where its name says so, at vendors' own addresses, in a
-    cloud.
-    """
+    """Return whether requests go over OpenAI's Responses: by name, at vendors' own addresses, or in a cloud."""
     asked, vendor = asked_wire(model), endpoint.vendor
     if asked is not None:
         return asked == "responses"
@@ -141,26 +133,26 @@ def _host_of(base: str) -> str:
     try:
         return urlsplit(base).hostname or ""
     except ValueError:
-        return ""  # the wire says what is wrong with the address
+        return ""  # the wire reports a bad address
 
 
 def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Quirks:
-    """Return what is known of a model before anything is sent: its vendor's quirks, and those that its name implies.
+    """The quirks known before the first request: the vendor's, and those implied by the model's name.
 
-    A model's quirks follow its name, at whatever address; a vendor's follow the prefix. Which of OpenAI's models reason
-    unless they are told not to, litellm's bundled map says.
+    A model's quirks follow its name, at any address; a vendor's follow the prefix. litellm's map knows which of
+    OpenAI's models reason unless the request says otherwise.
     """
     vendor, facts = vendor_of(model, own) or CUSTOM, model_facts(model)
     name = real_name(model)
     quirks = vendor.quirks
-    service = not (vendor.local and vendor.prefix)  # a local server's template takes what it is given
+    service = not (vendor.local and vendor.prefix)  # a local template accepts any
     chats = vendor.silent_tools and asked_wire(model) != "responses"
     own_server = not vendor.cloud and on_this_machine(api_base or "") and not facts.known
     marked = vendor.marked and re.match(vendor.marked, name.lower().partition("/")[2]) is not None
     marked = quirks.cache_marks or bool(marked)
     return quirks.replace(
         alternating=_alternates(model, api_base, own) and (quirks.alternating or not marked),
-        max_output_option="max_tokens" if own_server else quirks.max_output_option,  # every server knows that one
+        max_output_option="max_tokens" if own_server else quirks.max_output_option,  # known to every server
         effort="none" if chats and facts.tools_without_reasoning else quirks.effort,
         reasoning=quirks.reasoning or (service and not quirks.strict and holds("thinks", name.rpartition("/")[2])),
         signatures=quirks.signatures or (vendor.signs and holds("signed", name)),
@@ -172,9 +164,9 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
 
 
 def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool:
-    """Return whether user and assistant have to take turns in what is sent to the model, over whichever wire.
+    """Whether user and assistant have to take turns, on any wire.
 
-    Local and unknown servers apply the model's own chat template, and no one can see from here how strict it is.
+    Local and unknown servers apply the model's own chat template, which may be strict.
     """
     vendor = vendor_of(model, own) or (CUSTOM if api_base else None)
     if vendor is None:
@@ -189,26 +181,26 @@ def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool
 
 
 def key_variable(vendor: Vendor | None, api_key: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The variable that a key comes from: codelet's own, where `api_key` was given, else the vendor's; None without."""
+    """The variable of the key: codelet's own if `api_key` is given, else the vendor's; None without a key."""
     if api_key:
         return OWN_KEY
     return next((name for name in (vendor.key_names if vendor else ()) if environment.get(name)), None)
 
 
 def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
-    """The vendor's address, or the one that a variable moves it to."""
+    """The vendor's address, or the one in a variable."""
     moved = next((environment[name] for name in vendor.base_names if environment.get(name)), None)
     if moved is None:
         return vendor.base
     if not vendor.local:
         return moved
-    from codelet.providers.addresses import local_base  # only where one is moved
+    from codelet.providers.addresses import local_base  # only if moved
 
     return local_base(moved, vendor.base)
 
 
 def _checked_key(key: str) -> str:
-    """The key as a header can carry it; a line end at its end, as files have it, is taken off."""
+    """The key without surrounding space; raises UsageError if a header cannot carry it."""
     key = key.strip()
     if not key.isascii() or not key.isprintable():
         raise UsageError("the API key holds characters that no key has; was it copied whole?")

@@ -1,4 +1,4 @@
-"""What the native wires share: one connection, retries, each message encoded once, an answer's status and type."""
+"""The native wires' common part: one connection, retries, each message encoded once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def compact_json(value: object) -> bytes:
-    """Compact UTF-8 JSON; halves of surrogate pairs, which a model's JSON may spell, are replaced."""
+    """Compact UTF-8 JSON; lone surrogates, which a model's JSON may spell, are replaced."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -47,16 +47,15 @@ def compact_json(value: object) -> bytes:
 
 
 def has_pictures(messages: Sequence[Message]) -> bool:
-    """Return whether there are pictures in the list, which may be long: no code of ours runs for each message."""
+    """Return whether the list holds images; it may be long, so no Python code runs for each message."""
     return any(map(contains, messages, repeat("images")))
 
 
 class NativeProvider(ABC):
     """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
-    `decoder` is the module of its own that reads the answer, `answer_form` where the final answer's schema goes.
-    `api` is its name in the table of what is learnt. `checks_prefix`: the server refuses reasoning
-    whose prefix has changed, instead of ignoring it.
+    `decoder` is the module that reads its answers, `answer_form` the field of the final answer's schema, `api` its name
+    in the table of lessons. `checks_prefix`: the server refuses reasoning with a changed prefix instead of ignoring it.
     """
 
     decoder: ClassVar[str]
@@ -101,22 +100,20 @@ class NativeProvider(ABC):
         return with_retries(attempt, retries, adapted, self.notes, unseen=request.unseen)
 
     def _first_quirks(self) -> Quirks:
-        """Return what is known of the model before anything is sent."""
+        """The quirks known before the first request."""
         return quirks_of(self.model, self._endpoint.base, self._options.vendors)
 
     @property
     def prefix_bound(self) -> bool:
-        """Return whether reasoning is valid only after the very prefix that it was made with."""
         return self.quirks.prefix_bound
 
     @property
     def drops_thinking(self) -> bool:
-        """Return whether the server has refused reasoning for its prefix."""
         return self.quirks.drops_thinking
 
     @property
     def _returned(self) -> Returned:
-        """Which reasoning goes back to the server; all of it if the server requires some on every call."""
+        """Which reasoning goes back; all of it if the server requires some on every call."""
         if not self.prefix_bound or not self.checks_prefix:
             return "all"
         if self.drops_thinking:
@@ -124,18 +121,18 @@ class NativeProvider(ABC):
         return "all" if self.quirks.reasoning else "valid"
 
     def _encode_anew(self) -> None:
-        """Begin another cache: what was encoded is no longer how messages are sent."""
+        """Start a new cache: messages are encoded in another way from now on."""
         self._cache = PrefixCache(self._encode, self._returned)
 
     def drop_thinking(self) -> None:
-        """From now on let a changed prefix cost reasoning, not the request: the server has refused one for it."""
+        """Leave earlier reasoning out from now on: the server has refused it for its prefix."""
         self.quirks = self.quirks.replace(prefix_bound=True, drops_thinking=True)
         self._encode_anew()
 
     def share_cache(self, key: str, end: str) -> None:
-        """Use one cache with the other conversations that begin alike and have this key, if the wire has such keys.
+        """Share one cache with other conversations of this key, if the wire has such keys.
 
-        What they share of a prompt ends with the text `end`, for wires that mark what is to be cached.
+        Their common part of a prompt ends with the text `end`, for wires that mark it.
         """
         return
 
@@ -148,7 +145,7 @@ class NativeProvider(ABC):
         await self._http.close()
 
     async def ask(self) -> ServerFacts | None:
-        """Return what the server itself says of the model; nothing if it says nothing in time."""
+        """What the server reports about the model; nothing if it does not answer in time."""
         from codelet.providers.asking import ask
 
         name = self._endpoint.model_name(self.model)
@@ -162,14 +159,14 @@ class NativeProvider(ABC):
 
     @abstractmethod
     def body(self, request: Request) -> bytes:
-        """The request's body: what never changes comes first, then the messages, then the options."""
+        """The request's body: the constant part first, then the messages, then the options."""
 
     @abstractmethod
     def _path(self) -> str:
-        """The path behind the endpoint's base."""
+        """The path after the endpoint's base."""
 
     def _headers(self) -> dict[str, str]:
-        """The wire's own headers, the key's among them."""
+        """The wire's own headers, including the key's."""
         return {"authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
 
     @abstractmethod
@@ -178,35 +175,34 @@ class NativeProvider(ABC):
 
     @abstractmethod
     def _chunks(self, events: Events) -> AsyncGenerator[Chunk, None]:
-        """The chunks of an answer's events, ended by the finish marker."""
+        """The chunks of an answer's events, the finish marker last."""
 
     def _without_refused(self, request: Request) -> Request:
-        """The request without pictures that the server refused."""
         refused = self.refused_pictures
         return request if refused is None else request.replace(messages=refused.without(request.messages))
 
     @property
     def _at_home(self) -> bool:
-        """Return whether the vendor itself answers: at another address no one knows who does."""
+        """Whether the vendor's own address is used."""
         return self._endpoint.base == self._endpoint.vendor.base
 
     def _answer_fields(self, request: Request) -> dict[str, Any]:
-        """Return what a request says of the form of the final answer."""
+        """The fields for the final answer's form."""
         if request.schema is None:
             return {}
-        from codelet.providers.content.structured import answer_fields  # only if there is a schema
+        from codelet.providers.content.structured import answer_fields  # only with a schema
 
         return answer_fields(self.answer_form, request.schema, self.quirks.structured, tools=bool(request.tools))
 
     def _effort_fields(self, max_output: int = 0) -> dict[str, Any]:
-        """Return what a request says of the effort; notify the user if it differs from the one asked for."""
+        """The fields for the effort; a difference from the user's becomes a note."""
         if self.asked is None:
             return {}
         self.notes += self.asked.notes()
         return self.asked.fields(max_output)
 
     def _load_decoder(self) -> None:
-        """Load what reads an answer: the first request does not wait for it, and the server takes longer to think."""
+        """Import what reads answers, while the server thinks."""
         from importlib import import_module
 
         for name in ("answer", "failure", self.decoder):
@@ -245,7 +241,7 @@ class NativeProvider(ABC):
                 raise
 
     def _with_digest(self, chunk: Chunk, digest: Callable[[], str]) -> Chunk:
-        """The chunk; the finish marker with what the answer's reasoning is bound to, if the server checks that."""
+        """The chunk; a finish marker gets the request's digest if the server checks prefixes."""
         bound = isinstance(chunk, FinishChunk) and self.prefix_bound and self.checks_prefix
         return chunk.replace(bound_to=digest()) if bound else chunk
 
@@ -254,15 +250,15 @@ _OPEN, _CLOSING = ("user", "tool"), b'"}'
 _TEXT_END, _EMPTY_END = b'"}]}', b'"text":""}]}'
 _MOST_MARKS = 4
 _IN_PARTS = "+"
-"""Behind a role it says that the message's content is a list, whose last part is its text."""
+"""After a role: the message's content is a list whose last part is its text."""
 
 
 class OpenAIWire(NativeProvider):
-    """What OpenAI's two wires share: their quirks, and roles that alternate where a server wants that.
+    """The common part of OpenAI's two wires: quirks, cache marks, and alternating roles.
 
-    A wire defines `_items` beside what each defines. Where roles alternate, a message of the user's or a
-    tool's stays open, its text last in it: a text may be joined to it. `_lead` is what stands before the first message,
-    `_effort_field` where an effort goes, unless that is the vendor's to say.
+    A wire defines `_items` too. With alternating roles, a user's or tool's message stays open, its text last, so that
+    text can be appended. `_lead` precedes the first message; `_effort_field` is where an effort goes, unless the vendor
+    decides.
     """
 
     _lead: ClassVar[bytes] = b""
@@ -276,38 +272,36 @@ class OpenAIWire(NativeProvider):
             self.quirks = self.quirks.replace(structured="alone")
         self._parts = False
         self._last_mark = -1
-        if endpoint.base.count("/") == 2:  # no path: most servers have theirs at /v1, and people forget it
+        if endpoint.base.count("/") == 2:  # most servers have a path, /v1, which is easily forgotten
             self._other_base = f"{endpoint.base}/v1"
         elif table(model.partition("/")[0]).get("converse"):
             self._other_base = "Converse: --transport litellm"
         if options.effort is not None:
-            from codelet.providers.effort import AskedEffort, chat_words  # only for who asks
+            from codelet.providers.effort import AskedEffort, chat_words  # only with an effort
 
             field = self._effort_field or self.quirks.effort_field
             self.asked = AskedEffort(options.effort, model, field, chat_words(model, endpoint.vendor.prefix))
 
     @abstractmethod
     def _items(self, message: Message) -> list[dict[str, Any]]:
-        """A message as the wire has it; none where the server takes none for it."""
+        """A message in the wire's form; empty if the server takes none for it."""
 
     @abstractmethod
     def _pictures(self, message: Message) -> list[dict[str, Any]]:
-        """The pictures of a message as the wire has them."""
+        """The images of a message in the wire's form."""
 
     def _in_parts(self, message: Message) -> bool:
-        """Return whether a message's content goes out as a list: pictures need one, and what they may be joined to."""
+        """Whether the content is a list: images need one, and so does text that they may follow."""
         return "images" in message or (self._parts and message["role"] == "user")
 
     def _look(self, messages: Sequence[Message]) -> None:
-        """Where roles alternate, a picture may be joined to any message of the user's: from the first one on all of
-        them are lists.
-        """
+        """With alternating roles, make all user messages lists from the first image on: one may be appended to any."""
         if not self._parts and self.quirks.alternating and has_pictures(messages):
             self._parts = True
             self._encode_anew()
 
     def _encode(self, message: Message, before: str) -> tuple[bytes, str]:
-        """A message's bytes after one of the role `before`; where roles alternate, with what closes that one."""
+        """A message's bytes after a role; with alternating roles, including the end of the message before."""
         if "images" in message and not self.quirks.images:
             from codelet.providers.content.picture_forms import unseen
 
@@ -325,7 +319,7 @@ class OpenAIWire(NativeProvider):
         return fragment.removesuffix(self._closing(role)), role
 
     def _joined(self, message: Message) -> bytes:
-        """Return what continues with the open text of the message before, or behind it with pictures."""
+        """The bytes that continue the open text of the message before, or follow it with images."""
         text = compact_json(f"{SEPARATOR}{message['content']}")[1:-1]
         if "images" not in message:
             return text
@@ -333,11 +327,11 @@ class OpenAIWire(NativeProvider):
         return _CLOSING + b"," + parts.removesuffix(_CLOSING) + text
 
     def _ordered(self, request: Request) -> Sequence[Message]:
-        """The messages in the order in which the server reads them best."""
+        """The messages in the order that the server reads best."""
         return prompt_last(request.messages, request.tail) if self.local else request.messages
 
     def _mark(self, fragments: list[bytes], stable: Sequence[Message], *, has_opening: bool) -> None:
-        """Set the cache marks in this request's copy of the fragments. An empty text can carry none."""
+        """Set the cache marks in this request's copy of the fragments; empty text cannot carry one."""
         places = cache_places(stable, self._last_mark, _MOST_MARKS - has_opening)
         mark = b"," + compact_json(self._cache_mark)[1:] + b"]}"
         for place in places:
@@ -347,7 +341,7 @@ class OpenAIWire(NativeProvider):
         self._last_mark = max(places, default=-1)
 
     def _closing(self, role: str) -> bytes:
-        """Return what closes a message of that role, the last one so far."""
+        """The bytes that close the last message so far, of that role."""
         if not self.quirks.alternating or role.removesuffix(_IN_PARTS) not in _OPEN:
             return b""
         return _CLOSING + b"]}" if role.endswith(_IN_PARTS) else _CLOSING

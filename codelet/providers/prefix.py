@@ -1,10 +1,10 @@
 """The beginning of a wire's requests: each message is encoded once, and reasoning goes back only while it is valid.
 
-Some models bind the reasoning of an answer to everything that was sent before it (system prompt, tools, messages, and
-earlier reasoning): with another prefix the request is refused. Sources: Anthropic, "Preserved thinking" and "Prefix
-checks". Whatever changes the list, the rule is applied here, to the bytes that are sent: an answer carries the digest
-of the request that it answered, and its reasoning is left out whenever the prefix has another digest. Reasoning after
-it is bound to a prefix that held it, so it is left out as well; answers to later requests are valid again.
+Some models bind an answer's reasoning to everything before it (system prompt, tools, messages, earlier reasoning) and
+refuse a request with another prefix. Sources: Anthropic, "Preserved thinking" and "Prefix checks". The rule applies
+here, to the bytes: an answer carries the digest of its request, and its reasoning is left out if the prefix has another
+digest. Later reasoning, bound to a prefix that held it, is then left out too; answers to later requests are valid
+again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from codelet.messages import Message, has_reasoning, without_reasoning
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 Returned = Literal["all", "valid", "none"]
-"""Which reasoning goes back: all of it, what is valid after this prefix, or none."""
+"""Which reasoning goes back: all, what is valid after this prefix, or none."""
 
 
 def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:
-    """Return where to mark a prompt for the cache: at most `most` of the places where requests ended, the newest first.
+    """Return where to mark a prompt for the cache: at most `most` ends of requests, newest first.
 
-    A server reads its cache only at marks that are in the request. A request ends with a prompt or with the last result
-    of a step. `last` is where this provider's last request had its newest mark.
+    A server reads its cache only at the request's marks. A request ends with a prompt or the last result of a step.
+    `last` is the newest mark of the provider's last request.
     """
     found: list[int] = []
     at = len(stable) - 1
@@ -41,15 +41,15 @@ def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:
 
 @lru_cache(maxsize=16)
 def _shared(head: bytes) -> bytes:
-    """Return the same object for the same bytes: sessions of one process often begin alike."""
+    """The same object for the same bytes: sessions of one process often begin alike."""
     return head
 
 
 class PrefixCache:
-    """The encoded fragments of a message list, reused as far as the list is unchanged.
+    """The encoded messages of a list, reused as far as the list is unchanged.
 
-    `encode(message, state)` returns a message's bytes and the state for the next one (a wire keeps the open role
-    there). Messages are compared by identity: they are never changed once they are in a list.
+    `encode(message, state)` returns a message's bytes and the state for the next one (the open role). Messages are
+    compared by identity: a message in a list is never changed.
     """
 
     def __init__(self, encode: EncodeMessage, returned: Returned = "all") -> None:
@@ -62,9 +62,9 @@ class PrefixCache:
         self._digests: list[str] = []
 
     def fragments(self, messages: Sequence[Message], head: bytes = b"") -> list[bytes]:
-        """One fragment for each message, in order; only the new part is encoded.
+        """One fragment for each message, in order; only new messages are encoded.
 
-        `head` is what the request has before the messages and is bound like them: tools and system prompt.
+        `head` precedes the messages and is bound like them: tools and system prompt.
         """
         same = list(map(is_, self._messages, messages)) if head == self._head else [False]
         keep = same.index(False) if False in same else len(same)
@@ -85,15 +85,14 @@ class PrefixCache:
         return self._states[-1] if self._states else ""
 
     def seal(self) -> Callable[[], str]:
-        """Return a function that gives the digest of this request, however the cache is used meanwhile.
+        """Return a function for this request's digest, unaffected by later use of the cache.
 
-        It is called once the request has left, so that the first request does not wait for it.
+        It is called after the request has left: the first request does not wait for it.
         """
         known, fragments, head = list(self._digests), list(self._fragments), self._head
         return lambda: _digests(head, fragments, known)[-1]
 
     def _goes_back(self, message: Message) -> bool:
-        """Return whether the reasoning of the next message, if it has any, may be sent."""
         if self._returned == "all" or message["role"] != "assistant" or not has_reasoning(message):
             return True
         if self._returned == "none" or "bound_to" not in message:
@@ -102,7 +101,7 @@ class PrefixCache:
 
 
 def _digests(head: bytes, fragments: Sequence[bytes], known: list[str]) -> list[str]:
-    """Complete the digests of a request: of its head, and of what comes up to the end of each fragment."""
+    """Complete the digests of a request: of its head, and up to the end of each fragment."""
     from hashlib import sha256  # not on the way to the first request
 
     if not known:

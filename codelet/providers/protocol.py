@@ -1,4 +1,4 @@
-"""The Provider protocol: what turns messages into a stream of chunks; a request that fails is sent again."""
+"""The Provider protocol: messages in, a stream of chunks out; failed requests are retried."""
 
 from __future__ import annotations
 
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
     from codelet.providers.asking import ServerFacts
 
 LONGEST_ORIGIN = 512
-"""Characters of a provider's `origin`, as an export takes it."""
+"""Characters of a provider's `origin` that an export takes."""
 
 LARGEST_ANSWER = 16_000_000
-"""Characters of all that an answer holds: text, reasoning, and the names and arguments of its calls."""
+"""Characters of one answer: text, reasoning, names and arguments of calls."""
 
 MOST_CALLS = 1_000
-"""Tool calls of one answer."""
-
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""How hard a model is to think before it answers, as a user says it."""
+"""How hard a model thinks before it answers, as a user names it."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]
 
@@ -39,11 +37,11 @@ class TextChunk(Record):
 
 
 class ReasoningChunk(Record):
-    """A piece of reasoning to show, or what must be kept of it to send it back.
+    """A piece of reasoning to show, or to keep for sending it back.
 
-    `text` is for people, `inline` the same as it came in the answer's own text; `block` is a finished block of
-    reasoning (Anthropic), `details` entries of `reasoning_details` (OpenAI-like servers). The texts become the
-    message's field `field`, as the server named it.
+    `text` is for the user, `inline` the same as it came in the answer's own text; `block` is a complete block of
+    reasoning (Anthropic), `details` are entries of `reasoning_details` (OpenAI-like servers). The texts become the
+    message's field `field`, the server's name for it.
     """
 
     text: str = ""
@@ -54,37 +52,37 @@ class ReasoningChunk(Record):
 
 
 class BlockChunk(Record):
-    """A text or a call begins, on wires whose answers go back with their blocks in order."""
+    """A text or a call begins, on wires that keep the order of an answer's blocks."""
 
     kind: Literal["text", "tool_use"]
 
 
 class BlocksChunk(Record):
-    """The order of a whole answer, as a message's `blocks` hold it, on wires that tell it at the end."""
+    """The order of a complete answer, as in a message's `blocks`, on wires that report it at the end."""
 
     blocks: list[dict[str, Any]]
 
 
 class OpenedChunk(Record):
-    """A block of the answer has begun whose pieces come later, such as hidden reasoning. A wire keeps it to itself."""
+    """A block has begun whose pieces come later, such as hidden reasoning. Used within a wire only."""
 
 
 class DroppedChunk(Record):
-    """How many blocks of earlier reasoning the server left out of the request, because they were not valid there."""
+    """The number of earlier reasoning blocks that the server left out as invalid."""
 
     count: int
 
 
 class ExtraChunk(Record):
-    """What the server sent beside the answer's text and must get back with it, field by field."""
+    """Fields beside the answer's text that go back with it."""
 
     extra: dict[str, Any]
 
 
 class ToolCallChunk(Record, kw_only=True):
-    """A piece of a tool call: `index` is the server's own number, `arguments` the next piece of JSON text.
+    """A piece of a tool call: `index` is the server's number, `arguments` the next piece of JSON text.
 
-    `extra` is what the server sent beside it and must get back with the call, field by field.
+    `extra` holds the fields that go back with the call.
     """
 
     index: int
@@ -95,7 +93,7 @@ class ToolCallChunk(Record, kw_only=True):
 
 
 class RefusalChunk(Record):
-    """A piece of a refusal, where the wire distinguishes it from text."""
+    """A piece of a refusal, on wires that distinguish it from text."""
 
     text: str
 
@@ -107,9 +105,9 @@ class UsageChunk(Record):
 
 
 class FinishChunk(Record):
-    """The stream's finish marker. A stream that ends without one was cut.
+    """The stream's finish marker. A stream without it was cut.
 
-    `bound_to` is the digest of the request, if the answer's reasoning is valid only after that very prefix.
+    `bound_to` is the request's digest, if the answer's reasoning is valid only after that prefix.
     """
 
     reason: FinishReason
@@ -117,9 +115,9 @@ class FinishChunk(Record):
 
 
 class RetryChunk(Record, kw_only=True):
-    """The request failed and will be sent again after `wait` seconds. What came of its answer counts no more.
+    """The request failed and is repeated after `wait` seconds. Earlier pieces of its answer no longer count.
 
-    `other_form` says that the server wanted it otherwise, which is no failure of the server's.
+    `other_form`: the server required another form, which is not a failure of the server.
     """
 
     attempt: int
@@ -130,7 +128,7 @@ class RetryChunk(Record, kw_only=True):
 
 
 class NoteChunk(Record):
-    """A sentence that the user is shown once: how requests to this model differ, and why."""
+    """A sentence that the user sees once: how requests to this model differ, and why."""
 
     text: str
 
@@ -155,8 +153,8 @@ Chunk = (
 class Request(Record):
     """One model request. The last `tail` messages are volatile reminders: the cache mark goes before them.
 
-    `schema` is the JSON Schema that the final answer has to meet, if there is one. `unseen`: no one sees the answer
-    before it is whole, so one that broke off is asked for again.
+    `schema` is the JSON Schema of the final answer, if there is one. `unseen`: the answer is shown only when complete,
+    so a broken one is repeated.
     """
 
     system: str
@@ -177,9 +175,9 @@ class Deadlines(Record, kw_only=True):
 
 
 class Retries(Record, kw_only=True):
-    """How often a failed request is sent again, and how long all waits together may last, in seconds.
+    """The number of attempts, and the limits of all waits together in seconds.
 
-    `asked_wait` bounds those that the server asks for, `total_wait` the others.
+    `asked_wait` limits the waits that a server asks for, `total_wait` the others.
     """
 
     attempts: int = 5
@@ -189,7 +187,7 @@ class Retries(Record, kw_only=True):
 
 
 class ProviderOptions(Record):
-    """What a provider is opened with, whichever wire it speaks. `vendors` are those of the user's settings.
+    """The options of every wire. `vendors` are those of the user's settings.
 
     Without an `effort` requests do not mention one. `debug_requests` prints every request.
     """
@@ -204,10 +202,10 @@ class ProviderOptions(Record):
 
 
 class Provider(Protocol):
-    """A model behind a wire. `name` says who answers; `origin` marks what only it can read, such as reasoning. A method
-    that a class derived from it leaves out does nothing.
+    """A model behind a wire. `name` is for people; `origin` marks fields that only it can read, such as reasoning.
 
-    `local` says that it answers on this machine, where no list price holds. `effort` is what was asked for.
+    `local`: it answers on this machine, where no list price holds. `effort` is the user's. Derived classes may leave
+    methods out.
     """
 
     model: str
@@ -218,28 +216,28 @@ class Provider(Protocol):
 
     @property
     def prefix_bound(self) -> bool:
-        """Return whether reasoning is valid only after the very prefix that it was made with."""
+        """Whether reasoning is valid only after the exact prefix that it was made with."""
         return False
 
     @property
     def drops_thinking(self) -> bool:
-        """Return whether the server has refused reasoning for its prefix once: it is left out from then on."""
+        """Whether the server has refused reasoning for its prefix, so that it is left out."""
         return False
 
     def drop_thinking(self) -> None:
-        """Leave reasoning out from now on if its prefix has changed, as a session did before."""
+        """Leave out reasoning whose prefix has changed, as the session did before."""
         return
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of one answer, in order; raises ProviderError. Ended by cancelling its task."""
+        """The chunks of one answer, in order; raises ProviderError. Cancel its task to end it."""
         ...
 
     async def warm(self) -> None:
-        """Start ahead what the first request would wait for, a connection or an import, and return at once."""
+        """Start what the first request would wait for, a connection or an import, and return immediately."""
         return
 
     async def ask(self) -> ServerFacts | None:
-        """Return what the server itself says of the model, in a few seconds at most; None if it cannot be asked."""
+        """What the server reports about the model, within seconds; None if it cannot be asked."""
         return None
 
     async def close(self) -> None:
@@ -257,14 +255,11 @@ async def with_retries(
 ) -> AsyncGenerator[Chunk, None]:
     """The chunks of the first attempt that yields any; a RetryChunk announces each wait.
 
-    `adapted` is called with a failure that comes before the first chunk. If it returns True, the next attempt is sent
-    at once, in the form that the server wants, and does not count as a repetition.
+    `adapted` receives a failure before the first chunk. If it returns True, the next attempt, in the server's form, is
+    sent immediately and not counted. `notes` are sent before the next attempt; `adapted` may add some.
 
-    `notes` go out before the next attempt and are taken off the list; `adapted` may add to it.
-
-    An attempt that fails after its first chunk (usage and notes aside) is not repeated, unless it is `unseen`: it has
-    been shown already. Each wait is twice the one before, with jitter, and never shorter than the server asks for;
-    their sum is bounded.
+    An attempt that fails after its first chunk (usage and notes aside) is not repeated, unless it is `unseen`. Each
+    wait is twice the one before, with jitter, at least as long as the server asks for, and bounded in sum.
     """
     waits = _Waits(retries)
     number = 1
@@ -297,7 +292,7 @@ async def with_retries(
 
 
 class _Waits:
-    """The waits before the attempts of one request, and what they come to."""
+    """The waits between the attempts of one request."""
 
     def __init__(self, retries: Retries) -> None:
         self._retries = retries
@@ -306,10 +301,7 @@ class _Waits:
         self._failed: float | None = None
 
     def before(self, number: int, error: ProviderError) -> float:
-        """The seconds to wait before that attempt, after that error.
-
-        Raises ProviderError if none are left to wait, or where the server asks for more than is waited.
-        """
+        """The seconds before that attempt. Raises ProviderError if no time is left, or the server asks for too much."""
         from random import uniform
 
         grown: float = self._retries.first_wait * 2 ** (number - 2) * uniform(0.75, 1.25)
@@ -338,35 +330,27 @@ class _Waits:
         return min(left, error.patience - (now - self._failed))
 
 
+_TEXTS = ("kind", "name", "arguments")
+_OBJECTS = ("block", "blocks", "details", "extra")
+
+
 class AnswerSize:
-    """What one answer has come to so far: a server that never ends must not fill the memory."""
+    """The size of one answer so far: a server that never ends must not fill the memory."""
 
     def __init__(self) -> None:
         self._size = 0
         self._calls: set[tuple[int, str]] = set()
 
     def add(self, chunk: Chunk) -> None:
-        """Count a chunk; raises ProviderError if the answer is too large with it."""
-        match chunk:
-            case TextChunk() | RefusalChunk():
-                self._size += len(chunk.text)
-            case ReasoningChunk():
-                self._size += max(len(chunk.text), len(chunk.inline)) + _size(chunk.block) + _size(chunk.details)
-            case BlockChunk():
-                self._size += len(chunk.kind)
-            case BlocksChunk():
-                self._size += _size(chunk.blocks)
-            case ExtraChunk():
-                self._size += _size(chunk.extra)
-            case ToolCallChunk():
-                self._size += len(chunk.name) + len(chunk.arguments) + _size(chunk.extra)
-                if chunk.id or chunk.name:
-                    self._calls.add((chunk.index, chunk.id))
+        """Count a chunk; raises ProviderError if the answer is now too large."""
+        shown = getattr(chunk, "text", "") or getattr(chunk, "inline", "")
+        self._size += len(shown) + sum(len(getattr(chunk, name, "")) for name in _TEXTS)
+        for name in _OBJECTS:
+            if (value := getattr(chunk, name, None)) is not None:
+                self._size += len(repr(value))
+        if isinstance(chunk, ToolCallChunk) and (chunk.id or chunk.name):
+            self._calls.add((chunk.index, chunk.id))
         if self._size > LARGEST_ANSWER:
             raise ProviderError(f"the answer is longer than {LARGEST_ANSWER / 1e6:.0f} MB: it was not read to its end")
         if len(self._calls) > MOST_CALLS:
             raise ProviderError(f"the answer has more than {MOST_CALLS:,} tool calls: it was not read to its end")
-
-
-def _size(value: object) -> int:
-    return 0 if value is None else len(repr(value))
