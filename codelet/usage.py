@@ -1,6 +1,6 @@
-"""Usage: tokens as the provider reports them, normalised once.
+"""Usage: tokens as the provider reports them, in one form.
 
-A module of its own, small as it is: events and every provider need it, and nothing else of this folder.
+A small module of its own: events and every provider need it, and nothing else here.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from codelet.record import Record
 
 
 class Usage(Record, kw_only=True):
-    """Tokens of one request, or a sum of several. `total_input` includes cached tokens.
+    """Tokens of one request, or a sum. `total_input` includes cached tokens.
 
-    OpenAI-like servers and Gemini report input with the cached part included; Anthropic without, so its
-    adapter sums the three fields. `reasoning` is the part of `output` spent on reasoning, `cache_write_hour` the part
-    of `cache_write` that is kept for an hour. All zeros say that nothing was reported: a request without a single
-    token does not exist.
+    OpenAI-like servers and Gemini include the cached part in the input; Anthropic does not, so its wire adds it.
+    `reasoning` is part of `output`, `cache_write_hour` the part of `cache_write` that is cached for an hour. All zeros
+    mean that nothing was reported.
     """
 
     total_input: int = 0
@@ -36,30 +35,30 @@ class Usage(Record, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Return whether any was reported; what no one reported is unknown, and not 0."""
+        """Whether any tokens were reported; unreported is unknown, not 0."""
         return self != Usage()
 
     @property
     def consistent(self) -> Usage:
-        """The same, but where more is said to be of the cache than was read at all that was left out of the input.
+        """The same, with cached tokens added to an input that is smaller than they are.
 
-        Some gateways report so; a difference below nothing would make each request pay back what others cost.
+        Some gateways report so; negative differences would reduce the cost of other requests.
         """
         cached = self.cache_read + self.cache_write
         return self if cached <= self.total_input else self.replace(total_input=self.total_input + cached)
 
     @property
     def cache_share(self) -> float | None:
-        """The share of all input that was read from the cache, 0 to 1; None if no input was reported."""
+        """The cached share of all input, 0 to 1; None without input."""
         return round(self.cache_read / self.total_input, 3) if self.total_input else None
 
     @property
     def total(self) -> int:
-        """Everything that was read and written."""
+        """All input and output."""
         return self.total_input + self.output
 
 
 class ChargedUsage(Usage, kw_only=True):
-    """The usage of one request whose server says itself what it charged: `cost` in US dollars."""
+    """The usage of one request with the server's own charge: `cost` in US dollars."""
 
     cost: float

@@ -1,4 +1,4 @@
-"""Models behind wires: three native ones, litellm, and recordings.
+"""Models and their wires: three native ones, litellm, and recordings.
 
 Request n is a byte prefix of request n + 1 (tests/e2e/test_prefix.py). An answer without its finish marker is an error
 (tests/providers/test_conformance.py).

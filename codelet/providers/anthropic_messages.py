@@ -34,7 +34,7 @@ _MARK_BYTES = b"," + compact_json(_MARK)[1:]
 
 
 class AnthropicProvider(NativeProvider):
-    """A model behind a server that speaks Anthropic's Messages."""
+    """A model at a server with Anthropic's Messages."""
 
     decoder = "anthropic_messages_decode"
     answer_form = "output_config"

@@ -1,9 +1,8 @@
-"""Asks a server what it knows of a model: its window, its output limit, and whether it takes tools and pictures.
+"""Asks a server about a model: window, output limit, tools, images.
 
 Sources: the model lists of llama.cpp (`meta.n_ctx`), vLLM (`max_model_len`), LM Studio, OpenRouter, Groq and litellm's
-proxy, each with fields of its own; llama.cpp's `/props` (`modalities`); Ollama's `/api/ps` and `/api/show`. Where
-several sizes are named, the smallest is the one that holds: a model may have been trained for more than a server gives
-it.
+proxy; llama.cpp's `/props` (`modalities`); Ollama's `/api/ps` and `/api/show`. The smallest of several sizes holds: a
+model may be trained for more than a server gives it.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ TIMEOUT = 5.0
 
 
 class ServerFacts(Record):
-    """What a server says of a model: sizes in tokens, and whether tools and pictures reach it. None if it says
-    nothing.
-    """
+    """A server's report on a model, sizes in tokens. None if it says nothing."""
 
     window: int | None = None
     max_output: int | None = None
@@ -50,10 +47,9 @@ class ServerFacts(Record):
 
 
 async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) -> ServerFacts:
-    """Return what the server at `base` says of the model that it knows as `name`; nothing if it does not answer in
-    time.
+    """The report of the server at `base` on its model `name`; empty if it does not answer in time.
 
-    A `local` one is asked in the ways of llama.cpp and Ollama too.
+    A `local` server is also asked in the ways of llama.cpp and Ollama.
     """
     found: list[ServerFacts] = []
     try:
@@ -66,7 +62,7 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
                 if all(facts.window is None for facts in found):
                     found.append(await _ask_ollama(root, headers, name))
     except TimeoutError:
-        pass  # what came until then counts
+        pass  # earlier answers count
     return ServerFacts(
         window=_least(facts.window for facts in found),
         max_output=_least(facts.max_output for facts in found),
@@ -76,7 +72,7 @@ async def ask(base: str, headers: Mapping[str, str], name: str, *, local: bool) 
 
 
 def _entries(listed: object, name: str) -> list[dict[str, Any]]:
-    """The model's entries in a list of models; the only one is meant where it has another name."""
+    """The model's entries in a list; a single entry counts under any name."""
     entries = [entry for entry in _list(_object(listed).get("data")) if isinstance(entry, dict)]
     named = [entry for entry in entries if entry.get("id") == name]
     return named or (entries if len(entries) == 1 else [])
@@ -108,9 +104,9 @@ def _of_props(props: object) -> ServerFacts:
 
 
 async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> ServerFacts:
-    """Ollama's own API: the window of a running model, else the one that the model's file sets.
+    """The report of Ollama's own API: the window of a running model, else of the model's file.
 
-    Only for how much it was trained tells nothing: Ollama gives a model less, and cuts what does not fit in silence.
+    The trained length alone says nothing: Ollama gives a model less, and silently cuts the rest.
     """
     listed = _object(await _answer(root, "/api/ps", headers))
     if "models" not in listed:
@@ -137,7 +133,7 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
 
 
 async def _answer(base: str, path: str, headers: Mapping[str, str], question: object = None) -> Any:
-    """The JSON of a server's answer; None if it refuses, is not there, or says something else."""
+    """The JSON of a server's answer; None without one."""
     answer = await exchange(base, path, headers, question)
     try:
         return json.loads(answer[1]) if answer is not None and answer[0] == 200 else None
@@ -154,10 +150,10 @@ async def exchange(
     timeout: float | None = None,
     direct: bool = False,
 ) -> tuple[int, bytes] | None:
-    """Status and body of a server's answer to a GET, or to a POST of a `question`; None if nothing answers.
+    """Status and body of an answer to a GET, or to a POST of a `question`; None without an answer.
 
-    A body over a limit is cut. After `timeout` seconds what came counts: some servers give no length and do not close.
-    `direct` passes by any proxy.
+    A large body is cut. After `timeout` seconds the bytes so far count: some servers neither give a length nor close.
+    `direct` bypasses any proxy.
     """
     status, body = 0, bytearray()
     with suppress(OSError, CodeletError, h11.ProtocolError):
@@ -181,7 +177,6 @@ async def exchange(
 
 
 def _ask(connection: Connection, url: SplitResult, path: str, headers: Mapping[str, str], question: object) -> None:
-    """Write a GET, or a POST of a question."""
     data = b"" if question is None else json.dumps(question).encode()
     sent = {
         "host": url.netloc.rpartition("@")[2],

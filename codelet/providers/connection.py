@@ -1,7 +1,7 @@
 """Connections for the native wires: direct, through a proxy, with TLS.
 
-Proxies come from the usual variables (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY), certificates from
-SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.
+Proxies come from HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY, certificates from SSL_CERT_FILE, SSL_CERT_DIR,
+REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import h11
 
 READ_SIZE = 65_536
-"""Bytes that are read, or copied, at once."""
+"""Bytes that are read or copied in one go."""
 _STREAM_LIMIT = 65_536
 _NAMED = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _HASHED = r"[0-9a-f]{8}\.\d+"
@@ -33,9 +33,8 @@ _MANY_READS = 16
 _SMALL_READ = 16_384
 _QUICK_SECONDS = 0.005
 _GATHER_SECONDS = 0.03
-"""So many reads, nearly all of which gave less than `_SMALL_READ` bytes within `_QUICK_SECONDS`, are a fast stream;
-then the socket is read once in `_GATHER_SECONDS`. A screen shows what came in frames that are further apart, and only
-its first pieces are taken one by one.
+"""After `_MANY_READS`, most of them smaller than `_SMALL_READ` bytes and within `_QUICK_SECONDS`, a stream is fast:
+then the socket is read once in `_GATHER_SECONDS`. The screen's frames are further apart.
 """
 
 
@@ -43,14 +42,14 @@ PROXY_LOGIN = "give its user and password in the proxy variable: http://USER:PAS
 
 
 class ClosedEarly(Exception):
-    """The peer closed the connection before it answered: normal for one that was kept."""
+    """The peer closed the connection before its answer: normal for a kept one."""
 
 
 class Connection:
     """An open connection and its protocol state. `used`: it has carried a request.
 
-    `target_prefix` and `extra_headers` are what a plain HTTP proxy wants in each request. `proxy` is its address
-    without a password: it may answer in the server's place.
+    `target_prefix` and `extra_headers` are what a plain HTTP proxy expects in each request; `proxy` is its address
+    without a password: it may answer instead of the server.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,17 +64,16 @@ class Connection:
 
     @cached_property
     def state(self) -> h11.Connection:
-        """The state of the protocol. h11 is imported with it: what reads an answer, and no request before that."""
+        """The protocol state. h11 is imported with it, after the first request has left."""
         import h11
 
         return h11.Connection(h11.CLIENT, max_incomplete_event_size=1 << 20)
 
     async def read(self) -> bytes:
-        """Return what has arrived, b"" at the end. Between two reads the socket is left alone: what comes then comes
+        """The received bytes, b"" at the end. Between two reads the socket is paused, so that small pieces come
         together.
 
-        An answer in thousands of small pieces costs more by their number than by their bytes, so where many have come
-        right one after the other, it is waited a moment for more.
+        An answer in thousands of small pieces costs by their number, so a fast stream is read less often.
         """
         loop = asyncio.get_running_loop()
         if self._quick_reads >= _MANY_READS:
@@ -90,7 +88,7 @@ class Connection:
         return data
 
     def rest(self) -> None:
-        """Listen again, so that it is noticed when the peer closes a connection that is kept."""
+        """Resume reading, so that a peer's close of a kept connection is noticed."""
         self._listen(now=True)
 
     def _listen(self, *, now: bool) -> None:
@@ -100,10 +98,10 @@ class Connection:
 
     @staticmethod
     def head(target: str, headers: Mapping[str, str], method: str = "POST") -> bytes:
-        """The head of a request; `headers` name the host first, and the body's length.
+        """The head of a POST request; `headers` start with the host and include the body's length.
 
-        It is as h11 writes it, which is imported behind the first request; what is not plain is left to h11.
-        Raises h11.LocalProtocolError for a target or a header that cannot be sent.
+        Written as h11 would, which is imported later; unusual values are left to h11. Raises h11.LocalProtocolError for
+        a target or header that cannot be sent.
         """
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
         if all(line.isascii() and line.isprintable() and line == line.strip() for line in lines) and " " not in target:
@@ -113,7 +111,7 @@ class Connection:
         return h11.Connection(h11.CLIENT).send(_request(target, headers, method)) or b""
 
     def sent(self, target: str, headers: Mapping[str, str], body: bytes, method: str = "POST") -> None:
-        """Tell the protocol what was written. Reads of the last answer do not count for the next one."""
+        """Update the protocol state for a written request."""
         import h11
 
         self._quick_reads = 0
@@ -126,7 +124,7 @@ class Connection:
         return time.monotonic() - self._opened
 
     def close(self) -> None:
-        """Close at once, without waiting for the peer: the server must see a cancel immediately."""
+        """Close immediately: the server must see a cancel."""
         self.writer.transport.abort()
 
 
@@ -137,7 +135,7 @@ def _request(target: str, headers: Mapping[str, str], method: str) -> h11.Reques
 
 
 def checked_url(base: str) -> SplitResult:
-    """A base address taken apart; raises UsageError for what is no http or https address."""
+    """A base address, parsed; raises UsageError if it is not an http or https address."""
     url = http_address(base)
     if url is None:
         raise UsageError(f"--api-base must be an http or https address, not {without_login(base)!r}")
@@ -149,23 +147,22 @@ def checked_url(base: str) -> SplitResult:
 
 
 def http_address(address: str) -> SplitResult | None:
-    """The address taken apart, or None for what is no http or https address."""
+    """The parsed address; None if it is not an http or https address."""
     try:
         url = urlsplit(address)
         usable = url.scheme in ("http", "https") and url.hostname and url.port != 0
-    except ValueError:  # a port that is no number, a bracket that is not closed
+    except ValueError:  # an invalid port or bracket
         return None
     return url if usable else None
 
 
 def _authority(url: SplitResult) -> str:
-    """Host and port as a proxy wants them."""
     host = url.hostname or ""
     return f"[{host}]:{port_of(url)}" if ":" in host else f"{host}:{port_of(url)}"
 
 
 def port_of(url: SplitResult) -> int:
-    """The port that the address names, or its scheme's."""
+    """The address's port, or its scheme's."""
     return url.port or (443 if url.scheme == "https" else 80)
 
 
@@ -181,7 +178,7 @@ async def open_direct(url: SplitResult) -> Connection:
 
 
 def proxy_for(url: SplitResult) -> SplitResult | None:
-    """The proxy that the environment names for this address, or None."""
+    """The environment's proxy for this address, or None."""
     names = (f"{url.scheme}_proxy", f"{url.scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     if not any(os.environ.get(name) for name in names):
         return None
@@ -203,7 +200,7 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
 
 
 async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
-    """A connection through a proxy: a tunnel for https, requests with whole addresses for http."""
+    """A connection through a proxy: a tunnel for https, requests with full addresses for http."""
     login = _proxy_login(proxy)
     target = _authority(url)
     if url.scheme == "http":
@@ -222,7 +219,7 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
         transport.write("\r\n".join(lines).encode("latin-1"))
         await head.whole
         head.check(proxy.hostname or "")
-        # Nothing is awaited from the check to here: what the proxy sends from now on reaches TLS, and fails there.
+        # No await since the check: later bytes from the proxy reach TLS, and fail there.
         reader = asyncio.StreamReader(_STREAM_LIMIT, loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         tunnel = await loop.start_tls(transport, protocol, context, server_hostname=url.hostname)
@@ -237,10 +234,9 @@ async def open_through(proxy: SplitResult, url: SplitResult) -> Connection:
 
 
 class _ProxyHead(asyncio.Protocol):
-    """Collects a proxy's answer to CONNECT, apart from any reader of what comes through the tunnel.
+    """Collects a proxy's answer to CONNECT, apart from the tunnel's reader.
 
-    Bytes behind the answer's head were never encrypted by the server: in the reader of the decrypted stream they
-    would pass for the server's own.
+    Bytes after the head were not encrypted by the server: the tunnel's reader would take them for the server's.
     """
 
     def __init__(self) -> None:
@@ -259,7 +255,7 @@ class _ProxyHead(asyncio.Protocol):
         self._settle()
 
     def check(self, host: str) -> None:
-        """Raises ProviderError unless the answer is a consent and nothing else."""
+        """Raise ProviderError unless the answer is a consent and nothing else."""
         answer, blank_line, behind = bytes(self._received).partition(b"\r\n\r\n")
         if not blank_line or answer.split(b" ", 2)[1:2] != [b"200"]:
             line = answer.split(b"\r\n", 1)[0][:200].decode("latin-1") if blank_line else "no answer"
@@ -287,10 +283,9 @@ def _proxy_login(proxy: SplitResult) -> dict[str, str]:
 
 
 def context_of_folder() -> ssl.SSLContext | None:
-    """A context that trusts what lies in the system's folder of certificates; None where `tls_context` is needed.
+    """A context that trusts the system's folder of certificates; None if `tls_context` is needed.
 
-    There OpenSSL finds the one that it needs by its hash, the file's name. To load all from a file, as `tls_context`
-    does besides, takes a fifth of the start.
+    OpenSSL finds the needed certificate there by its hash. Loading all from a file takes a fifth of the start.
     """
     folder = ssl.get_default_verify_paths().capath
     if folder is None or any(map(os.environ.get, _NAMED)):
@@ -303,9 +298,9 @@ def context_of_folder() -> ssl.SSLContext | None:
 
 
 def tls_context() -> ssl.SSLContext:
-    """A verifying context: the file that the user named, else the system's store, else certifi's.
+    """A verifying context: the user's file, else the system's store, else certifi's.
 
-    Raises UsageError if the named file cannot be read or holds no certificates.
+    Raises UsageError if the user's file cannot be read or holds no certificates.
     """
     for name in _NAMED:
         if named := os.environ.get(name):
@@ -319,7 +314,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def _context_of(name: str, path: str) -> ssl.SSLContext:
-    """A context that trusts the file or folder that the variable `name` names, and nothing else."""
+    """A context that trusts only the file or folder in the variable `name`."""
     try:
         if Path(path).is_dir():
             return ssl.create_default_context(capath=path)

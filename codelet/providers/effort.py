@@ -100,7 +100,7 @@ class AskedEffort:
         return True
 
     def _other_form(self, said: str) -> bool:
-        """Whether it changes to Anthropic's other form, because the server names it."""
+        """Return whether it changes to Anthropic's other form, because the server names it."""
         other: Form | None = None
         if self._form == "budget" and "thinking.type.adaptive" in said:
             other = "adaptive"

@@ -44,7 +44,7 @@ class Endpoint(Record, kw_only=True):
 
     @property
     def check(self) -> str:
-        """What to check if it cannot be reached."""
+        """Advice for an unreachable address."""
         own = self.vendor.local and self.base == self.vendor.base
         return f"whether {self.vendor.name} runs, and --api-base" if own else "the network and --api-base"
 
@@ -164,7 +164,7 @@ def quirks_of(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> Q
 
 
 def _alternates(model: str, api_base: str | None, own: Sequence[Vendor]) -> bool:
-    """Whether user and assistant have to take turns, on any wire.
+    """Return whether user and assistant have to take turns, on any wire.
 
     Local and unknown servers apply the model's own chat template, which may be strict.
     """

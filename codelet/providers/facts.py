@@ -1,7 +1,7 @@
-"""What is known of a model: its window, its output limit and its prices, from litellm's bundled map.
+"""A model's window, output limit and prices, from litellm's bundled map.
 
-The map is read in place, without importing litellm and without parsing its three megabytes: only the entry
-that is asked for is decoded. Where litellm is not installed, `models.json` is read, a part of its map (MIT licence).
+The map is read without importing litellm and without parsing its three megabytes: only the requested entry is decoded.
+Without litellm, `models.json` is read, a part of its map (MIT licence).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _PRICES = {
 
 
 COPY = Path(__file__).with_name("models.json")
-"""The part of the map that comes with codelet; `python -m scripts.model_map` writes it."""
+"""The part of the map that ships with codelet; `python -m scripts.model_map` writes it."""
 
 
 class Prices(Record, kw_only=True):
     """Prices in US dollars per token.
 
-    What has none of its own costs as much as what it is a kind of: cached input as input, an entry of the cache that is
-    kept for an hour as one for five minutes, reasoning as output.
+    Missing prices follow others: cached input costs as much as input, an entry cached for an hour as one for five
+    minutes, reasoning as output.
     """
 
     input: float
@@ -56,7 +56,6 @@ class Prices(Record, kw_only=True):
     reasoning: float | None = None
 
     def cost(self, usage: Usage) -> float:
-        """Return what one request with that usage costs."""
         write = self.input if self.cache_write is None else self.cache_write
         hour = write if self.cache_write_hour is None else self.cache_write_hour
         read = self.input if self.cache_read is None else self.cache_read
@@ -74,18 +73,15 @@ class Prices(Record, kw_only=True):
 
 
 class ModelFacts(Record):
-    """Sizes in tokens, and `tiers`: prices by the input tokens above which they hold, the lowest first.
+    """Sizes in tokens, and `tiers`: prices by the input tokens above which they hold, lowest first.
 
-    Without tiers the prices are unknown (the map's 0 means unknown); `free` says that there are none to pay.
-
-    `tools_without_reasoning`: it reasons unless told not to, and takes tools over Chat Completions only then.
-    `reasons`: it can reason. `cache_marks`: it can be told where the part of a prompt ends that is to be cached.
-    `efforts` are the words for an effort that it takes, weakest first, `default_effort` the one that holds unless a
-    request says another, if the map tells. `adaptive_thinking`: one of Anthropic's that decides itself how long it
-    thinks; `always_thinks`: it cannot be told not to. `tools`: it takes them, as the map says; `images`: it takes
-    pictures, None if no one says. `told`: the server itself named the window. `like`: the model of its family whose
-    facts are taken for one that is not `known`. `prefix_bound`: its reasoning is valid only after the very prefix that
-    it was made with. `off_peak`: other prices, and when they hold, as minutes of a week in UTC: first and how many.
+    Without tiers the prices are unknown (the map's 0 means unknown); `free`: nothing is paid.
+    `tools_without_reasoning`: it reasons by default, and takes tools over Chat Completions only without. `cache_marks`:
+    requests can mark the end of a cached prefix. `efforts` are its words for an effort, weakest first, `default_effort`
+    the one without a request. `adaptive_thinking`: one of Anthropic's that decides how long it thinks; `always_thinks`:
+    it cannot be switched off. `images`: None if unknown. `told`: the server named the window. `like`: the model of its
+    family whose facts are used, if it is not `known`. `prefix_bound`: its reasoning is valid only after its exact
+    prefix. `off_peak`: other prices and their times, in minutes of the week (UTC): first minute and count.
     """
 
     window: int = DEFAULT_WINDOW
@@ -109,17 +105,17 @@ class ModelFacts(Record):
 
     @property
     def prices(self) -> Prices | None:
-        """Those of a request whose input is small; None if they are unknown."""
+        """The prices of a request with little input; None if unknown."""
         return self.tiers[0][1] if self.tiers else None
 
     def priced_at(self, total_input: int) -> Prices | None:
-        """The prices of a request with so much input: above a tier's bound all of it costs as the tier says."""
+        """The prices of a request with that input: above a tier's bound they hold for all of it."""
         return next((prices for above, prices in reversed(self.tiers) if total_input > above or not above), None)
 
     def cost(self, usage: Usage, at: float | None = None) -> float | None:
-        """Return what a request with that usage cost in US dollars, or None if a price is unknown.
+        """The cost of one request in US dollars; None if a price is unknown. The server's own charge comes first.
 
-        What the server says that it charged comes first. `at` is when it was answered, in Unix seconds; None is now.
+        `at` is the time of the answer in Unix seconds; None is now.
         """
         if isinstance(usage, ChargedUsage):
             return usage.cost
@@ -133,18 +129,18 @@ class ModelFacts(Record):
 
 
 def on_this_machine(address: str) -> bool:
-    """Return whether an address is this machine's own."""
+    """Return whether an address is on this machine."""
     try:
         host = (urlsplit(address).hostname or "").rstrip(".")
     except ValueError:
-        return False  # the wire says what is wrong with it
+        return False  # the wire reports it
     first, *rest = host.split(".")
     loopback = first == "127" and 1 <= len(rest) <= 3 and all(part.isdecimal() and len(part) <= 3 for part in rest)
     return loopback or host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost")
 
 
 def facts_of(model: str, *, local: bool) -> ModelFacts:
-    """The facts of a model where it answers: on this machine (`local`) nothing is paid, and no list price holds."""
+    """The facts of a model; on this machine (`local`) nothing is paid, and no list price holds."""
     facts = model_facts(model)
     return facts.replace(tiers=(), free=True) if local else facts
 
@@ -153,7 +149,7 @@ def facts_of(model: str, *, local: bool) -> ModelFacts:
 def model_facts(model: str) -> ModelFacts:
     """The facts of a model by its litellm name, with or without the vendor's prefix.
 
-    Of a model of the same name at another vendor the sizes are taken, not the prices.
+    A model of the same name at another vendor gives sizes, but no prices.
     """
     model = real_name(model)
     return _facts_by_name(model).replace(prefix_bound=holds("bound", model))
@@ -178,7 +174,7 @@ def is_listed(text: str) -> bool:
 
 
 def names_entry(model: str) -> bool:
-    """Return whether the map lists this model: by its whole name, or by its name at the prefix's provider."""
+    """Return whether the map lists this model: by its full name, or at the prefix's provider."""
     provider, slash, rest = model.partition("/")
     places = _places([model, rest] if slash else [model])
     if model in places:
@@ -189,13 +185,13 @@ def names_entry(model: str) -> bool:
 
 
 def map_text() -> bytes | None:
-    """The whole map as it stands, for who lists it; None without one."""
+    """The whole map; None without one."""
     path = _map_path()
     return None if path is None else path.read_bytes()
 
 
 def is_provider(name: str) -> bool:
-    """Return whether litellm has a provider of this name, by the list in its own code, which is read and not run."""
+    """Return whether litellm has a provider of this name; its source is read, not run."""
     import re
 
     folder = _folder()
@@ -208,7 +204,7 @@ def is_provider(name: str) -> bool:
 
 
 def entries_like(pattern: bytes) -> list[tuple[str, dict[str, Any]]]:
-    """The entries whose name matches a pattern, in the order of the map."""
+    """The entries whose names match a pattern, in the map's order."""
     import re
 
     if _map_path() is None:
@@ -227,8 +223,9 @@ def _entry(start: int) -> dict[str, Any] | None:
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:
-    """Return where the entries of these names, of which each ends as the last one, begin behind their keys. One walk
-    through the map, from its end, as far as the first name: it takes milliseconds, and each start makes it.
+    """The offsets of these names' entries; all names end like the last one.
+
+    One search from the map's end to the first name takes milliseconds, and each start makes it.
     """
     if _map_path() is None or not names:
         return {}
@@ -241,7 +238,7 @@ def _places(names: Sequence[str]) -> dict[str, int]:
             line = data[data.rfind(b"\n", 0, at) + 1 : at + len(end) - 3]
             name = keys.get(line.removeprefix(b"    "))  # one key is not indented like the others
             if name is not None:
-                found.setdefault(name, at + len(end) - 1)  # the map names a few twice; in JSON the last one counts
+                found.setdefault(name, at + len(end) - 1)  # a few names occur twice; the last one counts
             at = data.rfind(end, 0, at)
     return found
 
@@ -250,7 +247,7 @@ def _position(needle: bytes) -> int:
     if _map_path() is None:
         return -1
     with _open_map() as data:
-        return data.rfind(needle)  # the map names a few twice; in JSON the last one counts
+        return data.rfind(needle)  # a few names occur twice; the last one counts
 
 
 def _open_map() -> mmap.mmap:
@@ -264,14 +261,14 @@ def _open_map() -> mmap.mmap:
 
 @cache
 def _map_path() -> Path | None:
-    """The map beside litellm's code, else codelet's copy of a part of it; None without both."""
+    """The map next to litellm's code, else codelet's copy; None without both."""
     folder = _folder()
     path = folder / "model_prices_and_context_window_backup.json" if folder else COPY
     return next((each for each in (path, COPY) if each.is_file()), None)
 
 
 def map_source() -> str:
-    """Return where windows and prices come from, in a few words."""
+    """Return the source of windows and prices, in a few words."""
     path = _map_path()
     if path is None:
         return "no list of models is installed"
@@ -288,7 +285,7 @@ def has_litellm() -> bool:
 
 
 def _folder() -> Path | None:
-    """Return where litellm's code is, found without importing it; None if it is not installed."""
+    """The folder of litellm's code, found without importing it; None if it is not installed."""
     from importlib.util import find_spec
 
     spec = find_spec("litellm")
@@ -317,13 +314,13 @@ def entry_facts(entry: dict[str, Any]) -> ModelFacts:
 
 
 def _images(entry: dict[str, Any]) -> bool | None:
-    """Return whether the map says that it takes pictures. A maker's own models that do not say it take none."""
+    """Return whether it takes images, by the map. Some makers' own models take none unless it says so."""
     told = entry.get("supports_vision")
     return bool(told) if told is not None or table(str(entry.get("litellm_provider"))).get("pictures") else None
 
 
 def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
-    """The prices in an entry: what a tier does not name stays as below it. None where input or output has none."""
+    """The prices in an entry; a tier overrides those below it. Empty without prices of input and output."""
     base: dict[str, Any] = {field: entry.get(name) or None for name, field in _PRICES.items()}
     if base["input"] is None or base["output"] is None:
         return ()
@@ -340,7 +337,7 @@ def _tiers(entry: dict[str, Any]) -> tuple[tuple[int, Prices], ...]:
 
 
 def _off_peak(told: object, usual: Prices) -> tuple[Prices, tuple[tuple[int, int], ...]] | None:
-    """The prices that hold at some hours, which the map names as `10:00-00:00`, and weekdays, of which Monday is 1."""
+    """The prices at some hours, `10:00-00:00` in the map, and weekdays (Monday is 1)."""
     if not isinstance(told, dict):
         return None
     prices = usual.replace(**{field: told[name] for name, field in _PRICES.items() if told.get(name)})
@@ -356,7 +353,7 @@ def _off_peak(told: object, usual: Prices) -> tuple[Prices, tuple[tuple[int, int
 
 
 def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
-    """The words that the map lists, else those that its switches leave: low, medium and high unless it denies one."""
+    """The words in the map, else those its switches leave: low, medium and high by default."""
     if (listed := entry.get("reasoning_effort_levels")) is not None:
         return tuple(map(str, listed))
     if not entry.get("supports_reasoning"):
@@ -367,9 +364,7 @@ def _efforts(entry: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _reasons_unless_told(entry: dict[str, Any]) -> bool:
-    """Return whether the map says of one of OpenAI's models that it can be told not to reason, and not that it starts
-    so.
-    """
+    """Return whether it is one of OpenAI's models that reason by default and can be told not to."""
     own = table(str(entry.get("litellm_provider"))).get("silent_tools") and entry.get("mode") == "chat"
     return bool(own and entry.get("supports_none_reasoning_effort")) and entry.get("default_reasoning_effort") != "none"
 
@@ -382,12 +377,11 @@ _VERSIONED = r"([a-z][a-z0-9-]*?[a-z-]?)(\d{1,2})(?:[.-](\d{1,2}))?((?:-[a-z][a-
 
 
 def _family_facts(model: str) -> ModelFacts:
-    """The facts for a model that the map does not have yet: its vendor's own figures, else those of its family.
+    """The facts for a model newer than the map: the vendor's own figures, else its family's.
 
-    A family is what a name says besides its version: `gpt-7-sol` is of that of `gpt-6.1-sol`, else of that of `gpt-6`.
-    The newest known model that is not newer gives window, output limit and abilities, but no prices: they change with
-    each version. Without a family the facts are those of no model; also where the window is below the default and the
-    main version is another: windows grow, and an old entry says nothing of a newer model.
+    A family is the name without its version: `gpt-7-sol` belongs to that of `gpt-6.1-sol`, else to that of `gpt-6`. The
+    newest known model that is not newer gives window, output limit and abilities, but no prices: they change with each
+    version. A window below the default counts only for the same main version: windows grow.
     """
     vendor, _, name = model.rpartition("/")
     bare = vendor_of(name)
@@ -410,7 +404,7 @@ def _family_facts(model: str) -> ModelFacts:
 
 
 def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
-    """The newest model of a family that is not newer than this one, with its facts."""
+    """The newest model of the family that is not newer than this one, with its facts."""
     wanted = name_parts(name.lower())
     if wanted is None or not maker:
         return None
@@ -432,7 +426,7 @@ def _newest(maker: str, name: str) -> tuple[str, ModelFacts] | None:
 
 
 def name_parts(name: str) -> tuple[str, tuple[int, int], str] | None:
-    """Return what comes before the version, the version, and the kind behind it; None for a name without a version."""
+    """The name before the version, the version, and the kind after it; None without a version."""
     import re
 
     match = re.fullmatch(_VERSIONED, name)

@@ -1,4 +1,4 @@
-"""What an HTTP error answer means: one line for the user, and whether to try again."""
+"""An HTTP error as one line for the user, and whether to try again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from codelet.system.text.secret_shapes import SHORTEST_SECRET
 
 _WORDS = "refusals.toml"
 
-# Statuses below 500 that another attempt may cure; every one from 500 on may be cured.
+# Statuses below 500 that a retry may cure; all from 500 on may be.
 _PASSING = frozenset({408, 409, 425, 429})
 
 PATIENCE = 30.0
-"""Seconds for which a server that does not answer is tried again."""
+"""Seconds of attempts at a server that does not answer."""
 
 _PATIENCE_REFUSED = 10.0
 
-# Google says of each limit that a quota is exceeded, and beside it how long one has to wait.
+# Google reports each limit as an exceeded quota, with the time to wait.
 _DELAY = re.compile(r'"retrydelay":\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _OF_THE_DAY = "perday"
 
@@ -46,10 +46,10 @@ def http_failure(
     other_base: str | None = None,
     proxy: str = "",
 ) -> ProviderError:
-    """The error for an answer with that status. `key_name` is the variable that holds the key, or should.
+    """The error for an answer with that status. `key_name` is the key's variable.
 
-    Some servers repeat the key in their message: it is taken out. `other_base` is the address, or the way, that may
-    have been meant where nothing is found at this one.
+    The key is removed from messages that repeat it. `other_base` is the address, or way, to suggest if nothing is found
+    at this one.
     """
     detail = error_detail(without_key(body, key))
     if proxy and not _is_of_server(status, headers, body):
@@ -84,7 +84,7 @@ def http_failure(
 
 
 def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
-    """Return whether an answer through a proxy is the server's own: an error as JSON, without a proxy's headers.
+    """Return whether an answer through a proxy is the server's: a JSON error without a proxy's headers.
 
     A 413 counts as the server's in any form: the prompt has to be shorter.
     """
@@ -101,7 +101,7 @@ def _is_of_server(status: int, headers: dict[str, str], body: str) -> bool:
 
 
 def _proxy_failure(status: int, headers: dict[str, str], detail: str, *, place: str, proxy: str) -> ProviderError:
-    """The error for an answer that is the proxy's, or may be."""
+    """The error for an answer that is, or may be, the proxy's."""
     if status == 407:
         headline = f"the proxy {proxy} wants credentials (407); {PROXY_LOGIN}"
     elif any(name.startswith("proxy-") for name in headers):
@@ -117,10 +117,9 @@ def _proxy_failure(status: int, headers: dict[str, str], detail: str, *, place: 
 
 
 def stream_failure(error: object) -> ProviderError:
-    """The error for an error event, or for an error in a body whose status says that all is well.
+    """The error for an error event, or for an error in a body with status 200.
 
-    What it is shows in its type, code or status: as numbers, or as names. Where it has none of them, another attempt
-    may cure it as well.
+    Its type, code or status, as number or name, says whether to retry; without any of them a retry is worth it.
     """
     said = (
         error
@@ -155,22 +154,22 @@ def stream_failure(error: object) -> ProviderError:
 
 
 def unreachable(message: str, *, local: bool, refused: bool = False) -> ProviderError:
-    """The error for a server that cannot be asked.
+    """The error for a server that cannot be reached.
 
-    A network comes back, and a gateway too; an address on this machine, or one that refuses, rather has no server.
+    A network recovers, and so does a gateway; an address on this machine, or one that refuses, rather has no server.
     """
     return ProviderError(message, retryable=True, patience=_PATIENCE_REFUSED if local or refused else PATIENCE)
 
 
 def stalled(message: str) -> ProviderError:
-    """The error for a server of which nothing comes in time. After a long wait there is no time for many more."""
+    """The error for a server that sends nothing in time."""
     return ProviderError(message, retryable=True, patience=PATIENCE)
 
 
 def is_overflow(said: str, status: int | None = None) -> bool:
-    """Return whether an error says that the prompt does not fit. `status` is None for an error event, which has none.
+    """Return whether the prompt is too long. `status` is None for an error event.
 
-    Limits of tokens in a time are said in the same words, and are none: a shorter prompt is no cure for them.
+    Rate limits use the same words, but a shorter prompt does not help with them.
     """
     lowered = said.lower()
     if status not in (None, *_OVERFLOW_STATUSES) or _says(lowered, "rate"):
@@ -183,12 +182,12 @@ def _says(lowered: str, kind: str) -> bool:
 
 
 def window_said(said: str) -> int | None:
-    """The model's window in tokens, as a server names it that refuses a prompt as too long; None if it does not."""
+    """The model's window in tokens, from a server that refuses a prompt as too long; None without a number."""
     return _number_in(said, "window")
 
 
 def prompt_size_said(said: str) -> int | None:
-    """The size of the prompt in tokens, as such a server counts it, without the room for the answer."""
+    """The prompt's size in tokens, as such a server counts it, without the answer's room."""
     return _number_in(said, "prompt_size")
 
 
@@ -200,32 +199,30 @@ def _number_in(said: str, kind: str) -> int | None:
 
 
 def is_passing(status: int) -> bool:
-    """Return whether the same request may succeed later, after an answer with that status."""
+    """Return whether the same request may succeed later, after that status."""
     return status in _PASSING or 500 <= status < 600
 
 
 def _delay_in(said: str) -> float | None:
-    """The seconds that Google asks to wait, which it says in the error's details; None if the day's quota is used
-    up, of which it says them too.
-    """
+    """The seconds in Google's error details; None if the day's quota is used up, which has them too."""
     lowered = said[:20_000].lower()
     found = None if _OF_THE_DAY in lowered else _DELAY.search(lowered)
     return float(found[1]) if found else None
 
 
 def _is_final(lowered: str, delay: float | None) -> bool:
-    """Return whether no waiting cures an error: the roles are wrong, or a quota is used up for more than a moment."""
+    """Return whether waiting does not help: roles do not alternate, or a quota is used up."""
     used_up = delay is None and _says(lowered, "exhausted")
     return used_up or _says(lowered, "alternation")
 
 
 def _asks_again(headers: dict[str, str], otherwise: bool) -> bool:
-    """Return whether the server wants another attempt, where it says so itself."""
+    """Return whether to retry, if the server says so itself."""
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower(), otherwise)
 
 
 def without_key(text: str, key: str | None) -> str:
-    """The text without the key, which some servers repeat. One too short to be masked elsewhere is a plain word."""
+    """The text without the key. One too short to be masked elsewhere is an ordinary word."""
     return text.replace(key, "[key]") if key and len(key) >= SHORTEST_SECRET else text
 
 
@@ -248,7 +245,7 @@ def _headline(status: int, *, overflow: bool, of_key: bool, place: str, key_name
 
 
 def error_detail(body: str) -> str:
-    """The message inside a JSON error body, a page's title, or the start of any other body, on one line."""
+    """The message in a JSON error body, a page's title, or the start of another body, on one line."""
     try:
         found: Any = json.loads(body)
     except (ValueError, RecursionError):
@@ -264,7 +261,7 @@ def error_detail(body: str) -> str:
 
 
 def retry_after(headers: dict[str, str]) -> float | None:
-    """The seconds that the server asks us to wait, from `retry-after-ms` or `retry-after`."""
+    """The seconds in `retry-after-ms` or `retry-after`."""
     try:
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)

@@ -1,6 +1,6 @@
-"""HTTP/1.1 for the native wires: h11 over asyncio streams, one connection kept open from step to step.
+"""HTTP/1.1 for the native wires: h11 over asyncio streams, one connection kept from step to step.
 
-Redirects are not followed: a key must not travel to a host that the user did not name.
+Redirects are not followed: a key must not reach a host that the user did not name.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ _FRESH = 2.0
 class HttpClient:
     """Posts to one base address and keeps its connection open between requests.
 
-    `check` names what a user should look at when it cannot be reached, `option` where its address is set. With `shows`
-    every request is printed. `method` is POST or GET.
+    `check` is what to check if it cannot be reached, `option` where its address is set. `shows`: print every request.
     """
 
     def __init__(
@@ -66,13 +65,13 @@ class HttpClient:
 
     @property
     def place(self) -> str:
-        """Host and port as an error message names them."""
+        """Host and port, for error messages."""
         return f"{self._url.hostname}:{port_of(self._url)}"
 
     def warm(self) -> None:
-        """Start opening the connection ahead of a request; a failure will show at the request.
+        """Open the connection ahead of a request, which reports a failure.
 
-        While a request is under way its connection is the one that the next will use.
+        During a request nothing is opened: the next one uses its connection.
         """
         if self._idle is None and self._opening is None and not self._requests:
             self._opening = asyncio.create_task(self._connect())
@@ -84,7 +83,7 @@ class HttpClient:
     ) -> AsyncIterator[Response]:
         """Send one request, call `meanwhile`, and yield the response once its headers are there.
 
-        The connection is kept if the response was read to its end, and closed otherwise, as on a cancel.
+        The connection is kept if the response was read to its end, and closed otherwise, as after a cancel.
         """
         self._requests += 1
         try:
@@ -103,7 +102,7 @@ class HttpClient:
             self._requests -= 1
 
     async def close(self) -> None:
-        """Close the kept connection, and the one that is being opened even if this is cancelled meanwhile."""
+        """Close the kept connection, and the one being opened even if this is cancelled."""
         if self._idle is not None:
             self._idle.close()
             self._idle = None
@@ -116,7 +115,7 @@ class HttpClient:
     async def _exchange(
         self, path: str, headers: dict[str, str], body: bytes, meanwhile: Callable[[], None]
     ) -> tuple[Connection, h11.Response, float]:
-        """The connection, the response's head, and the time of the loop at which the first token is due."""
+        """The connection, the response's head, and the loop time at which the first token is due."""
         while True:
             await self._warmed()
             idle, self._idle = self._idle, None
@@ -144,19 +143,19 @@ class HttpClient:
                 raise
 
     async def _warmed(self) -> None:
-        """Take over the connection that `warm` opens, if it did: one request of several that wait for it has it."""
+        """Take the connection from `warm`, if there is one; only one of several requests gets it."""
         if self._opening is None:
             return
         opening = self._opening
         await asyncio.wait([opening])
         if self._opening is not opening:
-            return  # another request, which waited beside this one, has it
+            return  # another waiting request has it
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self._keep(opening.result())
 
     def _keep(self, connection: Connection) -> None:
-        """Keep a connection for the next request; of two that went on side by side, one is enough."""
+        """Keep a connection for the next request; one is enough."""
         if self._idle is not None:
             self._idle.close()
         self._idle = connection
@@ -182,7 +181,7 @@ class HttpClient:
         try:
             if len(body) <= READ_SIZE:
                 connection.writer.write(head + body)
-            else:  # a long list is not copied once more
+            else:  # avoids another copy of a long list
                 connection.writer.write(head)
                 connection.writer.write(body)
             connection.sent(target, every, body, self._method)
@@ -204,7 +203,7 @@ class HttpClient:
             raise self._unconnected(error, proxy) from None
 
     def _unconnected(self, error: OSError, proxy: SplitResult | None) -> ProviderError:
-        """Return why there is no connection, in words."""
+        """The error for a failed connection."""
         from codelet.providers.failure import unreachable
 
         if isinstance(error, TimeoutError):
@@ -233,17 +232,17 @@ _CERTIFICATE_CHECKS = {
     62: "check {option}",
     64: "check {option}",
 }
-"""What to do about a certificate, by OpenSSL's number for what is wrong with it; a missing authority for all others."""
+"""Advice about a certificate, by OpenSSL's error number; else a missing authority."""
 
 
 _SILENT = {
     "http": "; if it speaks https, begin {option} with https://",
     "https": "; a server that wants a client certificate does so, and codelet has none",
 }
-"""What a server may want that closes a new connection, by the scheme it was asked in."""
+"""Expectations of a server that closes a new connection, by the scheme of the request."""
 
 
 def _close_opened(opening: asyncio.Task[Connection]) -> None:
-    """Close what was opened after all before the cancel came."""
+    """Close a connection that was opened before its cancel."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

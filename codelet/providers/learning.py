@@ -20,7 +20,7 @@ _FILE, _PREFIX = "refusals.toml", "lesson."
 
 
 class Sender(Protocol):
-    """What sends the requests to one model. `learnt` holds the names of the lessons applied so far."""
+    """The sender of requests to one model. `learnt` holds the names of the lessons applied so far."""
 
     model: str
     quirks: Quirks

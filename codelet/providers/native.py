@@ -52,7 +52,7 @@ def has_pictures(messages: Sequence[Message]) -> bool:
 
 
 class NativeProvider(ABC):
-    """A model behind a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
+    """A model at a server over HTTP. A wire defines `body`, `_path`, `_encode` and `_chunks`.
 
     `decoder` is the module that reads its answers, `answer_form` the field of the final answer's schema, `api` its name
     in the table of lessons. `checks_prefix`: the server refuses reasoning with a changed prefix instead of ignoring it.
@@ -113,7 +113,7 @@ class NativeProvider(ABC):
 
     @property
     def _returned(self) -> Returned:
-        """Which reasoning goes back; all of it if the server requires some on every call."""
+        """The reasoning that goes back; all of it if the server requires some on every call."""
         if not self.prefix_bound or not self.checks_prefix:
             return "all"
         if self.drops_thinking:
@@ -145,7 +145,7 @@ class NativeProvider(ABC):
         await self._http.close()
 
     async def ask(self) -> ServerFacts | None:
-        """What the server reports about the model; nothing if it does not answer in time."""
+        """The server's report on the model; nothing if it does not answer in time."""
         from codelet.providers.asking import ask
 
         name = self._endpoint.model_name(self.model)
@@ -183,7 +183,7 @@ class NativeProvider(ABC):
 
     @property
     def _at_home(self) -> bool:
-        """Whether the vendor's own address is used."""
+        """Return whether the vendor's own address is used."""
         return self._endpoint.base == self._endpoint.vendor.base
 
     def _answer_fields(self, request: Request) -> dict[str, Any]:
@@ -291,7 +291,7 @@ class OpenAIWire(NativeProvider):
         """The images of a message in the wire's form."""
 
     def _in_parts(self, message: Message) -> bool:
-        """Whether the content is a list: images need one, and so does text that they may follow."""
+        """Return whether the content is a list: images need one, and so does text that they may follow."""
         return "images" in message or (self._parts and message["role"] == "user")
 
     def _look(self, messages: Sequence[Message]) -> None:

@@ -25,13 +25,13 @@ _MARK = {"cache_control": {"type": "ephemeral"}}
 
 
 class OpenAIChatProvider(OpenAIWire):
-    """A model behind a server that speaks Chat Completions."""
+    """A model at a server with Chat Completions."""
 
     decoder = "openai_chat_decode"
     answer_form = "response_format"
     _cache_mark = _MARK
     api = "chat"
-    _lead = b","  # behind the system prompt
+    _lead = b","  # after the system prompt
 
     def __init__(self, model: str, endpoint: Endpoint, options: ProviderOptions, *, origin: str = "") -> None:
         super().__init__(model, endpoint, options, origin=origin or f"openai:{endpoint.origin(model)}")
@@ -51,7 +51,7 @@ class OpenAIChatProvider(OpenAIWire):
             self._note()
         else:
             options |= self._effort_fields()
-        if self.quirks.summaries and self.asked is None:  # beside an effort the vendor may refuse it
+        if self.quirks.summaries and self.asked is None:  # with an effort the vendor may refuse it
             options["extra_body"] = SUMMARIES
         options |= self._answer_fields(request)
         listed = request.messages if self.quirks.cache_marks else self._ordered(request)
@@ -101,12 +101,12 @@ class OpenAIChatProvider(OpenAIWire):
             wire["tool_call_id"] = self.quirks.call_id(message["tool_call_id"])
         if own:
             wire.update(self._returned_fields(message))
-            if "inline_reasoning" in message and not self.quirks.signatures:  # else the signature stands for it
+            if "inline_reasoning" in message and not self.quirks.signatures:  # else the signature replaces it
                 wire["content"] = f"{message['inline_reasoning']}{message['content'] or ''}"
         return self.quirks.completed(wire)
 
     def _returned_fields(self, message: Message) -> dict[str, Any]:
-        """The reasoning fields beside an assistant's text, as the server sent them."""
+        """The reasoning fields of an assistant's message, as the server sent them."""
         fields: dict[str, Any] = dict(message.get("extra", {}))
         if "reasoning_details" in message:
             fields["reasoning_details"] = message["reasoning_details"]
@@ -119,7 +119,7 @@ class OpenAIChatProvider(OpenAIWire):
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
         extra = call.get("extra", {}) if own else {}
         given = call["function"]
-        function = {"name": given["name"], "arguments": given["arguments"]}  # a file may hold more beside them
+        function = {"name": given["name"], "arguments": given["arguments"]}  # a file may hold other fields
         return {"id": self.quirks.call_id(call["id"]), "type": call["type"], "function": function, **extra}
 
     def _note(self) -> None:

@@ -35,7 +35,7 @@ _FINISH: dict[str, FinishReason] = {
     "refusal": "refused",
     "pause_turn": "paused",
 }
-# All extra fields of a call go back; beside the text only these do.
+# All extra fields of a call go back; of a text only these do.
 _CALL = ("index", "id", "type", "function")
 _KEPT = ("extra_content", "encrypted_content")
 _THOUGHT = {"google": {"thought": True}}  # marks a summary, which does not go back

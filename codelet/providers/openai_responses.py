@@ -26,7 +26,7 @@ _MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 
 
 class OpenAIResponsesProvider(OpenAIWire):
-    """A model behind a server that speaks OpenAI's Responses."""
+    """A model at a server with OpenAI's Responses."""
 
     decoder = "openai_responses_decode"
     answer_form = "text"

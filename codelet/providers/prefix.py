@@ -18,7 +18,7 @@ from codelet.messages import Message, has_reasoning, without_reasoning
 
 EncodeMessage = Callable[[Message, str], tuple[bytes, str]]
 Returned = Literal["all", "valid", "none"]
-"""Which reasoning goes back: all, what is valid after this prefix, or none."""
+"""The reasoning that goes back: all, what is valid after this prefix, or none."""
 
 
 def cache_places(stable: Sequence[Message], last: int, most: int) -> list[int]:

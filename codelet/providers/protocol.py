@@ -25,7 +25,7 @@ LARGEST_ANSWER = 16_000_000
 MOST_CALLS = 1_000
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""How hard a model thinks before it answers, as a user names it."""
+"""The levels of effort that a user can name."""
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "paused"]
 
@@ -74,7 +74,7 @@ class DroppedChunk(Record):
 
 
 class ExtraChunk(Record):
-    """Fields beside the answer's text that go back with it."""
+    """Fields that go back with the answer's text."""
 
     extra: dict[str, Any]
 
@@ -202,7 +202,7 @@ class ProviderOptions(Record):
 
 
 class Provider(Protocol):
-    """A model behind a wire. `name` is for people; `origin` marks fields that only it can read, such as reasoning.
+    """A model at the end of a wire. `name` is for users; `origin` marks fields only it can read, such as reasoning.
 
     `local`: it answers on this machine, where no list price holds. `effort` is the user's. Derived classes may leave
     methods out.
@@ -216,12 +216,12 @@ class Provider(Protocol):
 
     @property
     def prefix_bound(self) -> bool:
-        """Whether reasoning is valid only after the exact prefix that it was made with."""
+        """Return whether reasoning is valid only after the exact prefix that it was made with."""
         return False
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether the server has refused reasoning for its prefix, so that it is left out."""
+        """Return whether the server has refused reasoning for its prefix, so that it is left out."""
         return False
 
     def drop_thinking(self) -> None:
@@ -237,7 +237,7 @@ class Provider(Protocol):
         return
 
     async def ask(self) -> ServerFacts | None:
-        """What the server reports about the model, within seconds; None if it cannot be asked."""
+        """The server's report on the model, within seconds; None if it cannot be asked."""
         return None
 
     async def close(self) -> None:

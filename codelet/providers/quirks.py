@@ -30,7 +30,7 @@ _SHORT_PROMPT = 4_000
 """Characters of a prompt that a local server can read twice."""
 
 Joint = Literal["apart", "joined", "after_user", "after_assistant"]
-"""How a message follows another: apart, joined to it, or after a message that fills a missing turn."""
+"""The place of a message after another: apart, joined to it, or after a message that fills a missing turn."""
 
 
 EffortField = Literal["reasoning_effort", "reasoning", "thinking", "chat_template_kwargs"]
@@ -38,7 +38,7 @@ EffortField = Literal["reasoning_effort", "reasoning", "thinking", "chat_templat
 
 
 Structured = Literal["always", "alone", "never"]
-"""Which requests carry the schema of the final answer: all, those without tools, none."""
+"""The requests that carry the schema of the final answer: all, those without tools, none."""
 
 
 class Quirks(Record):

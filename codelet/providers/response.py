@@ -1,6 +1,6 @@
-"""The answer to a request: what h11 makes of the bytes that arrive, under the deadlines of a request.
+"""The response to a request: h11 over the received bytes, with a request's deadlines.
 
-Imported once the first request has left: h11 costs more than all that the request took, and the server needs a moment.
+Imported after the first request has left: h11 costs more than the request, and the server needs a moment.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from codelet.providers.failure import stalled
 from codelet.providers.protocol import Deadlines
 
 _TURN = 0.005
-"""Seconds of reading without a pause after which signals and other tasks have their turn."""
+"""Seconds of uninterrupted reading before signals and other tasks get their turn."""
 _TRAILER_WAIT = 0.3
 _TLS_ALERT = b"\x15\x03"
 
 
 async def read_head(connection: Connection, first_until: float, deadlines: Deadlines) -> h11.Response:
-    """The status and the headers; raises ClosedEarly where the peer hangs up instead, and ProviderError."""
+    """The status and headers; raises ClosedEarly if the peer hangs up instead, and ProviderError."""
     while True:
         event = await _first_event(connection, first_until, deadlines)
         if isinstance(event, h11.Response):
@@ -32,7 +32,7 @@ async def read_head(connection: Connection, first_until: float, deadlines: Deadl
 
 
 async def finish(connection: Connection) -> None:
-    """Read what follows the stream's own end marker, so that the connection can be kept."""
+    """Read past the stream's end marker, so that the connection can be kept."""
     until = asyncio.get_running_loop().time() + _TRAILER_WAIT
     with suppress(ProviderError, ClosedEarly):
         while connection.state.their_state is h11.SEND_BODY:
@@ -40,7 +40,7 @@ async def finish(connection: Connection) -> None:
 
 
 def can_be_kept(connection: Connection) -> bool:
-    """Return whether another request may follow on the connection, which is made ready for it."""
+    """Return whether the connection can carry another request, and prepare it."""
     state = connection.state
     if state.our_state is not h11.DONE or state.their_state is not h11.DONE:
         return False
@@ -51,11 +51,10 @@ def can_be_kept(connection: Connection) -> bool:
 class Response:
     """A response whose headers have arrived; `body()` yields the rest.
 
-    Its reader calls `heard` for each piece of the answer, and `opened` when a block begins whose pieces come later.
-    Until the first byte of the body the deadline for the first token counts from the request: many servers send their
-    headers at once and only then read a long prompt. From then on the same deadline counts again, from the first byte,
-    from each piece and from each block that begins: a model may think for minutes while the server sends nothing but
-    keep-alives. Between the pieces of a block the shorter deadline for bytes of any kind counts as well.
+    Its reader calls `heard` for each piece of the answer, and `opened` when a block begins. The deadline for the first
+    token counts from the request until the first byte of the body (many servers send headers before they read a long
+    prompt), then again from the first byte, each piece, and each new block: a model may think for minutes while the
+    server sends only keep-alives. Between the pieces of a block the shorter deadline for bytes of any kind counts too.
     """
 
     def __init__(self, connection: Connection, head: h11.Response, deadlines: Deadlines, first_until: float) -> None:
@@ -68,24 +67,24 @@ class Response:
         self._deadlines = deadlines
         self._first_until = first_until
         self._begun = False
-        self._event: object = h11.NEED_DATA  # what was read behind the piece before
+        self._event: object = h11.NEED_DATA  # the event after the last piece
         self._turned = asyncio.get_running_loop().time()
 
     def heard(self) -> None:
-        """Note that what was read last was a piece of the answer."""
+        """The last bytes held a piece of the answer."""
         self._heard = True
 
     def opened(self) -> None:
-        """Note that a block of the answer has begun: its first piece may take as long as the first token."""
+        """A block has begun: its first piece may take as long as the first token."""
         self._heard, self._since, self._begun = False, None, True
         self._first_until = asyncio.get_running_loop().time() + self._deadlines.first_token
 
     def body(self) -> AsyncIterator[bytes]:
-        """The body's pieces as they arrive; raises ProviderError when it stalls or is cut."""
+        """The body's pieces; raises ProviderError if it stalls or is cut."""
         encoding = self.headers.get("content-encoding", "identity")
         if encoding == "identity":
             return self
-        from codelet.providers.content.whole_answer import unpacked  # no one asks for it
+        from codelet.providers.content.whole_answer import unpacked  # never requested
 
         return unpacked(self, encoding)
 
@@ -94,11 +93,11 @@ class Response:
 
     async def __anext__(self) -> bytes:
         if (now := asyncio.get_running_loop().time()) - self._turned > _TURN:
-            await asyncio.sleep(0)  # however fast the server sends, signals have their turn
+            await asyncio.sleep(0)  # signals get their turn, however fast the server is
             self._turned = now
         event = await self._next_event() if self._event is h11.NEED_DATA else self._event
         if isinstance(event, h11.Data):
-            data, self._event = _with_what_is_there(self._connection, event)
+            data, self._event = _with_available(self._connection, event)
             if not self._begun:
                 self.opened()
             return data
@@ -111,7 +110,7 @@ class Response:
         raise ProviderError("the connection was closed in the middle of the answer", retryable=True)
 
     async def text(self, limit: int = 65_536) -> str:
-        """The body as text, at most `limit` bytes: for error messages, so a cut one is good enough."""
+        """The body as text, cut at `limit` bytes: for error messages."""
         data = bytearray()
         with suppress(ProviderError):
             async for piece in self.body():
@@ -140,17 +139,17 @@ def _only_signs(seconds: float) -> str:
 
 
 async def _first_event(connection: Connection, until: float, deadlines: Deadlines) -> object:
-    """The next event of a response in which no token has come yet."""
+    """The next event before the first token."""
     return await _next_event(connection, until, f"no token within {deadlines.first_token:g} seconds")
 
 
 async def _next_event(connection: Connection, until: float, late: str) -> object:
-    """The next protocol event; raises ProviderError with `late` if it has not come by the loop's time `until`."""
+    """The next protocol event; raises ProviderError with `late` after the loop's time `until`."""
     state = connection.state
     try:
-        if (event := _taken_apart(connection)) is h11.NEED_DATA:
+        if (event := _parsed_event(connection)) is h11.NEED_DATA:
             async with asyncio.timeout_at(until):
-                while (event := _taken_apart(connection)) is h11.NEED_DATA:
+                while (event := _parsed_event(connection)) is h11.NEED_DATA:
                     data = await connection.read()
                     if data[:2] == _TLS_ALERT and state.their_state is h11.SEND_RESPONSE:
                         raise ProviderError("the server speaks https: begin --api-base with https://")
@@ -166,22 +165,22 @@ async def _next_event(connection: Connection, until: float, late: str) -> object
     return event
 
 
-def _with_what_is_there(connection: Connection, event: h11.Data) -> tuple[bytes, object]:
-    """The data with that of the chunks behind it that have been read, and what comes then: an event or an error.
+def _with_available(connection: Connection, event: h11.Data) -> tuple[bytes, object]:
+    """The data with that of the following chunks already read, and the event or error after them.
 
-    Many servers send each event of an answer as a chunk of its own; those that came together are taken on together.
+    Many servers send each event as a chunk; those that came together are passed on together.
     """
     pieces = [event.data]
     try:
-        while isinstance(following := _taken_apart(connection), h11.Data):
+        while isinstance(following := _parsed_event(connection), h11.Data):
             pieces.append(following.data)
     except ProviderError as error:
         return b"".join(pieces), error
     return b"".join(pieces), following
 
 
-def _taken_apart(connection: Connection) -> object:
-    """The next protocol event in what was read, or NEED_DATA; raises ProviderError if it is no HTTP."""
+def _parsed_event(connection: Connection) -> object:
+    """The next protocol event in the read bytes, or NEED_DATA; raises ProviderError for invalid HTTP."""
     try:
         return connection.state.next_event()
     except h11.RemoteProtocolError as error:

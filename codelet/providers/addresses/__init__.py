@@ -1,4 +1,4 @@
-"""Where a vendor is reached, as the user's variables tell it. Imported once one does."""
+"""Vendors' addresses from the user's variables."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 
 def local_base(address: str, usual: str) -> str:
-    """A local server's address from a variable: often without scheme, host, port or path, or what it listens on.
+    """A local server's address from a variable, which may lack scheme, host, port or path, or name a listening address.
 
-    What is missing is taken from the `usual` address.
+    Missing parts come from the `usual` address.
     """
     try:
         url = urlsplit(address if "//" in address else f"http://{address}")

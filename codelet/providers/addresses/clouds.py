@@ -1,7 +1,7 @@
-"""Clouds: where an account's models are reached, as variables and names tell it, by the tables of `vendors.toml`.
+"""Clouds: an account's address, from variables and model names, by the tables of `vendors.toml`.
 
-A wire of codelet's own needs a key that fits into a header. Without one litellm is asked, which knows the other
-credentials of an account; what it lacks for that is told by `missing`.
+codelet's own wires need a key that fits into a header. Otherwise litellm is asked, which knows an account's other
+credentials.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _PART = re.compile(r"[a-z0-9][a-z0-9:._-]{0,99}")
 
 
 def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: bool) -> str | None:
-    """The address at which a wire of codelet's own reaches the model; None if none does, or not without a `key`.
+    """The address for a native wire; None if there is none, or none without a `key`.
 
-    Raises UsageError if a variable that says it is missing or is none.
+    Raises UsageError for a missing or invalid variable.
     """
     rule, name = table(f"{cloud}.account"), table(cloud)["name"]
     if rule["needs_key"] and not key:
@@ -46,8 +46,8 @@ def place_of(cloud: str, model: str, environment: Mapping[str, str], *, key: boo
 
 
 def speaks_converse(model: str, base: str | None) -> bool:
-    """Return whether a model is to be asked over Converse at `base`: at the cloud's own runtime, but for the path where
-    that speaks OpenAI's. Elsewhere such a name may be a gateway's.
+    """Return whether a model is asked over Converse at `base`: at the cloud's own runtime, except under its path for
+    OpenAI's API. Elsewhere the name may be a gateway's.
     """
     host, other_path = table(model.partition("/")[0])["converse"]
     try:
@@ -58,18 +58,18 @@ def speaks_converse(model: str, base: str | None) -> bool:
 
 
 def credentials(prefix: str) -> str | None:
-    """The variables with the credentials that litellm wants for a provider; None if nothing is known."""
+    """The variables with litellm's credentials for a provider; None if unknown."""
     return table(prefix).get("credentials")
 
 
 def missing(prefix: str, said: str) -> str | None:
-    """Return what to install where litellm lacks a package for a provider, and says it in its way."""
+    """Return advice if litellm reports a missing package."""
     words, what = table(prefix).get("package", ("(?!)", ""))
     return f"litellm needs {what}" if re.search(words, said) else None
 
 
 def _part(otherwise: str, names: Sequence[str], usual: str, environment: Mapping[str, str]) -> str:
-    """Return what the first of these variables holds, as an address may: it decides to whom a key is sent."""
+    """The value of the first of these variables, checked: it decides who receives a key."""
     name = next((each for each in names if environment.get(each)), None)
     if name is None and not usual:
         raise UsageError(f"{otherwise}: set {' or '.join(names)}")

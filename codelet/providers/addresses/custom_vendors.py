@@ -39,7 +39,7 @@ def _vendor(prefix: str, value: object) -> Vendor:
     if not re.fullmatch(r"[a-z][a-z0-9_-]{0,40}", prefix):
         raise ValueError(f"{place}: the name is made of small letters, digits, '-' and '_'")
     if (known := vendor_of(f"{prefix}/")) is not None:
-        raise ValueError(f"{place}: this name is taken by {known.name}; choose another one")
+        raise ValueError(f"{place}: this name belongs to {known.name}; choose another one")
     given = _known(value, _KEYS, place)
     base = _checked(given.get("base"), str, f"{place}.base")
     if http_address(base) is None:

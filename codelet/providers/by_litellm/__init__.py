@@ -1,7 +1,7 @@
 """litellm, for every model that the native wires do not reach.
 
-It takes seconds and 250 MB to import and does much on its own, so it runs in a process of its own: `child` is what
-runs there and the only module that imports it, `pipe` is codelet's end of the pipe, `provider` makes the requests.
+It takes seconds and 250 MB to import, so it runs in a process of its own: `child` runs there and alone imports it,
+`pipe` is codelet's end of the pipe, `provider` makes the requests.
 """
 
 # Releases with a stealer in them: these are never imported.

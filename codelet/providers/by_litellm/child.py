@@ -1,9 +1,9 @@
-"""What runs in litellm's own process: requests in, events of Chat Completions out, as lines of JSON.
+"""Runs in litellm's own process: requests in, events of Chat Completions out, as lines of JSON.
 
-It reads `{"id": N, "resolve": {…}}`, `{"id": N, "call": {…}}` and `{"id": N, "cancel": true}`, and before a
-request `{"environment": {…}}` if codelet's own has changed. It writes first that litellm is imported, or why not, then
-`resolved`, `event`, `failed` and `ended` with the number of the request. `alive` says that something came that is no
-piece of the answer. What litellm prints, logs or warns of goes to standard error.
+Input: `{"id": N, "resolve": {…}}`, `{"id": N, "call": {…}}`, `{"id": N, "cancel": true}`, and `{"environment": {…}}`
+before a request if codelet's own has changed. Output: first whether litellm was imported, then `resolved`, `event`,
+`failed` and `ended` with the request's number; `alive` marks input without a piece of the answer. litellm's own
+output goes to standard error.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LATER = (
     "litellm._service_logger",
     "openai.resources",
 )
-"""What litellm imports with the first request, a quarter as much as itself: it would count as the server's time."""
+"""Imports of litellm's first request, a quarter of the whole: they would count as the server's time."""
 
 
 def main() -> None:
     """Import litellm and serve requests until standard input ends."""
     output = os.dup(1)
-    os.dup2(2, 1)  # what litellm prints is none of ours
+    os.dup2(2, 1)  # litellm's prints
     try:
         litellm = _imported()
     except ProviderError as error:
@@ -59,14 +59,14 @@ def _imported() -> ModuleType:
 
 
 def import_litellm() -> ModuleType:
-    """Import litellm with what its first request would import."""
+    """Import litellm and what its first request would import."""
     from importlib import import_module
 
     tempfile.tempdir = os.environ.get("TMPDIR") or "/tmp"  # else a file is written there to try it
     import litellm
 
     for name in _LATER:
-        with suppress(ImportError):  # one that another release lacks, its requests do not want either
+        with suppress(ImportError):  # another release may lack it, and not need it
             import_module(name)
     return litellm
 
@@ -87,7 +87,7 @@ class _Server:
 
         threading.Thread(target=read, daemon=True).start()
         await ended.wait()
-        os._exit(0)  # nothing of litellm is waited for
+        os._exit(0)  # without waiting for litellm
 
     def _take(self, message: dict[str, Any]) -> None:
         if "environment" in message:
@@ -114,9 +114,9 @@ class _Server:
             self._send(number, ended=True)
 
     def _resolved(self, name: str, about: dict[str, Any], *, has_base: bool) -> tuple[str, str, list[str]]:
-        """The model's name and provider as litellm splits them, and the parameters that it takes there.
+        """The model's name and provider in litellm's terms, and the parameters it takes there.
 
-        An unknown one that has an address of its own is OpenAI's.
+        An unknown model with an address is OpenAI's.
         """
         litellm = self._litellm
         try:
@@ -130,7 +130,7 @@ class _Server:
     async def _call(
         self, number: int, arguments: dict[str, Any], about: dict[str, Any], limits: list[float], *, counts: bool
     ) -> None:
-        """One request: its events as they come. `limits` are those for reading and connecting, in seconds."""
+        """One request: its events as they come. `limits`: seconds for reading and connecting."""
         import httpx
 
         from codelet.providers.by_litellm.stream import InterceptedStream, StreamEnd, StreamReader

@@ -1,8 +1,8 @@
-"""What an exception out of litellm means. Its classes and texts mislead, so the exceptions underneath decide.
+"""The meaning of litellm's exceptions. Classes and texts mislead, so the exceptions underneath decide.
 
-Measured: a refused connection comes as status 500, Anthropic's 413 as 400 and its 529 as 500, a missing key
-as 500, and any failure in the middle of a stream as 503. The exception that the HTTP client raised is still
-in the chain, with the status and the headers that the server really sent.
+Measured: a refused connection has status 500, Anthropic's 413 becomes 400 and its 529 becomes 500, a missing key 500,
+any failure within a stream 503. The HTTP client's exception is still in the chain, with the server's real status and
+headers.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _MISSING_KEY = (
 def translated(
     error: Exception, *, model: str, place: str, key_name: str, begun: bool, local: bool, key: str | None = None
 ) -> CodeletError:
-    """The error to raise in place of `error`.
+    """The error to raise instead of `error`.
 
-    `begun` says whether the stream had given anything, `local` whether the server is on this machine.
+    `begun`: the stream had yielded something; `local`: the server is on this machine.
     """
     made = _translated(error, model=model, place=place, key_name=key_name, begun=begun, local=local, key=key)
     made.args = (without_key(str(made), key),)
@@ -73,7 +73,7 @@ def _translated(
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and those underneath it, outermost first."""
+    """The exception and its causes, outermost first."""
     seen: list[BaseException] = []
     waiting: list[Any] = [error]
     while waiting:
@@ -90,19 +90,18 @@ def _has(chain: list[BaseException], name: str) -> bool:
 
 
 def _headers(link: BaseException) -> dict[str, str] | None:
-    """The headers of the server's error answer, if this link knows them."""
+    """The headers of the server's error, if this link has them."""
     headers = getattr(link, "litellm_response_headers", None)
     return None if headers is None else {str(name).lower(): str(value) for name, value in headers.items()}
 
 
 def _status(chain: list[BaseException]) -> int:
-    """The status of the answer: the innermost one, since the outer ones are guesses."""
+    """The answer's status: the innermost, as the outer ones are guesses."""
     found = [code for link in chain if isinstance(code := getattr(link, "status_code", None), int)]
     return found[-1] if found else 500
 
 
 def _body(chain: list[BaseException]) -> str:
-    """The body of the server's error as text."""
     for link in reversed(chain):
         body = getattr(link, "body", None)
         if isinstance(body, dict):
@@ -114,7 +113,7 @@ def _body(chain: list[BaseException]) -> str:
 
 
 def _unquoted(message: str) -> str:
-    """The body itself: some are passed on as the repr of bytes."""
+    """The body, out of the repr of bytes."""
     if message[:2] not in ("b'", 'b"'):
         return message
     try:
@@ -143,7 +142,7 @@ def _lost_connection(chain: list[BaseException], place: str, *, begun: bool, loc
 
 
 def _broken_off(chain: list[BaseException]) -> ProviderError:
-    """An error event of the stream. Anthropic's adapter makes a status up, which is good for a hint."""
+    """An error event. The adapter for Anthropic invents a status, which is a good hint."""
     body = next((found for link in chain if isinstance(found := getattr(link, "body", None), dict)), None)
     if body is not None:
         return stream_failure(body)
@@ -156,7 +155,7 @@ def _broken_off(chain: list[BaseException]) -> ProviderError:
 
 
 def _text(error: BaseException) -> str:
-    """The exception's own words on one line, without litellm's prefix and traceback."""
+    """The exception's message on one line, without litellm's prefix and traceback."""
     text = str(error).partition("\nTraceback")[0]
     head, separator, rest = text.partition(": ")
     if separator and head.startswith("litellm."):

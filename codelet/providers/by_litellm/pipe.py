@@ -1,8 +1,7 @@
-"""Codelet's end of the pipe to litellm's process: one for all providers, in whatever event loop they are.
+"""codelet's end of the pipe to litellm's process: one for all providers, in any event loop.
 
-A thread with an event loop of its own speaks to the process, so that it outlives the loop of one session, and a switch
-between two models does not import litellm again. It is ended a while after the last provider was closed, with codelet,
-and where it does not do what it is told.
+A thread with its own event loop talks to the process, so that it outlives a session's loop, and a switch of models does
+not import litellm again. It ends some time after the last provider was closed, with codelet, or if it ignores a cancel.
 """
 
 from __future__ import annotations
@@ -38,20 +37,19 @@ _SWITCHES = {
 _LONGEST_LINE = 4 * LARGEST_ANSWER
 _IMPORT_SECONDS = 120.0
 _CANCEL_SECONDS = 2.0
-"""How long a request that is no longer wanted may hold on before the process is ended."""
+"""Seconds after which a process that ignores a cancel is ended."""
 _IDLE_SECONDS = 20.0
 _END_SECONDS = 2.0
 _GONE = "litellm's process ended before it had answered"
 
 _Line = dict[str, Any]
-"""A line of the process. See `child`."""
 
 
 class LiteLLMProcess:
-    """litellm's process, started when it is first needed and again when it is gone. Its methods are for any thread."""
+    """litellm's process, started on demand, and again if it is gone. Methods are thread-safe."""
 
     def __init__(self, *, import_seconds: float = _IMPORT_SECONDS, idle_seconds: float = _IDLE_SECONDS) -> None:
-        """Start nothing yet. An import that takes longer, or a process that no one needed for so long, is ended."""
+        """Start nothing yet. A longer import, or a longer idle process, is ended."""
         self._import_seconds = import_seconds
         self._idle_seconds = idle_seconds
         self._loop = asyncio.new_event_loop()
@@ -66,11 +64,11 @@ class LiteLLMProcess:
         threading.Thread(target=self._loop.run_forever, name="litellm", daemon=True).start()
 
     def warm(self, user: object) -> Future[Service]:
-        """Start the process for a user, unless it runs. The result raises ProviderError if it cannot be used."""
+        """Start the process for a user. The result raises ProviderError if it cannot be used."""
         return asyncio.run_coroutine_threadsafe(self._started(id(user)), self._loop)
 
     def release(self, user: object) -> Future[None]:
-        """A user needs it no more. An import that no one waits for is ended at once."""
+        """A user is done. An import without users is ended immediately."""
 
         async def released() -> None:
             self._users.discard(id(user))
@@ -83,7 +81,7 @@ class LiteLLMProcess:
 
     @asynccontextmanager
     async def request(self, user: object, message: dict[str, Any]) -> AsyncGenerator[asyncio.Queue[_Line]]:
-        """Send a request; its answers as they come, the last one `ended`. One that is left early is cancelled."""
+        """Send a request; yields the queue of its answers, the last one `ended`. Leaving early cancels it."""
         loop, answers = asyncio.get_running_loop(), asyncio.Queue[_Line]()
         number = next(self._numbers)
         line = json.dumps({"id": number, **message}, default=str).encode() + b"\n"
@@ -139,7 +137,7 @@ class LiteLLMProcess:
         return service
 
     async def _read(self, service: Service) -> None:
-        """Hand each line to the request that it answers; once the process is gone, tell those that wait for more."""
+        """Hand each line to its request; once the process is gone, notify all that wait."""
         try:
             with suppress(ServiceError):
                 while (line := await service.read_line()) is not None:
@@ -154,7 +152,7 @@ class LiteLLMProcess:
             await self._end(service)
 
     async def _end(self, service: Service) -> None:
-        """End the process; the next request gets another, and those that wait for more of this one are told."""
+        """End the process and notify all requests; the next one starts another."""
         if service is self._service:
             self._service = None
             waiting, self._listeners = self._listeners, {}
@@ -177,7 +175,7 @@ class LiteLLMProcess:
             raise ProviderError(f"{_GONE}: {error}", retryable=True) from error
 
     def _leave(self, number: int) -> None:
-        """Cancel a request that has not ended; a process that does not end it soon is ended itself."""
+        """Cancel an unfinished request; a process that does not end it soon is ended."""
         if self._listeners.pop(number, None) is None or self._service is None:
             return
         self._unwanted.add(number)
@@ -205,12 +203,12 @@ class LiteLLMProcess:
             elif self._service is not None:
                 await self._service.close(patience=0.0)
 
-        with suppress(Exception):  # codelet ends anyway, and the process's guard sees that
+        with suppress(Exception):  # its guard ends the process anyway
             asyncio.run_coroutine_threadsafe(ended(), self._loop).result(_END_SECONDS)
 
 
 def failure_in(said: dict[str, Any]) -> CodeletError:
-    """The error that the process names."""
+    """The error that the process reports."""
     facts = dict(said)
     kind, text = facts.pop("kind", "ProviderError"), facts.pop("text")
     return UsageError(text) if kind == "UsageError" else ProviderError(text, **facts)

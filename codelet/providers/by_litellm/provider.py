@@ -1,6 +1,6 @@
-"""A model that litellm reaches: requests and answers are those of Chat Completions, taken to its process and back.
+"""A model through litellm: Chat Completions, to its process and back.
 
-Retries, time limits and the folding of tool calls are codelet's own.
+Retries, deadlines and the folding of tool calls are codelet's own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from codelet.providers.protocol import (
 from codelet.providers.quirks import Quirks
 
 _SILENCE = 1.0
-"""Seconds of the import after which the user is told of it."""
+"""Seconds of import after which the user is notified."""
 IMPORTING = "litellm is being imported, which takes some seconds"
 _TAKEN = ("messages", "tools", "reasoning_effort", "thinking", "response_format", "max_tokens")
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -53,7 +53,7 @@ def _process() -> Any:
 
 
 class LiteLLMProvider(OpenAIChatProvider):
-    """A model that litellm reaches; `model` is its name as litellm spells it."""
+    """A model through litellm; `model` is its name in litellm's spelling."""
 
     over_http = False
 
@@ -84,8 +84,9 @@ class LiteLLMProvider(OpenAIChatProvider):
         self._told = False
 
     def _first_quirks(self) -> Quirks:
-        """An effort goes where litellm looks for it, unless only `thinking` can switch it off.
-        For some back ends litellm makes a tool of an answer's schema, so that goes with no others. Marks are set later.
+        """The quirks for litellm, which sets cache marks and efforts in its own way.
+
+        For some back ends it turns an answer's schema into a tool, so a schema goes without other tools.
         """
         quirks = super()._first_quirks()
         return quirks.replace(
@@ -102,26 +103,26 @@ class LiteLLMProvider(OpenAIChatProvider):
         _process().warm(self)
 
     async def ask(self) -> None:
-        """No one can be asked: litellm has its own ways to servers."""
+        """Not supported: litellm has its own ways to servers."""
 
     async def close(self) -> None:
-        """Give the process back, which ends when no one needs it."""
+        """Release the process, which ends without users."""
         if _process.cache_info().currsize:
             await asyncio.wrap_future(_process().release(self))
 
     def body(self, request: Request) -> bytes:
-        """Return what litellm is given of a request, as JSON; `stable` counts the messages before the reminders."""
+        """Litellm's arguments as JSON; `stable` counts the messages before the reminders."""
         made = json.loads(super().body(request))
         arguments = {name: made[name] for name in _TAKEN if name in made}
         messages = arguments["messages"] = made["messages"][0 if request.system else 1 :]
         if self._claude:
             arguments.setdefault("max_tokens", _CLAUDE_MAX_OUTPUT)
-        if self._claude and not self.quirks.alternating:  # joined, the volatile reminders are no messages of their own
+        if self._claude and not self.quirks.alternating:  # joined, reminders are not messages
             arguments["stable"] = len(messages) - request.tail
         return json.dumps(arguments).encode()
 
     def _ordered(self, request: Request) -> Any:
-        return request.messages if self._claude else super()._ordered(request)  # there they stand behind the last mark
+        return request.messages if self._claude else super()._ordered(request)  # after the last mark
 
     def _returned_fields(self, message: Message) -> dict[str, Any]:
         if "blocks" in message or "thinking_blocks" in message:
@@ -129,7 +130,7 @@ class LiteLLMProvider(OpenAIChatProvider):
         return super()._returned_fields(message)
 
     def _wire_call(self, call: ToolCall, *, own: bool) -> dict[str, Any]:
-        """A call whose arguments are a JSON object: anything else makes back ends refuse the whole list."""
+        """A call whose arguments are a JSON object: some back ends refuse the whole list otherwise."""
         wire = super()._wire_call(call, own=own)
         try:
             valid = isinstance(json.loads(wire["function"]["arguments"]), dict)
@@ -138,7 +139,7 @@ class LiteLLMProvider(OpenAIChatProvider):
         return wire if valid else {**wire, "function": {**wire["function"], "arguments": "{}"}}
 
     async def _attempt(self, body: bytes, digest: Callable[[], str]) -> AsyncGenerator[Chunk, None]:
-        """One attempt. Leaving it cancels the request in litellm's process, which closes the connection."""
+        """One attempt. Leaving it cancels the request in the process, which closes the connection."""
         warmed = asyncio.wrap_future(_process().warm(self))
         done, _ = await asyncio.wait([warmed], timeout=_SILENCE)
         if not done and not self._told:
@@ -163,7 +164,7 @@ class LiteLLMProvider(OpenAIChatProvider):
                     yield self._with_digest(chunk, digest)
 
     async def _resolved(self) -> tuple[str, str, list[str]]:
-        """The model's name and provider as litellm splits them, and which parameters it takes there."""
+        """The model's name and provider in litellm's terms, and the parameters it takes."""
         name = self.model if asked_wire(self.model) == "responses" else real_name(self.model)
         vendor = vendor_of(name)
         if vendor is not None and "/" not in name:
@@ -176,12 +177,12 @@ class LiteLLMProvider(OpenAIChatProvider):
         return model, provider, supported
 
     def _arguments(self, arguments: dict[str, Any], model: str, provider: str, supported: list[str]) -> dict[str, Any]:
-        """The arguments of `acompletion`, from what `body` made and from how litellm knows the model."""
+        """The arguments of `acompletion`."""
         if (stable := arguments.pop("stable", None)) is not None and holds("claude", model) and provider != "openai":
             self._set_marks(arguments["messages"], stable)
         needed = [name for name in ("tools", "reasoning_effort", "thinking") if name in arguments.keys() - {*supported}]
         if needed:
-            arguments["allowed_openai_params"] = needed  # else they would be dropped without a word
+            arguments["allowed_openai_params"] = needed  # else litellm drops them silently
         arguments.update(
             model=model,
             custom_llm_provider=provider,
@@ -189,19 +190,19 @@ class LiteLLMProvider(OpenAIChatProvider):
             stream_options={"include_usage": True},
             max_retries=0,
             drop_params=True,
-            _skip_mcp_handler=True,  # else the first call with tools imports another library for seconds
+            _skip_mcp_handler=True,  # else the first call with tools imports another library
         )
         base, key = self._options.api_base, self._options.api_key
         if base:
             arguments["api_base"] = base.rstrip("/").removesuffix("/v1") if provider == "anthropic" else base
             if not key and provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
-                key = "none"  # a local server needs no key, but the library underneath wants one
+                key = "none"  # a local server needs none, but the library does
         if key:
             arguments["api_key"] = key
         return arguments
 
     def _set_marks(self, messages: list[dict[str, Any]], stable: int) -> None:
-        """Set the cache marks: after tools and system, before the tail, and where the last one stood."""
+        """Set the cache marks: after system prompt, before the tail, and at the last request's mark."""
         here = stable - 1
         heads = [place for place, message in enumerate(messages[:1]) if message["role"] == "system"]
         for message in (messages[place] for place in {*heads, here, self._marked} if 0 <= place < stable):
@@ -216,7 +217,7 @@ class LiteLLMProvider(OpenAIChatProvider):
 
 
 class _Answers(Events):
-    """The events of one answer as litellm's process sends them; raises ProviderError if it fails or comes too late."""
+    """The events of one answer from the process; raises ProviderError if it fails or is late."""
 
     def __init__(self, answers: asyncio.Queue[dict[str, Any]], deadlines: Deadlines) -> None:
         super().__init__()
@@ -240,7 +241,7 @@ class _Answers(Events):
             self._failure = error
 
     async def next(self) -> dict[str, Any]:
-        """The next line of the process. Lines without a piece of the answer are signs of life, for as long as that."""
+        """The next line. Lines without a piece of the answer are signs of life, within the first-token limit."""
         try:
             async with asyncio.timeout_at(self._due):
                 answer = await self._answers.get()
@@ -259,7 +260,7 @@ class _Answers(Events):
 
 
 class _Decoder(ChatDecoder):
-    """The chunks of an event, with blocks of thinking and the order of an answer's parts, which only litellm sends."""
+    """The decoder for litellm: adds blocks of thinking and the order of an answer's parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -291,7 +292,7 @@ class _Decoder(ChatDecoder):
         return found
 
     def _opened(self, chunk: Chunk) -> list[Chunk]:
-        """Return what says that a text or a call begins with this chunk."""
+        """The mark that a text or call begins with this chunk."""
         was_text, self._in_text = self._in_text, isinstance(chunk, TextChunk)
         if isinstance(chunk, ToolCallChunk):
             return [BlockChunk("tool_use")] if chunk.id or chunk.name else []
@@ -299,7 +300,7 @@ class _Decoder(ChatDecoder):
 
 
 def _extra(delta: dict[str, Any]) -> list[Chunk]:
-    """Return what goes back with the text, where litellm looks for it: signatures, encrypted reasoning."""
+    """Signatures and encrypted reasoning, which go back where litellm looks for them."""
     found: list[Chunk] = []
     if items := delta.get("reasoning_items"):
         found.append(ExtraChunk({"reasoning_items": items}))
@@ -310,9 +311,9 @@ def _extra(delta: dict[str, Any]) -> list[Chunk]:
 
 
 def _in_order(message: Message) -> dict[str, Any]:
-    """An answer's blocks of reasoning as litellm sends them back: before its text, or between its texts.
+    """An answer's thinking blocks as litellm sends them back: before or between its texts.
 
-    Between calls it cannot send them. There they are left out: in another place the vendor refuses them.
+    Between calls it cannot send them, and elsewhere the vendor refuses them: then they are left out.
     """
     parts = [block if content is None else content for block, content in answer_parts(message)]
     calls = [place for place, part in enumerate(parts) if not isinstance(part, str) and "function" in part]

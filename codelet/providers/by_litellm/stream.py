@@ -1,4 +1,4 @@
-"""litellm's stream as events of Chat Completions, with the finish marker and the usage that the server really sent."""
+"""litellm's stream as events of Chat Completions, with the server's real finish marker and usage."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ _NO_REASON = (None, "", "FINISH_REASON_UNSPECIFIED")
 
 
 class StreamEnd(BaseException):
-    """The provider's own stream has ended. Not an Exception, so that litellm lets it pass."""
+    """The provider's own stream has ended. Not an Exception, so that litellm does not catch it."""
 
 
 class InterceptedStream:
-    """The provider's own stream, in the place where litellm reads it; raises StreamEnd at its end.
+    """The provider's own stream, where litellm reads it; raises StreamEnd at its end.
 
-    After the end litellm would put the answer together again, count tokens that were not reported, work out
-    costs and, for Ollama, send a request that holds up the event loop. StreamEnd arrives here before that. For
-    the same reason only usage passes after the finish marker: anything else there makes litellm see the end. Silence
-    after the marker is an end too. `refusal` is what the model says instead of an answer, which litellm drops.
+    Past the end litellm would rebuild the answer, count unreported tokens and, for Ollama, send another request. After
+    the finish marker only usage passes: anything else makes litellm see the end. Silence after the marker is an end
+    too.
 
-    `whole` says whether the provider's own finish marker came, where litellm makes one up, else it is None: its
-    adapter for Gemini says "stop" with each piece, so the objects that the server sent are looked at before. `details`
-    are the entries of `reasoning_details` in them: its adapter for OpenRouter drops pieces that hold nothing else.
+    `refusal` is the model's refusal, which litellm drops. `whole`: the server's own finish marker came, else None;
+    litellm's adapter for Gemini says "stop" with each piece, so the raw objects are inspected. `details` are their
+    `reasoning_details`: the adapter for OpenRouter drops pieces with nothing else.
     """
 
     def __init__(self, outer: Any, own: Any) -> None:
@@ -77,7 +76,7 @@ class InterceptedStream:
 
     @classmethod
     def into(cls, stream: Any) -> None:
-        """Put a tap into litellm's stream, unless it has one or reads from something that is not asynchronous."""
+        """Intercept litellm's stream, unless it is already, or is not asynchronous."""
         own = stream.completion_stream
         if own is None and (opened := stream.make_call) is not None:  # it opens its own stream when it is first read
 
@@ -107,15 +106,15 @@ def _usage_in(chunk: Any) -> bool:
 
 
 def _content_type(stream: Any) -> str:
-    """Return what the server called its answer, empty where litellm does not tell."""
+    """The answer's content type; empty if litellm does not report it."""
     headers = (getattr(stream, "_hidden_params", None) or {}).get("additional_headers") or {}
     return str(headers.get("llm_provider-content-type") or "").partition(";")[0]
 
 
 class StreamReader:
-    """Takes one stream's chunks; `begun` once one of them held a piece of the answer.
+    """Reads one stream's chunks; `begun` after the first piece of the answer.
 
-    `counts_reasoning` is False where litellm estimates the reasoning tokens instead of passing them on.
+    `counts_reasoning` is False if litellm estimates reasoning tokens instead of passing them on.
     """
 
     def __init__(self, stream: Any, *, counts_reasoning: bool) -> None:
@@ -124,14 +123,14 @@ class StreamReader:
         self._counts_reasoning = counts_reasoning
 
     def event(self, chunk: Any) -> dict[str, Any] | None:
-        """The event in a chunk of the stream, without finish marker and usage; None if it holds nothing."""
+        """The event in a chunk, without finish marker and usage; None if it is empty."""
         if not chunk.choices:
             return None
         delta = {name: value for name, value in chunk.choices[0].delta.model_dump().items() if value}
         if getattr(self._stream.completion_stream, "details", None):
             delta.pop("reasoning_details", None)
         for call in delta.get("tool_calls", ()):
-            # litellm hides a signature in the id as well: other vendors would get it, and refuse the length.
+            # litellm repeats a signature in the id: other vendors would get it, and refuse the length.
             call["id"] = (call.get("id") or "").partition(_SIGNATURE)[0]
         if not delta.keys() - {"role"}:
             return None
@@ -139,9 +138,9 @@ class StreamReader:
         return {"choices": [{"delta": delta}]}
 
     def end(self) -> Iterator[dict[str, Any]]:
-        """The last events; raises ProviderError if the finish marker is missing, unless nothing came at all.
+        """The last events; raises ProviderError without a finish marker, unless nothing came at all.
 
-        Usage and marker are taken from what litellm received: it makes them up where the server did not send them.
+        Usage and marker are the received ones: litellm invents missing ones.
         """
         stream, own = self._stream, self._stream.completion_stream
         reported = [usage for chunk in stream.chunks if (usage := getattr(chunk, "usage", None)) is not None]

@@ -1,1 +1,1 @@
-"""Which model answers: the one to take when none is named, short names, what there is to choose from."""
+"""The choice of a model: the default, short names, known models."""

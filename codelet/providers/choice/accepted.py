@@ -1,7 +1,7 @@
-"""Which names are accepted as a model's: a name is never an address, and a file may name only what the user could pick.
+"""Accepted model names: a name is never an address, and a file may name only what the user could pick.
 
-litellm takes an address as the name for some providers (`oobabooga/https://…`), and puts names into the paths, and the
-region of an ARN into the host, of the addresses that it makes. codelet's own wires send a name in the body only.
+For some providers litellm takes an address as the name (`oobabooga/https://…`), and it puts names into paths, and an
+ARN's region into the host, of its addresses. codelet's own wires send a name in the body only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOST = re.compile(
 
 
 def check_form(model: str) -> None:
-    """Raise UsageError if the name could be an address, however that is written, or has characters that no name has."""
+    """Raise UsageError for a name that could be an address in any spelling, or has invalid characters."""
     if model != model.strip() or not model.isprintable():
         shown = one_line(model.strip(), 60)
         raise UsageError(f"not a model's name: {shown!r} begins or ends with a space, or has control characters")
@@ -38,7 +38,7 @@ def check_form(model: str) -> None:
 
 
 def check_for_litellm(model: str) -> None:
-    """Raise UsageError if litellm could make another address of the name than that of its provider."""
+    """Raise UsageError if litellm could turn the name into another address than its provider's."""
     segments = model.split("/")
     if not all(map(_SEGMENT.fullmatch, segments)) or any(map(_HOST.fullmatch, segments[1:])):
         shown = one_line(model, 60)
@@ -46,10 +46,10 @@ def check_for_litellm(model: str) -> None:
 
 
 def refused_from_file(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> str | None:
-    """Return why a name that only a file brings may not be used; None if it may.
+    """Return why a name from a file is refused; None if it is accepted.
 
-    It has to be a known vendor's, one of the user's `own` vendors', or in litellm's map; at the user's own `api_base`
-    any name may be asked for. A recording is a file, so that only the user may name one.
+    It has to belong to a known vendor, to the user's `own`, or to litellm's map; with the user's `api_base` any name is
+    accepted. Only the user may name a recording, which is a file.
     """
     if model.startswith("replay:"):
         return f"{one_line(model, 60)} is a recording, which only you can name"

@@ -1,4 +1,4 @@
-"""A circuit breaker for one provider: after failures in a row it is not asked for a while, then once, as a probe."""
+"""A provider's circuit breaker: after failures in a row it pauses, then lets one request through as a probe."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Literal
 
 FAILURES = 3
-"""So many failures in a row open the circuit."""
+"""Failures in a row that open the circuit."""
 
 PAUSE = 30.0
-"""Seconds for which an open circuit lets nothing through; then one probe."""
+"""Seconds for which an open circuit blocks requests, before one probe."""
 
 CircuitState = Literal["closed", "open", "probing"]
 
 
 class CircuitBreaker:
-    """Counts the failures of one provider. `clock` gives seconds."""
+    """Counts a provider's failures. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.failures = 0
@@ -26,18 +26,18 @@ class CircuitBreaker:
 
     @property
     def state(self) -> CircuitState:
-        """Closed: it is asked. Open: it is not. Probing: one request is under way that decides."""
+        """Closed: requests pass. Open: none does. Probing: one is under way that decides."""
         if self._opened is None:
             return "closed"
         return "probing" if self._probing else "open"
 
     @property
     def wait(self) -> float:
-        """Seconds until it may be asked."""
+        """Seconds until the next request may pass."""
         return 0.0 if self._opened is None else max(0.0, self._opened + PAUSE - self._clock())
 
     def admits(self) -> bool:
-        """Return whether a request may be sent now; where the circuit is open, this one is the probe."""
+        """Return whether a request may be sent now; with an open circuit it is the probe."""
         if self._opened is None:
             return True
         if self._probing or self.wait > 0:
@@ -46,7 +46,7 @@ class CircuitBreaker:
         return True
 
     def failed(self, *, for_good: bool = False) -> None:
-        """An attempt failed; `for_good`: no other one soon can do better."""
+        """An attempt failed; `for_good`: retries will not help."""
         self.failures += 1
         if self._probing or for_good or self.failures >= FAILURES:
             self._opened, self._probing = self._clock(), False
@@ -56,5 +56,5 @@ class CircuitBreaker:
         self.failures, self._opened, self._probing = 0, None, False
 
     def abandoned(self) -> None:
-        """The probe was stopped before it told anything: the next request is one."""
+        """The probe was stopped without a result: the next request is one."""
         self._probing = False

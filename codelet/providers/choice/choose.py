@@ -1,4 +1,4 @@
-"""Which model to use when none is named: by the address, the keys and the local servers that are there."""
+"""The default model, from the address, the keys and the local servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_MODEL = (
 
 
 class NoModel(Provider):
-    """Stands in a session's provider if there is no model, for what needs none; `missing` says why there is none."""
+    """A session's provider without a model, for commands that need none; `missing` says why there is none."""
 
     model = name = origin = ""
     local = False
@@ -50,12 +50,10 @@ async def choose_model(
     environment: Mapping[str, str] = os.environ,
     own: Sequence[Vendor] = (),
 ) -> str:
-    """The first model that `api_base` lists, else the default of the first vendor with a key, else a local server's.
+    """The first model at `api_base`, else the default of the first vendor with a key, else a local server's.
 
-    `own` are the vendors of the user's settings; they come after the known ones.
-
-    Raises UsageError with what to do if there is none, ProviderError if that address does not answer or wants a
-    key.
+    `own` are the vendors of the user's settings, after the known ones. Raises UsageError with advice if there is none,
+    ProviderError if the address does not answer or requires a key.
     """
     if api_base is not None:
         return (await listed_models(api_base, api_key, environment))[0]
@@ -80,7 +78,7 @@ async def listed_models(
     model: str = "",
     own: Sequence[Vendor] = (),
 ) -> list[str]:
-    """The models that a server lists, one at least, named so that they are asked there; with the key of `model`."""
+    """The models that a server lists, at least one, named so that they are asked there; with the key of `model`."""
     from codelet.providers.connection import checked_url
 
     endpoint = endpoint_for(model, api_base, api_key, environment, own)
@@ -94,12 +92,12 @@ async def listed_models(
         raise http_failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
     if not listing.names:
         raise UsageError(f"{without_login(api_base)} lists no models: name one with --model")
-    # A listed name such as openai/gpt-oss-20b goes out as it is: only what stands before it is taken off.
+    # A listed name such as openai/gpt-oss-20b is sent unchanged: only the prefix before it is removed.
     return [f"openai/{name}" if vendor_of(name) else name for name in listing.names]
 
 
 async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:
-    """The local servers that answer, each with the names of its models; the variables that move them count."""
+    """The local servers that answer, each with its models; variables may move them."""
     local = [vendor for vendor in vendors() if vendor.local]
     bases = [base_of(vendor, environment) for vendor in local]
     answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT, direct=True) for base in bases))
@@ -108,7 +106,7 @@ async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tup
 
 
 class _Listing(Record):
-    """A server's answer when it is asked for its models: their `names`, or the status and body of a refusal."""
+    """A server's list of models: their `names`, or the status and body of a refusal."""
 
     status: int
     names: list[str] | None
@@ -116,10 +114,7 @@ class _Listing(Record):
 
 
 async def _ask(base: str, key: str | None, timeout: float, *, direct: bool = False) -> _Listing | None:
-    """Return what a server answers at `/models` below its base, or None if nothing answers in time.
-
-    Models that are not for talking come last.
-    """
+    """A server's answer at `/models`, or None in time. Models that are not for chat come last."""
     from codelet.providers.asking import exchange
 
     headers = {"authorization": f"Bearer {key}"} if key else {}

@@ -1,4 +1,4 @@
-"""The models that are known, for lists and for names that no one knows: the whole map is read, which takes a moment."""
+"""Known models, for lists and for unknown names. Reads the whole map, which takes a moment."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ _DATED = re.compile(r"[-@](?:\d{4}-?\d{2}-?\d{2}|\d{4}|\d{2}-\d{4})$")
 
 
 class KnownModel(Record, kw_only=True):
-    """A model that can be named. `key` is the variable that holds its vendor's key, None if none is set.
+    """A model that can be named. `key` is its vendor's variable with a key, None if none is set.
 
-    `server` says that a local server offers it, `ended` that its vendor's last day for it has passed, `default` that
-    it is taken where none is named and its key is set.
+    `server`: a local server offers it. `ended`: its vendor's last day for it has passed.
     """
 
     name: str
@@ -53,17 +52,17 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def usable(self) -> bool:
-        """Return whether it can be asked: its key is set, or a server offers it."""
+        """Return whether requests can reach it: its key is set, or a server offers it."""
         return self.server or self.key is not None
 
     @property
     def past(self) -> bool:
-        """Return whether it is one state of a model, named by its date, or is offered no more."""
+        """Return whether it is a dated version, or no longer offered."""
         return self.ended or _DATED.search(self.name) is not None
 
     @property
     def price(self) -> str:
-        """Return what a million tokens in and out cost in dollars, `3/15`; "free", or "?" where that is not known."""
+        """Dollars for a million tokens in and out, such as `3/15`; "free", or "?" if unknown."""
         prices = self.facts.prices
         if prices is None:
             return "free" if self.facts.free else "?"
@@ -71,14 +70,14 @@ class KnownModel(Record, kw_only=True):
 
     @property
     def efforts(self) -> tuple[str, ...] | None:
-        """The words for an effort that it takes; None if that is not known."""
+        """Its words for an effort; None if unknown."""
         return taken_words(self.name, self.facts)
 
 
 def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vendor] = ()) -> list[KnownModel]:
-    """The models of the hosted vendors that talk and take tools, as the map lists them, and those of `own` vendors.
+    """The map's chat models with tools of hosted vendors, and those of `own` vendors.
 
-    In the order of the vendors; each one's default comes first, then those that have a short name.
+    By vendor; each one's default first, then those with a short name.
     """
     entries, today = _entries(), datetime.now(UTC).date().isoformat()
     short = frozenset(short_names().values())
@@ -88,7 +87,7 @@ def known_models(environment: Mapping[str, str] = os.environ, own: Sequence[Vend
             continue
         key = key_variable(vendor, None, environment)
         if vendor.cloud and key is None:
-            continue  # the models of an account are for who has one
+            continue  # a cloud needs an account
         local = on_this_machine(base_of(vendor, environment))
         models = {
             name: (entry_facts(entry), str(entry.get("deprecation_date") or "9999") < today)
@@ -111,9 +110,9 @@ async def usable_models(own: Sequence[Vendor] = ()) -> list[KnownModel]:
 
 
 async def models_at(api_base: str, api_key: str | None, model: str, own: Sequence[Vendor] = ()) -> list[KnownModel]:
-    """The models that the server at `api_base` lists: all that can be asked where `--api-base` names it.
+    """The models that the server at `api_base` lists, with the key of the current `model`.
 
-    Its key is that of `model`, which is asked now. Raises UsageError and ProviderError if it lists none.
+    Raises UsageError and ProviderError if it lists none.
     """
     names = await listed_models(api_base, api_key, model=model, own=own)
 
@@ -126,9 +125,9 @@ async def models_at(api_base: str, api_key: str | None, model: str, own: Sequenc
 
 
 async def near_offered(name: str) -> str | None:
-    """The model of a local server that was probably meant by one that it does not offer; None if it does.
+    """The local server's model that was probably meant; None if it offers this one.
 
-    A server with one model takes any name for it.
+    A server with one model takes any name.
     """
     vendor = vendor_of(name)
     if vendor is None or not vendor.local:
@@ -150,7 +149,7 @@ def served_models(servers: Iterable[tuple[Vendor, Sequence[str]]]) -> list[Known
 
 
 def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = ()) -> str | None:
-    """The known model, or short name, that was probably meant by one that no one knows."""
+    """The known model, or short name, that was probably meant by an unknown name."""
     name = real_name(name)
     prefix, slash, _ = name.partition("/")
     if not slash:
@@ -164,10 +163,9 @@ def near_model(name: str, own: Sequence[Vendor] = (), aliases: Iterable[str] = (
 
 
 def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[Vendor] = ()) -> str | None:
-    """Return what the user should know of a model that no list has: what is guessed, and which name is near. None for
-    others.
+    """Return what is uncertain about an unlisted model, and which name is near; None for others.
 
-    Of one on this machine, where nothing is paid, only the window is a guess, unless the user has set it to `window`.
+    On this machine nothing is paid: only the window is a guess, unless the user has set it to `window`.
     """
     facts = model_facts(name)
     if facts.known or (local and window is not None):
@@ -182,7 +180,7 @@ def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[V
 
 
 def refused_name(name: str, options: ProviderOptions) -> str:
-    """Return why a name cannot be a model's, and which one is near."""
+    """The error for a name that cannot be a model's, with a near one."""
     if near := near_model(name, options.vendors):
         return f"unknown model {name!r}; did you mean {near}?"
     vendor, slash, _ = name.partition("/")
@@ -191,7 +189,6 @@ def refused_name(name: str, options: ProviderOptions) -> str:
 
 
 def _names(vendor: Vendor | None) -> list[str]:
-    """The names of a vendor's known models, or of all vendors'."""
     entries = _entries()
     prefixes = entries if vendor is None else (vendor.prefix,)
     defaults = [each.default_model for each in vendors() if each.default_model and vendor in (None, each)]
@@ -199,7 +196,7 @@ def _names(vendor: Vendor | None) -> list[str]:
 
 
 def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """The entries of the map that may be chosen, by vendor, with the names that codelet gives them."""
+    """The map's entries that can be chosen, by vendor, with codelet's names."""
     hosted = {vendor.prefix for vendor in vendors() if not vendor.local}
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for name, entry in json.loads(map_text() or b"{}").items():
@@ -212,6 +209,6 @@ def _entries() -> dict[str, list[tuple[str, dict[str, Any]]]]:
 
 
 def answers_here(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> bool:
-    """Return whether a model answers on this machine, by its name and the address; nothing is opened for it."""
+    """Return whether a model runs on this machine, by its name and address."""
     vendor = vendor_of(model, own)
     return on_this_machine(api_base or (base_of(vendor) if vendor is not None else ""))

@@ -1,4 +1,4 @@
-"""Short names for models: codelet's own, and those of the user's settings, which come first."""
+"""Short names for models: codelet's own, and those in the user's settings, which come first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codelet.providers.catalog import table, vendors
 
 @cache
 def short_names() -> Mapping[str, str]:
-    """Return each short name with the model that it stands for."""
+    """Each short name with its model."""
     known = ((each.prefix, table(f"{each.prefix}.short")) for each in vendors())
     return {short: f"{prefix}/{name}" for prefix, names in known for short, name in names.items()}
 
@@ -20,9 +20,8 @@ _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")
 
 
 def full_name(name: str, own: Mapping[str, str], api_base: str | None = None) -> str:
-    """The model's name for one that may be short.
-
-    With an `api_base` codelet's own short names count for nothing: a server's models may have any name.
+    """The model's full name. With an `api_base` codelet's own short names do not apply: a server's models may have any
+    name.
     """
     meant = own.get(name, name)
     return meant if api_base is not None or "/" in meant else short_names().get(meant, meant)

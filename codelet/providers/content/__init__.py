@@ -1,1 +1,1 @@
-"""What requests carry beside plain texts: the schema of the final answer. Each wire has its own form for it."""
+"""Parts of requests and answers that most sessions do not need; imported on demand."""

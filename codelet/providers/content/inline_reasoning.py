@@ -1,8 +1,8 @@
-"""Reasoning that a server sends inside the text of an answer, before the answer itself: `<think>…</think>`.
+"""Reasoning inside an answer's text, before the answer itself: `<think>…</think>`.
 
-Servers without a reasoning parser do that (LM Studio, llama.cpp and vLLM without `--reasoning-parser`). It goes back
-in front of the text, as it came: Qwen3's and DeepSeek's chat templates take it out of earlier turns themselves, Qwen3's
-keeps that of the running turn, and MiniMax's model needs it.
+Servers without a reasoning parser send it (LM Studio, llama.cpp and vLLM without `--reasoning-parser`). It goes back
+before the text, verbatim: the chat templates of Qwen3 and DeepSeek remove it from earlier turns, Qwen3's keeps that of
+the running turn, and MiniMax's model needs it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 
 
 class InlineReasoning:
-    """Takes the reasoning out of the start of an answer's text while it streams.
+    """Takes reasoning out of the beginning of a streamed text.
 
-    Only what may still become a tag is held back, so ordinary text is not delayed.
+    Only a possible tag is held back: ordinary text is not delayed.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class InlineReasoning:
             yield TextChunk(text)
 
     def flush(self) -> Iterator[Chunk]:
-        """Yield what is held back: no more text comes."""
+        """Yield the rest: no more text comes."""
         held, self._held = self._held, ""
         if held and self._closing:
             yield ReasoningChunk(held, inline=held)
@@ -66,7 +66,7 @@ class InlineReasoning:
             yield ReasoningChunk(inline=blanks)
             return
         for opening, closing in _TAGS.items():
-            # A closing tag alone at the start: the server took the reasoning out and left the tag.
+            # A closing tag alone: the server removed the reasoning and left the tag.
             for tag in (opening, closing):
                 if start.startswith(tag):
                     self._closing, self._has_ended = (closing, False) if tag == opening else ("", True)
@@ -92,17 +92,17 @@ class InlineReasoning:
             yield ReasoningChunk(self._shown(taken), inline=taken)
 
     def _shown(self, text: str) -> str:
-        """The text for people, without the blank lines at its start."""
+        """The text for the user, without leading blank lines."""
         text = text if self._begun else text.lstrip()
         self._begun = self._begun or bool(text)
         return text
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    """Return the reasoning that a closing tag ends which nothing opened, and the answer after it; "" for no reasoning.
+    """Return the reasoning before a closing tag without an opening one, and the answer after it.
 
-    Templates of Qwen and DeepSeek open the block in the prompt, so it is known only at its end, after it was shown.
-    A tag in a code block, or inside a line, is part of the answer.
+    Templates of Qwen and DeepSeek open the block in the prompt, so only its end shows that it was reasoning. A tag in a
+    code block, or inside a line, is part of the answer.
     """
     if "</think" not in text:
         return "", text

@@ -1,8 +1,8 @@
-"""Pictures beside a message's text, in the form of each wire, and what a model gets that takes none.
+"""Images in the form of each wire, and their replacement for models that take none.
 
 Sources: OpenAI's references for image input (`image_url` of Chat Completions, `input_image` of Responses, also in a
-call's output), Anthropic's for vision (`image` blocks, also in a tool's result). Chat Completions has pictures in the
-user's messages only: those of results stand in one behind them. A picture comes before its message's text.
+call's output), Anthropic's for vision (`image` blocks, also in a tool's result). Chat Completions takes images in user
+messages only: those of results follow in one. An image precedes its message's text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codelet.providers.protocol import Request
 
 _OF_ONE = ("process", "decode", "dimension", "pixel", "size", "large", "many", "exceed", "corrupt", "format", "media")
-"""Words of a refusal that is about single pictures, not about a model that takes none."""
+"""Words of a refusal of single images, not of images in general."""
 _WAY_AT_THE_PROMPT = "/rewind removes the image, /model asks another model; the next prompt goes without it"
 _WAY_IN_A_PIPE = (
     "a saved session continues without it at its next prompt, or after -p '/drop N'; or name another --model"
@@ -26,17 +26,17 @@ _WAY_IN_A_PIPE = (
 
 
 def chat_parts(message: Message) -> list[dict[str, Any]]:
-    """The pictures as Chat Completions has them."""
+    """A message's images for Chat Completions."""
     return [{"type": "image_url", "image_url": {"url": _address(each)}} for each in images_of(message)]
 
 
 def responses_parts(message: Message) -> list[dict[str, Any]]:
-    """The pictures as Responses has them."""
+    """A message's images for Responses."""
     return [{"type": "input_image", "detail": "auto", "image_url": _address(each)} for each in images_of(message)]
 
 
 def anthropic_blocks(message: Message) -> list[dict[str, Any]]:
-    """The pictures as Anthropic's Messages have them."""
+    """A message's images for Anthropic's Messages."""
     return [
         {"type": "image", "source": {"type": "base64", "media_type": each["media_type"], "data": each["data"]}}
         for each in images_of(message)
@@ -44,23 +44,23 @@ def anthropic_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def unseen(message: Message) -> Message:
-    """The message for a model that takes no pictures: its text says that they are not shown."""
+    """The message for a model without vision: its text says that the images are not shown."""
     bare: Any = without_images(message, prompt.PICTURES_NOT_SHOWN)
     made: Message = bare
     return made
 
 
 class ResultPictures:
-    """Puts the pictures of results behind them, in messages of their own that are the same objects each time.
+    """Puts images of results into messages after them, which stay the same objects.
 
-    `alternating`: a message of the user's may not follow a result, so that one of the assistant's stands between.
+    `alternating`: a user message may not follow a result, so an assistant's goes between.
     """
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, ...], tuple[Sequence[Message], list[Message]]] = {}
 
     def spread(self, messages: Sequence[Message], *, alternating: bool) -> list[Message]:
-        """The messages, and behind each row of results what its pictures stand in."""
+        """The messages, and after each row of results one with its images."""
         sent: list[Message] = []
         row: list[Message] = []
         for message in messages:
@@ -83,14 +83,14 @@ class ResultPictures:
 
 
 class RefusedPictures:
-    """Pictures that one server refused: its requests leave them out from then on, as messages that stay the same."""
+    """Images that one server refused: later requests leave them out, in messages that stay the same objects."""
 
     def __init__(self) -> None:
         self._data: set[str] = set()
         self._made: dict[int, tuple[Message, Message]] = {}
 
     def without(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages without the refused pictures."""
+        """The messages without the refused images."""
         if not self._data:
             return messages
         return [self._shown(message) if "images" in message else message for message in messages]
@@ -107,10 +107,10 @@ class RefusedPictures:
         return known[1]
 
     def take(self, error: ProviderError, request: Request) -> Literal["no", "earlier", "all"]:
-        """Return which pictures are left out from now on, for what the server says of a request.
+        """Return which images later requests leave out, because of this refusal.
 
-        Those of the newest prompt are the user's: without them the request would not be what was asked. Then the error
-        says how to continue. All others are left out, so a picture of an earlier prompt never blocks a session.
+        Those of the newest prompt are never left out: the request would not be the user's. Then the error says how to
+        continue. All others are, so an earlier image never blocks a session.
         """
         said, messages = str(error).lower(), request.messages
         takes_none = not any(words in said for words in _OF_ONE)
@@ -120,7 +120,7 @@ class RefusedPictures:
         if (asked and takes_none) or not others:
             way = _WAY_IN_A_PIPE if request.unseen else _WAY_AT_THE_PROMPT
             error.args = (f"{error}; {way}",)
-            error.retryable = error.retryable and not takes_none  # llama.cpp says it with status 500
+            error.retryable = error.retryable and not takes_none  # llama.cpp uses status 500
             return "no"
         if takes_none:
             return "all"
@@ -130,7 +130,7 @@ class RefusedPictures:
 
 
 def note(model: str, error: ProviderError, which: Literal["earlier", "all"]) -> str:
-    """Return what the user is told of such a refusal."""
+    """The sentence for the user about such a refusal."""
     if which == "all":
         return f"{model} takes no images ({error}): from now on it gets only their names"
     return (

@@ -1,4 +1,4 @@
-"""A request as a recording stores it, for people to read. A picture's data is replaced by its digest."""
+"""A request as a recording stores it, for reading. An image's data is replaced by its digest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Plain = dict[str, Any]
 
 
 def plain_request(request: Request) -> Plain:
-    """The request as JSON has it, without secrets."""
+    """The request as JSON, without secrets."""
 
     def mask(text: str) -> str:
         return masked_text(text, patterns=True)
@@ -26,7 +26,7 @@ def plain_request(request: Request) -> Plain:
 
 
 def without_same(request: Plain, before: Plain | None) -> Plain:
-    """The request as it stands in a file behind the one `before`: what is the same is left out."""
+    """The request without the parts that equal the one `before` it in the file."""
     if before is None:
         return request
     short = {name: request[name] for name in ("system", "tools") if request[name] != before[name]}

@@ -7,8 +7,8 @@ A recording is a JSON document:
        "usage": {"total_input": 0, "cache_read": 0, "cache_write": 0, "output": 0, "reasoning": 0},
        "finish": "stop", "pace": 15}]}
 
-Every key of a step may be left out. `chunks`, a list of strings, stands for `text` where the borders between
-the pieces matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
+Every key of a step may be left out. `chunks`, a list of strings, replaces `text` if the borders of its pieces
+matter. `arguments` is an object, or a string that is sent as it is. `pace` is the pause between
 two pieces in milliseconds. The tools, the loop and the approvals around it are the real ones.
 
 `--record` writes more into a step: the model's `refusal`, the `error` that ended the answer, and the `request`, which
@@ -59,13 +59,13 @@ class RecordedCall(Struct, forbid_unknown_fields=True):
     arguments: str | dict[str, Any] = {}
 
     def sent(self) -> str:
-        """Return the arguments as they go over the wire."""
+        """The arguments as on the wire."""
         given = self.arguments
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
 
 
 class RecordedUsage(Struct, forbid_unknown_fields=True):
-    """The usage of a step, as `Usage` has it."""
+    """The usage of a step, as in `Usage`."""
 
     total_input: _Count = 0
     cache_read: _Count = 0
@@ -76,7 +76,7 @@ class RecordedUsage(Struct, forbid_unknown_fields=True):
 
 
 class RecordedError(Struct, forbid_unknown_fields=True):
-    """What an answer ended with in place of a finish marker, as `ProviderError` has it."""
+    """The error that ended an answer, as in `ProviderError`."""
 
     message: str
     overflow: bool = False
@@ -86,7 +86,7 @@ class RecordedError(Struct, forbid_unknown_fields=True):
 
 
 class RecordedStep(Struct, forbid_unknown_fields=True):
-    """One answer: reasoning, then the pieces of the text, then the calls, usage, and finish marker or error."""
+    """One answer: reasoning, pieces of text, calls, usage, and finish marker or error."""
 
     reasoning: str = ""
     text: str | None = None
@@ -104,7 +104,7 @@ class RecordedStep(Struct, forbid_unknown_fields=True):
             raise ValueError("has both text and chunks; only one can be played")
 
     def content(self) -> Iterator[Chunk]:
-        """Yield what is shown of the answer, in order."""
+        """Yield the visible part of the answer, in order."""
         yield from map(ReasoningChunk, _PIECE.findall(self.reasoning))
         yield from map(TextChunk, _PIECE.findall(self.text or "") if self.chunks is None else self.chunks)
         if self.refusal:
@@ -125,9 +125,9 @@ class Recording(Struct, forbid_unknown_fields=True):
 
 
 class ReplayProvider(Provider):
-    """Plays a recording: the n-th complete answer is its n-th step, whatever the request says.
+    """Plays a recording: the n-th complete answer is its n-th step, for any request.
 
-    An interrupted step is played again from its start. `source` names the recording in messages. `pace`, in
+    An interrupted step is played again from its start. `source` names the recording in messages; `pace`, in
     milliseconds, overrides the recorded pauses.
     """
 
@@ -145,7 +145,7 @@ class ReplayProvider(Provider):
         self._position = 0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of the next step; raises ProviderError when the recording has ended."""
+        """The chunks of the next step; raises ProviderError after the last one."""
         steps = self._recording.steps
         if self._position >= len(steps):
             count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
@@ -176,7 +176,7 @@ def open_replay(path: str | Path) -> ReplayProvider:
 
 
 def read_recording(text: str, source: str) -> Recording:
-    """The recording in the JSON text `text`; raises UsageError that begins with `source` and the place."""
+    """The recording in a JSON text; raises UsageError that begins with `source` and the place."""
     try:
         return msgspec.convert(json.loads(text), Recording)
     except RecursionError as error:

@@ -1,8 +1,7 @@
 """`--debug-requests`: every request on stderr as it is sent, without keys.
 
-Over the native wires that is the request line, every header and the body; through litellm what litellm is given, which
-makes the request of it. It stands by itself because nothing but an option by name may bring it, and it writes to
-stderr at the place where the bytes leave: whatever is told elsewhere would be another text.
+Over the native wires: request line, headers and body; through litellm: its arguments. Written where the bytes leave,
+because any other place would show another text.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ def show_request(line: str, headers: Mapping[str, str], body: bytes) -> None:
 
 
 def show_arguments(arguments: Mapping[str, object]) -> None:
-    """Print what litellm is given."""
+    """Print litellm's arguments."""
     shown = {name: _HIDDEN if name == "api_key" else value for name, value in arguments.items()}
     text = json.dumps(shown, ensure_ascii=False, default=str)
     _print(["litellm.acompletion", text], [str(arguments.get("api_key") or "")])
 
 
 def _print(lines: list[str], secrets: list[str]) -> None:
-    """Write lines to stderr, each one line whatever it holds. Where stderr is closed or full they are lost."""
+    """Write lines to stderr, one line each. They are lost if stderr is closed or full."""
     text = "\n".join(f"> {clean(mask(line, patterns=True))}" for line in lines)
     for secret in secrets:
         text = text.replace(secret, _HIDDEN) if len(secret) > 3 else text

@@ -1,9 +1,9 @@
-"""The schema of the final answer, as a request tells it to a server that can hold a model to one.
+"""The schema of the final answer, for servers that can hold a model to it.
 
-Sources: OpenAI's references for Structured Outputs (`response_format` of Chat Completions, `text.format` of Responses)
-and Anthropic's for `output_config.format`. There an answer may still be calls of tools. Elsewhere the two do not go
-together: local servers hold every answer to the schema's grammar, so that no call can come, and Groq and Gemini refuse
-such requests. What a server is not told here, the system prompt says in words.
+Sources: OpenAI's references for Structured Outputs (`response_format` of Chat Completions, `text.format` of Responses),
+Anthropic's for `output_config.format`: there an answer may still be tool calls. Elsewhere schema and tools exclude each
+other: local servers hold every answer to the grammar, Groq and Gemini refuse such requests. Then the system prompt has
+the schema as text.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Literal
 from codelet.providers.quirks import Structured
 
 AnswerField = Literal["response_format", "text", "output_config"]
-"""The field of a request that the schema stands in: of Chat Completions, Responses or Messages."""
+"""The field for the schema: of Chat Completions, Responses or Messages."""
 
 _NAME = "answer"
 
 
 def answer_fields(form: AnswerField, schema: Mapping[str, object], use: Structured, *, tools: bool) -> dict[str, Any]:
-    """The fields of a request with or without tools: `always`, `alone` (without tools only) or `never`."""
+    """The fields of a request: `always`, `alone` (only without tools) or `never`."""
     if use == "never" or (tools and use != "always"):
         return {}
     if form == "output_config":
@@ -32,9 +32,7 @@ def answer_fields(form: AnswerField, schema: Mapping[str, object], use: Structur
 
 
 def _is_strict(schema: object) -> bool:
-    """Return whether OpenAI's strict mode takes a schema: every object in it names all of its properties, and no
-    others.
-    """
+    """Return whether OpenAI's strict mode takes a schema: objects require all their properties and allow no others."""
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, Mapping):

@@ -1,4 +1,4 @@
-"""Answers that come otherwise than asked for: whole in place of a stream, and packed. Imported only for such a one."""
+"""Unrequested forms of an answer: complete instead of streamed, and compressed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from codelet.errors import ProviderError
 _Object = dict[str, Any]
 _AT_ONCE = 1 << 20
 _PACKED = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""The encodings that can be undone, each with zlib's number for its form."""
+"""The supported encodings, with zlib's number for each."""
 
 
 def events_of(answer: _Object) -> list[_Object] | None:
-    """The events that would have brought an answer of one of the three APIs; None for what is no answer."""
+    """The events that would have streamed this answer, for any of the three APIs; None if it is not an answer."""
     choices = answer.get("choices")
     if isinstance(choices, list) and choices and all(isinstance(each, dict) and "message" in each for each in choices):
         return [{"choices": [{**each, "delta": each["message"]} for each in choices], "usage": answer.get("usage")}]
@@ -41,7 +41,7 @@ def _messages(answer: _Object) -> list[_Object]:
 
 
 async def unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """The pieces of a body as they were before the server packed them; raises ProviderError if that fails."""
+    """The decompressed body; raises ProviderError if that fails."""
     form = _PACKED.get(encoding.strip().lower())
     if form is None:
         raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which was not requested; check --api-base")
