@@ -122,4 +122,4 @@ async def test_a_name_of_bedrocks_that_an_address_does_not_know_may_want_the_oth
     provider = open_provider(MODEL, options(model_server.openai))
     _, error = await collect_until_error(provider)
     await provider.close()
-    assert "(is it Converse: --transport litellm?)" in str(error)
+    assert "--transport litellm" in str(error)

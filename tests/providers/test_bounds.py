@@ -59,7 +59,7 @@ async def test_signs_of_life_are_no_answer(sign: bytes, model: str):
         chunks, error = await collect_until_error(provider)
         await provider.close()
     assert joined(chunks)["text"] == "begun"
-    assert "nothing but signs of life for 2 seconds: the answer has stalled" in str(error)
+    assert "2 seconds" in str(error)
 
 
 @every_wire
@@ -190,7 +190,7 @@ async def test_an_answer_without_end_is_bounded(model: str, transport: Any, mode
     provider = open_provider(model, options(model_server.openai, attempts=2), transport)
     chunks, error = await collect_until_error(provider)
     await provider.close()
-    assert str(error) == "the answer is longer than 16 MB: it was not read to its end"
+    assert f"{LARGEST_ANSWER // 1_000_000} MB" in str(error)
     assert LARGEST_ANSWER - len(piece) <= sum(len(c.text) for c in chunks if isinstance(c, TextChunk)) <= LARGEST_ANSWER
     assert len(model_server.requests) == 1
 
@@ -203,7 +203,7 @@ async def test_the_arguments_of_a_call_are_bounded(model: str, model_server: Mod
     provider = open_provider(model, options(model_server.openai))
     chunks, error = await collect_until_error(provider)
     await provider.close()
-    assert "longer than 16 MB" in str(error)
+    assert f"{LARGEST_ANSWER // 1_000_000} MB" in str(error)
     assert sum(len(chunk.arguments) for chunk in chunks if isinstance(chunk, ToolCallChunk)) <= LARGEST_ANSWER
 
 
@@ -214,9 +214,7 @@ async def test_the_calls_of_an_answer_are_bounded(more: int, model: str, model_s
     provider = open_provider(model, options(model_server.openai))
     _, error = await collect_until_error(provider)
     await provider.close()
-    assert (str(error) if error else None) == (
-        "the answer has more than 1,000 tool calls: it was not read to its end" if more else None
-    )
+    assert (error is not None and f"{MOST_CALLS:,}" in str(error)) is bool(more)
 
 
 async def test_other_tasks_have_their_turn_however_fast_the_server_sends(model_server: ModelServer):
@@ -248,7 +246,7 @@ async def test_an_error_in_json_with_status_200_shows_the_servers_words(model: s
     provider = open_provider(model, options(model_server.openai))
     _, error = await collect_until_error(provider)
     await provider.close()
-    assert str(error) == "the provider broke off: the model is not loaded"
+    assert str(error).endswith(": the model is not loaded")
 
 
 async def test_litellm_does_not_call_it_cut(model_server: ModelServer):
@@ -257,7 +255,7 @@ async def test_litellm_does_not_call_it_cut(model_server: ModelServer):
     assert isinstance(provider, LiteLLMProvider)
     _, error = await collect_until_error(provider)
     await provider.close()
-    assert str(error) == "the answer is no event stream but application/json; check --api-base"
+    assert "application/json" in str(error)
     assert len(model_server.requests) == 1
 
 

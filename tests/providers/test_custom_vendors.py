@@ -162,11 +162,11 @@ def test_what_is_missing_is_told_in_a_line(model_server: ModelServer, home: Path
     _settings(home, model_server)
     unnamed = _run(home=home, repo=repo)
     assert (unnamed.exit, model_server.requests) == (2, [])
-    assert "INHOUSE_API_KEY is set, so name one of In-house's with --model inhouse/NAME" in unnamed.err
+    assert "--model inhouse/NAME" in unnamed.err
     bridged = _run("--model", "inhouse/x", "--transport", "litellm", home=home, repo=repo)
-    assert bridged.exit == 2 and "litellm does not know the vendors of your settings" in bridged.err
+    assert bridged.exit == 2 and "--transport auto" in bridged.err
     _settings(home, model_server, "modell = 'x'\n")
-    assert "config.toml: vendors.inhouse: 'modell' is unknown; did you mean 'model'?" in _run(home=home, repo=repo).err
+    assert "config.toml: vendors.inhouse: 'modell'" in _run(home=home, repo=repo).err
 
 
 @pytest.mark.needs("git")

@@ -167,10 +167,8 @@ async def test_nothing_is_said_where_nobody_asked(model: str, model_server: Mode
 async def test_tools_win_over_an_effort_that_forbids_them(transport: Any, model_server: ModelServer):
     said, told = await asked(model_server, "gpt-5.6", "high", transport)
     assert said == {"reasoning_effort": "none"}
-    assert told == [
-        "the effort 'high' is not sent: gpt-5.6 has tools over Chat Completions only without reasoning: it is asked "
-        "not to reason; over openai/responses/gpt-5.6 it may"
-    ]
+    [note] = told
+    assert "'high'" in note and "openai/responses/gpt-5.6" in note
 
 
 async def test_where_tools_turn_out_to_forbid_it_they_win_too(model_server: ModelServer):
@@ -188,7 +186,7 @@ async def test_where_tools_turn_out_to_forbid_it_they_win_too(model_server: Mode
         {"reasoning_effort": "high"},
         {"reasoning_effort": "none"},
     ]
-    assert [note.partition(":")[0] for note in told] == ["the effort 'high' is not sent"]
+    assert ["'high'" in note for note in told] == [True]
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_each_status_has_its_line(status: int, says: str, retryable: bool):
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_without_a_key_it_says_that_one_is_wanted(status: int):
-    assert f"Somewhere wants a key ({status}); set SOME_API_KEY" in str(made(status, key=None))
+    assert "SOME_API_KEY" in str(made(status, key=None)) != str(made(status, key="a key that is wrong"))
 
 
 @pytest.mark.parametrize(
@@ -185,5 +185,5 @@ def test_a_quota_of_the_minute_is_waited_for_and_one_of_the_day_is_not():
 def test_googles_400_for_a_wrong_key_names_the_key():
     said = "API key not valid. Please pass a valid API key."
     error = made(400, json.dumps([{"error": {"code": 400, "message": said, "status": "INVALID_ARGUMENT"}}]))
-    assert "rejected the key (400); check SOME_API_KEY" in str(error)
+    assert "SOME_API_KEY" in str(error)
     assert not error.retryable

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.providers.by_litellm.provider import IMPORTING
 from tests.support.program import ROOT, environment
 from tests.support.script import Call, HttpError, Reply, Stop
 from tests.support.server import ModelServer
@@ -152,7 +153,7 @@ def test_a_malicious_release_is_not_imported(tmp_path: Path):
     asyncio.run(ask("bedrock/x", "http://127.0.0.1:1"))
     """
     result = run(code, tmp_path)
-    assert "litellm 1.82.8 is malicious" in result.stdout
+    assert "1.82.8" in result.stdout
     assert result.stderr == ""
     assert not marker.exists()
 
@@ -166,7 +167,7 @@ def test_an_import_that_fails_is_an_error_and_not_a_hang(tmp_path: Path):
     asyncio.run(ask("bedrock/x", "http://127.0.0.1:1"))
     """
     result = run(code, tmp_path)
-    assert result.stdout.strip() == "litellm cannot be imported: RuntimeError: half installed"
+    assert result.stdout.strip().endswith("RuntimeError: half installed")
     assert result.stderr == ""
 
 
@@ -206,7 +207,7 @@ def test_a_silence_of_more_than_a_second_is_told_once(tmp_path: Path, model_serv
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "dotenv.py").write_text(SLOW, encoding="utf-8")
     done = run(TWICE, tmp_path, model_server.openai, str(tmp_path / "library"))
-    assert done.stdout.splitlines() == ["['litellm is being imported, which takes some seconds', 'yes']", "['yes']"]
+    assert done.stdout.splitlines() == [repr([IMPORTING, "yes"]), "['yes']"]
 
 
 def test_what_litellms_extra_would_install_is_not_needed(tmp_path: Path, model_server: ModelServer):

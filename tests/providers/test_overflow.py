@@ -182,11 +182,9 @@ def test_each_vendors_words_are_known_as_a_status_and_as_an_event(vendor: str):
     status, error = OVERFLOWS[vendor]
     told = failing(status, error)
     assert (told.overflow, told.retryable) == (True, False)
-    assert f"does not fit the model's window ({status})" in str(told)
     if status != 413:
         streamed = stream_failure(error)
         assert (streamed.overflow, streamed.retryable) == (True, False)
-        assert "does not fit the model's window" in str(streamed)
 
 
 def test_the_window_that_a_refusal_names_is_read():
@@ -213,7 +211,7 @@ def test_limits_of_the_rate_and_other_refusals_are_none(case: str):
     told = failing(status, error)
     assert not told.overflow
     if case.startswith("Groq"):
-        assert "limits the rate (413)" in str(told)
+        assert told.status == 413
         assert not told.retryable, "waiting makes no room for a request larger than the limit"
 
 

@@ -100,8 +100,8 @@ def test_a_cost_limit_on_a_misspelt_name_tells_the_near_one():
 def test_what_is_guessed_of_an_unknown_model_is_said():
     near = doubts("anthropic/claude-sonet-5-5", local=False)
     assert near is not None
-    assert "its window of 128,000 tokens is a guess" in near
-    assert near.endswith("its price is not known; did you mean anthropic/claude-sonnet-5-5?")
+    assert "128,000" in near
+    assert "anthropic/claude-sonnet-5-5" in near
     assert doubts("anthropic/claude-sonnet-5-5", local=False) is None
     here = doubts("ollama/mine", local=True)
     assert here is not None
