@@ -1,4 +1,7 @@
-"""Short names for models: codelet's own, and those in the user's settings, which come first."""
+"""Short names for models: codelet's own, and those in the user's settings, which come first.
+
+Small and separate, because settings need it without the rest of this folder.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,7 @@ _SHORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}")
 
 
 def full_name(name: str, own: Mapping[str, str], api_base: str | None = None) -> str:
-    """The model's full name. With an `api_base` codelet's own short names do not apply: a server's models may have any
-    name.
-    """
+    """The model's full name. With an `api_base` codelet's own short names do not apply: a server may use them."""
     meant = own.get(name, name)
     return meant if api_base is not None or "/" in meant else short_names().get(meant, meant)
 
