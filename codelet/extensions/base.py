@@ -1,7 +1,6 @@
-"""Extensions: what a part may bring to a session, each of it optional, and what it may use of that session.
+"""The base classes of extensions: tools, reminders, guards around calls, commands, and keys of the export.
 
-An extension brings tools, reminders, guards that stand before and after each call, commands, and a key of the export.
-It is given to `Session(extensions=…)`; nothing is looked for elsewhere. `SessionView` is what it may use of a session.
+An extension is passed to `Session(extensions=…)`; there is no discovery. It uses the session through `SessionView`.
 """
 
 from __future__ import annotations
@@ -27,17 +26,16 @@ if TYPE_CHECKING:
 Noted = Literal["verdict", "approval", "change", "execution"]
 
 _CLOSE_SECONDS = 5.0
-"""How long an extension may take to end what it opened."""
+"""The time limit of `Extension.close`."""
 _STRICTNESS: tuple[VerdictAction, ...] = ("allow", "ask", "deny")
 
 
 class GuardedCall(Record):
-    """A call as guards see it. Each is given a copy of the arguments: to change that in place changes nothing.
+    """A call as guards see it. Each guard gets a copy of the arguments, so changing them has no effect.
 
-    `tool` is None if the model named one that does not exist. `touches` is what the call touches with these
-    arguments, None if that is not known, and `title` what it is about, for the user; see `with_arguments`. `verdict` is
-    None until the call was judged. `ran` says that its tool was run, to its end or to an error: the answer to a call
-    that was not run says why.
+    `tool` is None if the model named an unknown tool. `touches` is None if the tool does not declare them, `title`
+    describes the call to the user. `verdict` is None before the policy has judged the call. `ran` is true once the
+    tool has run, even if it failed.
     """
 
     id: str
@@ -50,57 +48,54 @@ class GuardedCall(Record):
     ran: bool = False
 
     def with_arguments(self, arguments: Arguments) -> Self:
-        """Return the call with other arguments, and with what its tool says of them: the tool is queried only here."""
+        """Return the call with other arguments, and with its tool's touches and title for them."""
         if self.tool is None:
             return self.replace(arguments=arguments)
         touches, title = self.tool.touched(arguments), self.tool.about(arguments)
         return self.replace(arguments=arguments, touches=touches, title=title)
 
     def copied(self) -> Self:
-        """Return the call with a copy of its arguments."""
         return self.replace(arguments=copied(self.arguments))
 
     @property
     def described(self) -> str:
-        """The tool's name and what the call is about."""
+        """The tool's name and the call's title."""
         return f"{self.name} {self.title}".strip()
 
 
 class Guard:
-    """What stands before and after every call, in the order of the extensions.
+    """Code that runs before and after every call, in the order of the extensions.
 
-    `before` is asked twice about each call. First the arguments are as the model sent them, or as the guards before
-    this one left them, unchecked, and `call.verdict` is None: it may return other arguments. Then they are final and
-    checked, and `call.verdict` is what the policy says of them: it may return a verdict, which counts where it is
-    stricter. What is returned out of its time does not count, so a guard that only does one of the two need not look
-    which it is. A guard that raises refuses the call: a ToolError says why.
+    `before` runs twice for each call. The first time `call.verdict` is None and the arguments are unchecked; the guard
+    can return other arguments. The second time the arguments are final and `call.verdict` is the policy's; the guard
+    can return a stricter verdict. Each return value is ignored at the other time. A guard that raises refuses the call,
+    with the text of a ToolError as the reason.
 
-    It also stands in the sessions that work beside its own, such as those of `/review`, unless `beside` is False: what
-    each of these has by itself, or what is about one session's list.
+    Guards also run in subsessions, such as those of `/review`, unless `beside` is False.
     """
 
     beside = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        """Other arguments, a verdict, or None to let the call be."""
+        """Return other arguments, a verdict, or None for no opinion."""
         return None
 
     async def starting(self, call: GuardedCall) -> None:
-        """The call is about to run: nothing decides on it or changes it any more. A ToolError keeps it from running."""
+        """Run right before the call, after all decisions. A ToolError keeps the call from running."""
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """The answer to a call, or another one in its place; also asked where it is an error or a refusal."""
+        """Return the output of a call, changed or not. Errors and refusals are outputs too."""
         return output
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Take note of what was decided on a call, what a person said, what it changed, and how it ended.
+        """Record a call's verdict, the user's answer, its change of a file, or its end.
 
-        Raises CodeletError if that cannot be and nothing may continue unseen: it ends the turn.
+        A CodeletError ends the turn: use it if nothing may continue unrecorded.
         """
 
 
 class Guards:
-    """All guards of a session. Secrets go out of every answer behind `guards`; `closing` only leave text out of it."""
+    """All guards of a session. Outputs are masked after `guards`; `closing` run last and may only shorten them."""
 
     def __init__(self, masker: Masker, guards: Sequence[Guard] = (), closing: Sequence[Guard] = ()) -> None:
         self.masker = masker
@@ -108,19 +103,19 @@ class Guards:
         self._closing = closing
 
     async def rewritten(self, call: GuardedCall) -> GuardedCall:
-        """Return the call with the arguments that the guards want. Raises ToolError if one refuses the call."""
+        """Return the call with the guards' arguments. Raises ToolError if a guard refuses it."""
         for guard in _with(self._guards, "before"):
-            with _told_to_the_model(prompt.GUARD_BROKE):
+            with _as_tool_error(prompt.GUARD_BROKE):
                 wanted = await guard.before(call.copied())
             call = call.with_arguments(copied(wanted)) if isinstance(wanted, dict) else call
         return call
 
     async def judged(self, call: GuardedCall) -> Verdict | None:
-        """The strictest verdict of the guards on a call whose arguments are final, if one has one."""
+        """Return the strictest verdict of the guards on the final arguments, or None."""
         found: Verdict | None = None
         for guard in _with(self._guards, "before"):
             try:
-                with _told_to_the_model(prompt.GUARD_BROKE):
+                with _as_tool_error(prompt.GUARD_BROKE):
                     wanted = await guard.before(call.copied())
             except ToolError as error:
                 wanted = Verdict("deny", "execute", str(error))
@@ -129,13 +124,13 @@ class Guards:
         return found
 
     async def starting(self, call: GuardedCall) -> None:
-        """Tell every guard that the call runs now. Raises ToolError if one keeps it from that."""
+        """Run the guards' `starting`. Raises ToolError if one refuses."""
         for guard in _with((*self._guards, *self._closing), "starting"):
-            with _told_to_the_model(prompt.GUARD_BROKE):
+            with _as_tool_error(prompt.GUARD_BROKE):
                 await guard.starting(call.copied())
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """The answer to a call as the list and everybody may see it."""
+        """Return the output of a call after all guards, masked."""
         output = await _through(self._guards, call, output)
         mask = self.masker.mask
         display = None if output.display is None else mask(output.display)
@@ -144,7 +139,7 @@ class Guards:
         )
 
     def record(self, kind: Noted, call: GuardedCall, **facts: object) -> None:
-        """Have every guard take note. Raises CodeletError if one cannot: nothing continues unseen."""
+        """Run the guards' `record`. Raises CodeletError if one fails."""
         for guard in _with((*self._guards, *self._closing), "record"):
             try:
                 guard.record(kind, call.copied(), **facts)
@@ -152,17 +147,17 @@ class Guards:
                 raise
             except Exception as error:
                 problem = self.masker.mask(f"{type(error).__name__}: {error}")
-                raise CodeletError(f"{type(guard).__name__} could not take note of a call: {problem}") from error
+                raise CodeletError(f"{type(guard).__name__} could not record a call: {problem}") from error
 
 
 def _with(guards: Iterable[Guard], moment: str) -> list[Guard]:
-    """The guards that do something at this moment; for the others no arguments are copied."""
+    """Return the guards that override this method; the others need no copy of the arguments."""
     return [guard for guard in guards if getattr(type(guard), moment) is not getattr(Guard, moment)]
 
 
 @contextmanager
-def _told_to_the_model(broke: str) -> Iterator[None]:
-    """Make a ToolError of any error of a guard."""
+def _as_tool_error(broke: str) -> Iterator[None]:
+    """Turn any error of a guard into a ToolError."""
     try:
         yield
     except ToolError:
@@ -174,7 +169,7 @@ def _told_to_the_model(broke: str) -> Iterator[None]:
 async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutput) -> ToolOutput:
     for guard in _with(guards, "after"):
         try:
-            with _told_to_the_model(prompt.ANSWER_GUARD_BROKE):
+            with _as_tool_error(prompt.ANSWER_GUARD_BROKE):
                 output = await guard.after(call.copied(), output)
         except ToolError as error:
             output = ToolOutput(str(error), failed=True)
@@ -182,20 +177,19 @@ async def _through(guards: Sequence[Guard], call: GuardedCall, output: ToolOutpu
 
 
 def stricter(verdict: Verdict, wanted: Verdict) -> Verdict:
-    """The verdict, tightened where `wanted` is stricter: no rule and no mode answers what a guard asks or denies."""
-    lifts = verdict.person_may and wanted.action == "deny"  # what a guard denies no person may permit
+    """Return the stricter verdict. Neither a rule nor a mode answers a guard's question or lifts its denial."""
+    lifts = verdict.person_may and wanted.action == "deny"  # the user cannot permit what a guard denies
     if not lifts and _STRICTNESS.index(wanted.action) <= _STRICTNESS.index(verdict.action):
         return verdict
     return Verdict(wanted.action, verdict.tier, wanted.reason, place=verdict.place)
 
 
 class Command(Record):
-    """A command of the user's: `/name` in the terminal, and as the prompt of `-p`.
+    """A slash command: `/name` in the terminal, or as the prompt of `-p`.
 
-    `run` gets the session and what was typed behind the name, without the spaces around it, and gives a text to show,
-    or the prompt to send if it `prompts`; raises CodeletError, in one line, where that cannot be. `arguments` shows
-    people what may be typed there, such as `[FILE]`. Whoever runs it calls `Session.run_command`, which keeps secrets
-    out of the text.
+    `run` gets the session and the stripped text after the name. It returns text to show, or the prompt to send if
+    `prompts` is set; it raises a one-line CodeletError on failure. `arguments` is the usage, such as `[FILE]`. Run it
+    through `Session.run_command`, which masks secrets.
     """
 
     name: str
@@ -210,7 +204,7 @@ ExtensionClass = TypeVar("ExtensionClass")
 
 
 def named(what: str, parts: Iterable[Named]) -> dict[str, Named]:
-    """The parts by their names. Raises UsageError where two have the same; `what` says what they are."""
+    """Return the parts by name. Raises UsageError for a duplicate; `what` names the kind of part."""
     found: dict[str, Named] = {}
     for part in parts:
         if part.name in found:
@@ -220,18 +214,18 @@ def named(what: str, parts: Iterable[Named]) -> dict[str, Named]:
 
 
 UNSAID: Any = object()
-"""What a part saves while it has nothing to say: what the file held of it stays as it is."""
+"""Returned by `ExportPart.save` to keep the value that the file already has."""
 
 
 class ExportPart(Record):
-    """A key of the export that an extension keeps.
+    """A key of the export that an extension owns.
 
-    `save` returns the value as plain JSON, now, or UNSAID; a new object if it has changed. It is fast: the turn waits
-    for it. If it raises, the user is told, and the key stays in the export as it was last saved. `restore` takes up a
-    value from a file, which fits the JSON Schema that `schema` returns.
+    `save` returns plain JSON, as a new object if it has changed, or UNSAID. The turn waits for it, so it must be fast.
+    If it raises, the user gets a notice and the last saved value stays. `restore` gets a value that fits the JSON
+    Schema of `schema`.
 
-    Codelet's own may keep one of the document's fields, such as `plan`: then the document says its form, and a session
-    that is restored is given it always, so that what stood there before goes.
+    Codelet's own extensions can own a field of the document, such as `plan`. The document has its schema then, and
+    `restore` is always called, to replace the previous value.
     """
 
     key: str
@@ -241,17 +235,16 @@ class ExportPart(Record):
 
 
 class OwnFolder(Record):
-    """A folder of files that the user wrote for the agent, or that a trusted `project` brings."""
+    """A folder of the user's commands or skills, or of a trusted `project`'s."""
 
     path: Path
     project: Path | None = None
 
 
 class OpenedWith(Record, kw_only=True):
-    """What settings give to the extensions that they turn on.
+    """The inputs of `Extension.from_settings`.
 
-    `profile` is the one that the session begins with, `search` looks into earlier sessions if the user opened these.
-    `workspace` is the folder to work in.
+    `profile` is the session's first profile, `search` the search of earlier sessions (`--memory`).
     """
 
     settings: ExtensionSettings
@@ -260,7 +253,7 @@ class OpenedWith(Record, kw_only=True):
     workspace: Path | None = None
 
     def folders(self, kind: Literal["commands", "skills"]) -> list[OwnFolder]:
-        """The folders of the user's for files of this kind that are there, then a trusted project's."""
+        """Return the existing folders of this kind: the user's, then a trusted project's."""
         settings, shared = self.settings, (".agents",) if kind == "skills" else ()
         found = [OwnFolder(settings.own_folder / kind)] if settings.own_folder is not None else []
         if settings.home is not None:
@@ -274,7 +267,7 @@ class OpenedWith(Record, kw_only=True):
 
 
 class Extension:
-    """A part that adds to a session. Everything is optional; whoever derives from it says what it brings."""
+    """A part of a session. All attributes and methods are optional."""
 
     tools: Sequence[Tool] = ()
     reminders: Sequence[Source] = ()
@@ -282,16 +275,16 @@ class Extension:
     commands: Sequence[Command] = ()
     parts: Sequence[ExportPart] = ()
     offers_later = False
-    """Whether tools can come that `offered` does not have at first."""
+    """True if `offered` can return more tools later."""
 
     @classmethod
     def from_session(cls, session: SessionView) -> Self:
-        """Make the extension for a session; `attach` follows."""
+        """Create the extension of a session; `attach` follows."""
         return cls()
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        """Make an extension that settings turn on; `attach` follows. Raises UsageError for a wrong setting."""
+        """Create an extension that the settings turn on; `attach` follows. Raises UsageError for a wrong setting."""
         return cls.from_session(session)
 
     def as_a(self, kind: type[ExtensionClass]) -> ExtensionClass | None:
@@ -305,90 +298,90 @@ class Extension:
 
     @property
     def ends_answers(self) -> bool:
-        """Return whether `answer` can have something to say."""
+        """Return whether `answer` can return text."""
         return type(self).answer is not Extension.answer
 
     def offered(self) -> Sequence[Tool]:
-        """The tools for the next request: what is new joins the others, behind them, and stays.
+        """Return the tools for the next request. New tools are added after the others and stay.
 
-        Between two turns another tool of the same name takes the place of the one before. What comes or changes later
-        than the first request costs the provider's cache of the whole list.
+        Between two turns a tool replaces the previous one of its name. A tool that is added or changed after the first
+        request invalidates the provider's cache of the whole list.
         """
         return self.tools
 
     def commands_now(self) -> Sequence[Command]:
-        """The commands that there are now: some may come late. Of two with one name in a session the first counts."""
+        """Return the current commands; more can follow later. The session uses the first command of a name."""
         return self.commands
 
     def attach(self, session: SessionView) -> None:
-        """The session that it serves, once, before its first turn."""
+        """Take the session; called once, before its first turn."""
 
     def awaited(self) -> str:
-        """Return what the first request is to wait for, in a few words; "" for nothing. Then `prepare` follows."""
+        """Name what the first request should wait for, in a few words; "" for nothing. `prepare` follows."""
         return ""
 
     async def prepare(self, seconds: float) -> Sequence[str]:
-        """Get ready for the first request, within so many seconds; called once, if `awaited` names something.
+        """Get ready for the first request within `seconds`; called once, if `awaited` names something.
 
-        Returns what the user should know of it, a sentence each. What takes longer may continue afterwards.
+        Returns notices for the user. Work that takes longer can continue in the background.
         """
         return ()
 
     def reported(self) -> Mapping[str, Any]:
-        """Return what the result of `--output-format json` says of it: keys of its own, with plain JSON."""
+        """Return additional keys of the result of `--output-format json`, as plain JSON."""
         return {}
 
     def status(self) -> str:
-        """A few words for the row below the prompt, asked for again and again; nothing if there is nothing."""
+        """Return a few words for the status row, or "". Called often."""
         return ""
 
     def answer(self) -> str:
-        """Return what the answer to a prompt ends with if the front end shows only answers; mostly nothing."""
+        """Return text to append to the answer in a front end that only shows answers."""
         return ""
 
     def ending(self) -> Sequence[str]:
-        """Return what ends with the session and the user should know of, a line each; asked for before `close`."""
+        """Return a line for each thing that ends with the session, such as a running task; called before `close`."""
         return ()
 
     def clear(self) -> None:
-        """The conversation is forgotten: forget what belongs to it."""
+        """Forget what belongs to the conversation, which was cleared."""
 
     async def prompted(self, text: str) -> str | None:
-        """A prompt comes in: context to add to it. A CodeletError refuses the prompt, which then enters no list."""
+        """Return context to add to a prompt. A CodeletError refuses the prompt; it is not sent."""
         return None
 
     async def stopping(self, answer: str) -> str | None:
-        """The turn would end with this answer: why the model has to go on, if it has to; heard a few times a turn."""
+        """Return why the model must continue after this answer, or None; obeyed a few times per turn."""
         return None
 
     async def compacting(self, reason: str) -> None:
-        """The conversation is about to be made smaller."""
+        """Run before a compaction."""
 
     async def between_turns(self) -> None:
-        """A turn is done, or a compaction by hand is: ask the user what is to be asked."""
+        """Run after each turn and each `/compact`: ask the user open questions."""
 
     async def close(self) -> None:
-        """The session ends: end whatever was opened for it. Called once."""
+        """Release the extension's resources; called once, at the session's end."""
 
 
 def offered_by(extensions: Iterable[Extension]) -> list[Tool]:
-    """The tools that these extensions have for the next request."""
+    """Return all extensions' tools for the next request."""
     return [tool for each in extensions for tool in each.offered()]
 
 
 def guards_beside(extensions: Iterable[Extension]) -> tuple[Guard, ...]:
-    """The guards of a session that also stand in one that works beside it."""
+    """Return the guards that also run in subsessions."""
     return tuple(guard for each in extensions for guard in each.guards if guard.beside)
 
 
 def extension_of(session: SessionView, kind: type[ExtensionClass]) -> ExtensionClass | None:
-    """Return the session's extension of this class, made now if nothing has used it yet; None if it has none."""
+    """Return the session's extension of this class, created if necessary, or None."""
     found = (each.as_a(kind) for each in session.extensions if isinstance(each, Extension))
     return next((each for each in found if each is not None), None)
 
 
 async def end_extension(extension: Extension) -> None:
-    """Close an extension. Raises CodeletError, also where it takes too long and is left."""
+    """Close an extension. Raises CodeletError if it fails or takes too long."""
     try:
         async with asyncio.timeout(_CLOSE_SECONDS) as limit:
             await extension.close()

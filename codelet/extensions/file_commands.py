@@ -52,7 +52,7 @@ class FileCommand(Record):
 
 
 def find_commands(folders: Sequence[OwnFolder]) -> tuple[list[FileCommand], list[str]]:
-    """The commands in these folders, of two with one name the first; and what is wrong with files that are none."""
+    """The commands in these folders, the first of each name, and the errors in other files."""
     found: dict[str, FileCommand] = {}
     problems: list[str] = []
     for folder in folders:

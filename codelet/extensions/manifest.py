@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import SafeguardsView, SessionView
 
 Place = Literal["first", "last", "settings"]
-"""In every session: with guards before all others, or after the masking, where they may only leave text out. With
-`settings`: in sessions that are opened with settings, before the extensions that a caller brings.
+"""`first` and `last` are in every session, with guards before all others or after the masking. `settings` are in
+sessions that are opened with settings, before the caller's extensions.
 """
 Waking = Literal["start", "chosen", "starting", "after", "record", "near", "export"]
-"""What needs an extension besides its names: the session's start, always or if the user chose the tools; a moment of a
-guard; a compaction that is near; an export.
+"""A moment at which the extension is created: the session's start, always or if the user chose the tools; a method of
+its guard; a compaction that is near; an export.
 """
 Offers = Literal["always", "when needed", "never"]
-"""When the model has the tools of a row: from the first request on, once the extension offers them, or not at all."""
+"""When the model gets the tools of a row: from the first request, once the extension offers them, or never."""
 
 
 class ToolRow(Record, kw_only=True):
-    """A tool as a request describes it. `text` has the form of a tool's docstring. It works in memory only, unless it
-    `touches` something, which its extension says. `required` are the arguments that each call must have.
+    """A tool as a request describes it. `text` has the form of a tool's docstring. Without `touches` the tool works in
+    memory only; with it, its extension declares them. `required` are the required arguments.
     """
 
     name: str
@@ -58,13 +58,12 @@ class ToolRow(Record, kw_only=True):
 
 
 class ManifestRow(Record, kw_only=True):
-    """One extension, `MODULE:CLASS` below this folder, with the names of what it has.
+    """One extension: `MODULE:CLASS` in this folder, and the names of its parts.
 
-    `commands` are its commands, each with its help and its arguments; `reminder` is its type of reminder, which is in
-    the `head` or the tail, `keys` are those in the export. `late` says that it has tools which come after its start.
-    `guard` says that it has one, which stands `beside` the session too, as `Guard` explains. `needs` is the part of the
-    safeguards without which it has nothing to do. `on` and `starts` say with which settings it is there, and with which
-    ones it is needed from the start.
+    `commands` maps names to help and usage. `reminder` is the type of its reminder, in the `head` or the tail; `keys`
+    are its keys of the export. `late` extensions offer tools after their start. `guard` extensions have a guard, with
+    `beside` as in `Guard`. `needs` names the safeguard without which the extension is left out. `on` decides whether
+    the session has the extension, `starts` whether it is created at the session's start.
     """
 
     made: str
@@ -166,7 +165,7 @@ ROWS = (
     ManifestRow(
         made="skills:Skills",
         tools=(ToolRow(name="skill", text=prompt.SKILL_TOOL, arguments=dict.fromkeys(("name", "file"), "string")),),
-        commands={"skills": ("the skills, and what is wrong with files that are none", "")},
+        commands={"skills": ("the skills, and the errors in their files", "")},
         reminder="skills",
         head=True,
         on=lambda given: _reads(given) and any(map(_has_skills, given.folders("skills"))),
@@ -194,7 +193,7 @@ ROWS = (
         made="mcp.client:Mcp",
         late=True,
         commands={
-            "mcp": ("the MCP servers, the tools of one, a new start, or a login", "[NAME|restart NAME|login NAME]")
+            "mcp": ("the MCP servers, or one of them: its tools, a restart, a login", "[NAME|restart NAME|login NAME]")
         },
         guard=True,
         beside=False,
@@ -212,15 +211,15 @@ ROWS = (
 """In the order of their guards, tools, reminders and commands."""
 
 OPTIONAL_TOOLS = frozenset(("fetch", "forget", "plan", "recall", "remember", "search_sessions", "skill"))
-"""The tools of codelet's own extensions, each of which some sessions have."""
+"""The tools of codelet's own extensions; a session has some of them."""
 SWITCHED_TOOLS = frozenset(("ask_user", "task"))
-"""Tools that only some sessions have, and that no row names."""
+"""Optional tools of extensions that are not in the manifest."""
 
 
 def every_session(safeguards: SafeguardsView, *, chosen: bool, has_tools: bool) -> tuple[list[Listed], list[Listed]]:
-    """Return the extensions that every session has: those at the place `first`, and those at the place `last`.
+    """Return the extensions of every session: `first` ones and `last` ones.
 
-    `chosen` says that the user chose the tools, `has_tools` that the model has any.
+    `chosen` is true if the user chose the tools, `has_tools` if the model has any.
     """
     offers: Offers = "never" if not has_tools else "when needed" if chosen else "always"
     rows = [row for row in ROWS if not row.needs or getattr(safeguards, row.needs) is not None]
@@ -244,10 +243,10 @@ def _has_skills(folder: OwnFolder) -> bool:
 
 
 class Listed(Extension, Guard, Source):
-    """The place of a row's extension in one session. It has the row's names, and makes the extension when one is used.
+    """A row's extension in one session: has the row's names, and creates the extension at the first use of one.
 
-    `given` is what the settings give; without it the extension is one that every session has. `awake` is the extension,
-    once something has used it. It is also the row's reminder, and its guard: an extension here has one at most.
+    `given` is None for an extension that every session has. `awake` is the extension once it exists. The object is
+    also the row's reminder and guard, so an extension in the manifest has at most one of each.
     """
 
     quiet = True
@@ -272,7 +271,7 @@ class Listed(Extension, Guard, Source):
         self.parts = tuple(map(self._part, row.keys))
 
     def wake(self) -> Extension:
-        """Return the extension; it is made now if nothing has used it yet."""
+        """Return the extension, created if necessary."""
         if self.awake is None:
             module, _, name = self._row.made.partition(":")
             kind: type[Extension] = getattr(import_module(f"{__package__}.{module}"), name)
@@ -284,7 +283,7 @@ class Listed(Extension, Guard, Source):
 
     @property
     def _there(self) -> Extension:
-        """The extension, or one that does nothing."""
+        """The extension, or an empty one."""
         return self.awake or _NONE
 
     def attach(self, session: SessionView) -> None:
@@ -303,7 +302,7 @@ class Listed(Extension, Guard, Source):
         return narrator
 
     def as_a(self, kind: type[ExtensionClass]) -> ExtensionClass | None:
-        """Return the row's extension if it is of this class."""
+        """Return the row's extension if its class is this one."""
         name = f"{kind.__module__}:{kind.__qualname__}".removeprefix(f"{__package__}.")
         return self.wake().as_a(kind) if self._row.made == name else None
 
@@ -314,17 +313,17 @@ class Listed(Extension, Guard, Source):
 
     @property
     def ends_answers(self) -> bool:
-        """Return whether the extension is there and has something to say."""
+        """Return whether the extension exists and can end answers."""
         return self._there.ends_answers
 
     def offered(self) -> Sequence[Tool]:
-        """The row's tools, or those that the extension offers by now."""
+        """Return the row's tools, or those of the extension."""
         if self.tools and self._offers != "when needed":
             return self.tools if self._offers == "always" else ()
         return self._there.offered()
 
     def commands_now(self) -> Sequence[Command]:
-        """The row's commands, and those that the extension has by now."""
+        """Return the row's commands, and later ones of the extension."""
         late = (each for each in self._there.commands_now() if each.name not in self._row.commands)
         return (*self.commands, *late)
 
@@ -400,7 +399,7 @@ class Listed(Extension, Guard, Source):
 
 
 class _RowPart:
-    """A key of a row. While the extension is not there it has nothing to save, unless an export wakes it."""
+    """A key of a row. It saves nothing before the extension exists, unless an export creates it."""
 
     __slots__ = ("_always", "_key", "_listed")  # a closure for each method takes twice the memory, in every session
 
@@ -431,7 +430,7 @@ def _named(parts: Iterable[Named], name: str) -> Named:
 
 @cache
 def _request_form(name: str) -> tuple[str, dict[str, Any]]:
-    """The description and the parameters of the tool of this name, the same objects for all sessions."""
+    """Return the description and the parameters of a tool, shared by all sessions."""
     tool = next(each for row in ROWS for each in row.tools if each.name == name)
     description, meanings = described(tool.text, tuple(tool.arguments))
     properties = {argument: {"type": kind} | meanings[argument] for argument, kind in tool.arguments.items()}
@@ -440,7 +439,7 @@ def _request_form(name: str) -> tuple[str, dict[str, Any]]:
 
 
 class _StandIn:
-    """What the tool of a row does: the same as the extension's own tool of that name."""
+    """The functions of a row's tool, which call the extension's own tool of that name."""
 
     __slots__ = ("_name", "_wake")
 
@@ -470,7 +469,7 @@ class _StandIn:
 
 
 def _stand_in(row: ToolRow, wake: Callable[[], Extension]) -> Tool:
-    """The tool of a row: as the request describes it, with the rest from the extension's own tool of that name."""
+    """Return the tool of a row: its description from the row, its functions from the extension's tool."""
     own = _StandIn(row.name, wake)
     touches = own.touches if row.touches else in_memory
     return Tool(row.name, *_request_form(row.name), own.run, touches, own.title, own.preview, own.check)

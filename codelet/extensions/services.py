@@ -1,4 +1,4 @@
-"""What other parts use of single extensions. Each is imported at its first use."""
+"""Functions of single extensions for other parts of codelet. Each extension is imported at its first use."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 
 
 def asking() -> Extension:
-    """Return the tool with which the model asks the user."""
+    """Return the extension with the tool `ask_user`."""
     from codelet.extensions.user_questions import Asking
 
     return Asking()
@@ -67,7 +67,7 @@ def background_tasks(session: SessionView) -> BackgroundTasks:
 
 
 def file_history(session: SessionView) -> ChangeLog:
-    """Return what the calls of a session changed."""
+    """Return the log of a session's changes."""
     from codelet.extensions.file_history import FileHistory
 
     found = extension_of(session, FileHistory)
@@ -76,7 +76,7 @@ def file_history(session: SessionView) -> ChangeLog:
 
 
 def is_planning(session: SessionView) -> bool:
-    """Return whether nothing may be changed before the user has approved a plan."""
+    """Return whether the session is in plan mode."""
     from codelet.extensions.plans import Plans
 
     plans = extension_of(session, Plans)
@@ -95,13 +95,13 @@ def plan_first(session: SessionView, wanted: bool) -> bool:
 
 
 def history_guard(session: SessionView) -> Sequence[Guard]:
-    """Return the guard that keeps the old bytes of files, for calls of a session beside this one."""
+    """Return the guard of the file history, for the calls of a subsession."""
     found = (each for each in session.extensions if isinstance(each, Extension) and each.label == "FileHistory")
     return next((each.guards for each in found), ())
 
 
 def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) -> Extension:
-    """Return a profile as the extension that holds a session to it. Raises UsageError."""
+    """Return the extension that applies a profile. Raises UsageError."""
     from codelet.extensions.profiles.extension import Profiles
     from codelet.extensions.profiles.find import ProfilePlaces
 
@@ -110,21 +110,21 @@ def profile_in_force(settings: ExtensionSettings, workspace: Path, name: str) ->
 
 
 def profile_places(settings: ExtensionSettings, workspace: Path) -> ProfilePlaces:
-    """Return where profiles are, as the settings say."""
+    """Return the folders of profiles."""
     from codelet.extensions.profiles.find import ProfilePlaces
 
     return ProfilePlaces.of(settings, workspace)
 
 
 def mcp_servers(settings: ExtensionSettings, workspace: Path) -> Mcp:
-    """Return the MCP servers that the settings name, not started. Raises UsageError."""
+    """Return the MCP servers of the settings, not started. Raises UsageError."""
     from codelet.extensions.mcp.client import Mcp
 
     return Mcp.of(settings, workspace)
 
 
 def facts_in(path: Path) -> list[str]:
-    """Return the statements in a file of facts, which is not changed. Raises CodeletError."""
+    """Return the statements in a file of facts, without changing it. Raises CodeletError."""
     from codelet.extensions.memory.fact_file import read_facts
 
     return [fact.shown for fact in read_facts(path)]
@@ -145,21 +145,21 @@ def read_checkers(value: object) -> tuple[Checker, ...]:
 
 
 def search_by_meaning(model: Path | None) -> str | None:
-    """Return what finds facts by meaning, the user's `model` or the one installed, or None. Raises CodeletError."""
+    """Return the name of the model for the search by meaning, or None. Raises CodeletError."""
     from codelet.extensions.memory.fact_search import search_module
 
     return search_module().checked(model)
 
 
 def text_search(texts: TextSource, model: Path | None) -> TextSearch | None:
-    """Return what finds these texts by meaning, by the user's `model` or the one installed, or None."""
+    """Return a search of these texts by meaning, or None without a model."""
     from codelet.extensions.memory.fact_search import search_module
 
     return search_module().open_search(texts, model)
 
 
 def export_keys() -> dict[str, Mapping[str, Any]]:
-    """Return the keys that extensions keep in an export besides the document's own, with their published schemas."""
+    """Return the extensions' keys of an export with their schemas, without the document's own fields."""
     from codelet.extensions.memory.remembering import ORIGINS_FORM
     from codelet.extensions.statistics import APPROVALS, METRICS
 

@@ -1,7 +1,7 @@
-"""What an extension may use of the session that it serves, as types; nothing imports it while codelet runs.
+"""Types for the parts of a session that extensions can use; not imported at run time.
 
-`codelet.loop.session.Session` satisfies `SessionView`: mypy checks that where a session attaches its extensions. The
-other protocols are the session's parts that live above the extensions.
+`codelet.loop.session.Session` implements `SessionView`, which mypy checks where a session attaches its extensions. The
+other protocols are parts of the session from layers above the extensions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from codelet.usage import Usage
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 FindPassages = Callable[[str, int], Sequence[tuple[str, str]]]
-"""Finds at most so many passages for some words, the best first: where each is, and its text.
-
-It blocks, and raises CodeletError.
+"""Finds at most N passages for some words, the best first: the place and the text of each. Blocks; raises CodeletError.
 """
 
 
 class SessionView(Protocol):
-    """One session. `watch` is called with each event, unmasked."""
+    """A session. `watch` gets each event, unmasked."""
 
     watch: Callable[[events.Event], object]
 
@@ -46,19 +44,19 @@ class SessionView(Protocol):
     def messages(self) -> Messages: ...
     @property
     def conversation(self) -> Conversation:
-        """The list, and in `calls` the records of its calls: to be read, not changed."""
+        """The message list, and the records of its calls in `calls`. Read only."""
 
     @property
     def notices(self) -> events.Notices:
-        """Return what the user should know: say it there."""
+        """The notices for the user."""
 
     @property
     def extensions(self) -> Sequence[object]:
-        """The extensions of the session, this one included."""
+        """All extensions of the session, including this one."""
 
     @property
     def provider(self) -> Provider:
-        """The provider that answers now."""
+        """The current provider."""
 
     @property
     def policy(self) -> Policy: ...
@@ -82,44 +80,44 @@ class SessionView(Protocol):
     def models(self) -> ModelsView: ...
 
     def report(self, event: events.Event) -> None:
-        """Have the turn yield this event before its next one."""
+        """Let the turn yield this event before its next one."""
 
     def mask(self, text: str) -> str:
         """Return the text without secrets."""
 
     def run_tool(self, name: str, arguments: dict[str, Any]) -> AsyncGenerator[events.Event, None]:
-        """Run a call of the user's between turns."""
+        """Run a tool call of the user's between turns."""
 
 
 class ApprovalsView(Protocol):
-    """What decides on calls."""
+    """The approvals of calls."""
 
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
         """Ask the user about something other than a call; True for a yes. `asks` names it in a few words."""
 
     def take_back(self, reason: str) -> None:
-        """No longer count what was refused for this reason, which holds no more."""
+        """Forget the refusals for this reason, which no longer holds."""
 
     async def inquire(self, name: str, asks: str, options: tuple[str, ...]) -> Answer | None:
-        """Ask the user a question with options; None without an answer. `reason` is what they chose or wrote."""
+        """Ask the user a question with options; None without an answer. `reason` is the chosen option or text."""
 
 
 class ToolboxView(Protocol):
-    """What the model's calls run with."""
+    """The environment of the model's calls."""
 
     @property
     def ask(self) -> Ask | None:
-        """Return how the user is asked, or None."""
+        """The function that asks the user, or None."""
 
     @property
     def approvals(self) -> ApprovalsView: ...
 
     def permissions(self) -> str:
-        """Return what commands may do, in the line that the model gets."""
+        """Return the model's line on what commands may do."""
 
 
 class SafeguardsView(Protocol):
-    """What guards a session besides its policy."""
+    """A session's safeguards besides its policy."""
 
     @property
     def hides(self) -> Masker: ...
@@ -139,7 +137,7 @@ class LimitsView(Protocol):
 
 
 class MeterView(Protocol):
-    """What the session has used. `waited` is in seconds, `spent_cost` in US dollars."""
+    """The session's usage. `waited` is in seconds, `spent_cost` in US dollars."""
 
     @property
     def limits(self) -> LimitsView: ...
@@ -158,14 +156,14 @@ class MeterView(Protocol):
         """Allow at most `most` requests in a turn from now on."""
 
     def affords(self, output: int) -> bool:
-        """Return whether the limits leave room for a request with so many output tokens."""
+        """Return whether the limits leave room for a request with this many output tokens."""
 
     def count_handoff(self, usage: Usage | None, written: int, *, prepared: bool) -> None:
         """Count a request for a handoff; `written` is an estimate of its output tokens."""
 
 
 class UpkeepView(Protocol):
-    """What makes the requests."""
+    """The builder of requests."""
 
     @property
     def system(self) -> str: ...
@@ -205,7 +203,7 @@ class CircuitView(Protocol):
 
 
 class ModelsView(Protocol):
-    """Which models answer, and which replaced others."""
+    """The models of a session, and their replacements."""
 
     @property
     def changes(self) -> Sequence[ModelChangeView]: ...
@@ -215,7 +213,7 @@ class ModelsView(Protocol):
 
 
 class ExtensionSettings(Protocol):
-    """The settings that turn extensions on or that these read; `codelet.settings.Settings` has them."""
+    """The settings that extensions read; implemented by `codelet.settings.Settings`."""
 
     @property
     def bare(self) -> bool: ...

@@ -77,7 +77,7 @@ class Skill(Record):
 
 
 def find_skills(folders: Sequence[OwnFolder]) -> tuple[list[Skill], list[str]]:
-    """The skills in these folders, of two with one name the first; and what is wrong with files that are none."""
+    """The skills in these folders, the first of each name, and the errors in other files."""
     found: dict[str, Skill] = {}
     problems: list[str] = []
     for folder in folders:
@@ -120,7 +120,7 @@ class Skills(Extension, Source):
     def __init__(self, folders: Sequence[OwnFolder], *, offers: bool) -> None:
         self.tools = (skill_tool(self._named, self._used),)
         self.reminders = (self,)
-        self.commands = (Command("skills", "the skills, and what is wrong with files that are none", self._shown),)
+        self.commands = (Command("skills", "the skills, and the errors in their files", self._shown),)
         self._folders = folders
         self._offers = offers
         self._skills, self._problems = find_skills(folders)

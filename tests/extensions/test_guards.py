@@ -385,7 +385,7 @@ async def test_a_guard_that_cannot_take_note_ends_the_turn_in_a_line(open_sessio
     session, provider = open_session(Notary(lambda call: None), tools=[SEND])
     provider.answers.append(Said("ok", [("send", {"to": "a"})]))
     seen, error = await turn_until_error(session, "go")
-    assert str(error) == "Notary could not take note of a call: OSError: no ink"
+    assert "Notary" in str(error) and "OSError: no ink" in str(error)
     assert not any(isinstance(event, events.ToolResult) for event in seen)
 
 

@@ -30,7 +30,7 @@ NOT_READY = "the MCP server {name} is not ready yet; its tools can be used once 
 FAILED = "the MCP server {name} cannot be used: {error}"
 _LOGGED_IN = "I have logged in"
 _LIST_SECONDS = 5.0
-HELP = ("the MCP servers, the tools of one, a new start, or a login", "[NAME|restart NAME|login NAME]")
+HELP = ("the MCP servers, or one of them: its tools, a restart, a login", "[NAME|restart NAME|login NAME]")
 
 
 class Mcp(Extension, Guard):
