@@ -1,7 +1,7 @@
 """The log: what a session did, in JSON lines, in a file that the user named. Nothing is written without one.
 
 Each line has `time` (UTC), `level`, `session` and `event`; the page "sessions" of the help names the rest. Secrets are
-masked. It never ends a turn: where it cannot be written any more, the user is told once.
+masked. It never ends a turn: if it can no longer be written, the user gets one notice.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class EventLog(Extension, Guard):
             self._write(level, "approval", tool=call.name, call=call.id, **_texts(facts))
 
     async def close(self) -> None:
-        """Write the end. Raises CodeletError where something is missing and no one was told yet."""
+        """Write the end. Raises CodeletError if lines are missing and there was no notice yet."""
         if self._follows:
             self._see_request()
             meter = self._session.meter
@@ -192,7 +192,7 @@ def _is_log(path: Path, state: os.stat_result) -> bool:
 
 
 def _numbers(usage: Usage) -> dict[str, object]:
-    """Return what was used, where it was reported."""
+    """Return the reported usage."""
     return {name: value for name in usage.fields if isinstance(value := getattr(usage, name), int)}
 
 

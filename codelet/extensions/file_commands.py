@@ -64,7 +64,7 @@ def find_commands(folders: Sequence[OwnFolder]) -> tuple[list[FileCommand], list
                 return list(found.values()), problems
             try:
                 if not _NAME.fullmatch(name):
-                    raise FileFault(1, f"{name!r} is no name of letters, digits, -, _ and .")
+                    raise FileFault(1, f"{name!r}: a name has letters, digits, -, _ and . only")
                 front, body = split_front(read_text_file(path, _LARGEST, within=folder.project))
             except FileFault as fault:
                 problems.append(f"{path}:{fault.line}: {fault}")
@@ -106,7 +106,7 @@ class FileCommands(Extension):
         ]
 
     async def _prompt(self, command: FileCommand, session: SessionView, argument: str) -> str:
-        """The prompt that a command stands for. Raises CodeletError."""
+        """Return the prompt of a command. Raises CodeletError."""
         body = command.body()
         if command.ignored:
             told = f"/{command.name}: codelet does not use its {' and '.join(command.ignored)}"
@@ -124,7 +124,7 @@ class FileCommands(Extension):
 
 
 def with_arguments(text: str, argument: str) -> str:
-    """The text with what was typed in the place of its placeholders; a number without a word is its default."""
+    """Return the text with its placeholders replaced by the arguments, or by their defaults."""
     try:
         words = shlex.split(argument)
     except ValueError:
@@ -140,7 +140,7 @@ def with_arguments(text: str, argument: str) -> str:
 
 
 async def _output(session: SessionView, name: str, command: str) -> str:
-    """Return what a shell command prints that a text asks for. Raises PromptRefused where it was not run."""
+    """Return the output of a shell command in a text. Raises PromptRefused if it was not run."""
     result: ToolResult | None = None
     async with aclosing(session.run_tool("bash", {"command": command})) as seen:
         async for event in seen:

@@ -30,7 +30,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class FileFault(Exception):
-    """What is wrong in a file, and in which line of it."""
+    """An error in a file, with its line."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(problem)
@@ -77,7 +77,7 @@ def split_front(text: str) -> tuple[str | None, str]:
 def fields_of(front: str) -> dict[str, str]:
     """The fields of front matter as texts, read leniently; what is nested is empty.
 
-    What is no YAML, such as a description with a colon in it, is taken as it is written.
+    What is no YAML, such as a description with a colon in it, is read verbatim.
     """
     lines = [line.rstrip() for line in front.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     plain = [_PLAIN.fullmatch(line) for line in lines]
@@ -118,7 +118,7 @@ def read_nodes(text: str, above: int = 0) -> Node:
 
 
 def _check(text: str, above: int) -> None:
-    """Refuse what could grow, run or stand for something else, before any tree is made of it. Raises FileFault."""
+    """Refuse what could grow, run or refer to something else, before any tree is made of it. Raises FileFault."""
     import yaml
 
     depth = nodes = documents = 0
@@ -130,7 +130,7 @@ def _check(text: str, above: int) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise FileFault(line, "has an anchor or an alias: spell everything out")
         if getattr(event, "tag", None) is not None:
-            raise FileFault(line, f"has the tag {one_line(str(event.tag), 60)}: only plain values may stand here")
+            raise FileFault(line, f"has the tag {one_line(str(event.tag), 60)}: only plain values are allowed here")
         if isinstance(event, yaml.NodeEvent):
             nodes += 1
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -25,7 +25,7 @@ _PROCESSES_TOLD = 3
 
 
 class Machine(Extension, Source):
-    """Looks at the machine when a turn begins. With `told` the model is told what was seen, in one line."""
+    """Looks at the machine when a turn begins. With `told` the model gets a line about it."""
 
     name = "machine"
     quiet = True
@@ -54,7 +54,7 @@ class Machine(Extension, Source):
         return self._line
 
     async def _shown(self, session: SessionView, argument: str) -> str:
-        """The surroundings as they are now, and all that there is to see of the machine."""
+        """Return the current environment, and all facts of the machine."""
         state = await asyncio.to_thread(machine_state, session.workspace)
         rows = [await Environment(session.workspace, session.toolbox.permissions).text()]
         rows += [
@@ -79,9 +79,9 @@ class Machine(Extension, Source):
         surroundings = Environment.name in reminders.sourced and Environment.name not in reminders.off
         machine = self._told and self.name not in reminders.off
         if surroundings:
-            more = "the model is told the first lines only; --environment full tells it the machine's state too"
+            more = "the model gets the first lines only; --environment full adds the machine's state too"
             return "" if machine else more
-        return f"the model is told {'the state of the machine only' if machine else 'nothing of it'}"
+        return f"the model gets {'the state of the machine only' if machine else 'nothing of it'}"
 
 
 def line_of(state: MachineState) -> str:

@@ -1,4 +1,4 @@
-"""The narrator: asks the model for a hand-over before a compaction, ahead of it where one is near."""
+"""The narrator: asks the model for a handoff before a compaction, in advance if one is near."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _LARGEST = 3_000
 
 
 class Narrator(Extension):
-    """Sends the conversation as it is, with an instruction behind it, so that the provider's cache serves it.
+    """Sends the unchanged conversation followed by an instruction, so that the provider's cache serves it.
 
-    A failure, a refusal or a lie gives no lines, and after three failures in a row, `failures` of which are counted
-    from the start, no model is asked for five turns. A try may take `limit` seconds. Unless `always`, no model
-    is asked where a recording is played or the user set a limit on the cost.
+    A failure, a refusal or an untrue line yields nothing. After three failures in a row, including the initial
+    `failures`, the narrator pauses for five turns. A try takes at most `limit` seconds. Unless `always`, no model is
+    asked during a replay or with a limit on the cost.
     """
 
     def __init__(self, limit: float = TRY_LIMIT, failures: int = 0, *, always: bool = True) -> None:
         self.struck: tuple[str, ...] = ()
-        """The lines of the last handoff that were not kept, each with the reason."""
+        """The rejected lines of the last handoff, each with the reason."""
         self.accepted: tuple[str, ...] = ()
         self._limit = limit
         self._failures = failures
@@ -66,26 +66,28 @@ class Narrator(Extension):
 
     @property
     def available(self) -> bool:
-        """Return whether a model may be asked now."""
+        """Return whether the narrator can ask a model now."""
         may_spend = self._meter.limits.max_cost is None and not self._provider().origin.startswith("replay:")
         return (self._always or may_spend) and self._meter.affords(_LARGEST) and self._breaker.allows(self._turn)
 
     def new_turn(self) -> None:
-        """A user's prompt came in: the circuit breaker counts turns."""
+        """Count a turn, for the circuit breaker."""
         self._turn += 1
 
     def begin(self, messages: Sequence[Message]) -> None:
-        """Ask ahead, beside the turn: a compaction is near. What came of it is looked at by `lines`."""
+        """Ask in advance, concurrently with the turn: a compaction is near. `lines` reads the result."""
         if self._ahead is None and self.available:
             from codelet.context.narrative import INSTRUCTION
 
             stable = list(messages)
             task = asyncio.create_task(self._answer([*stable, user(INSTRUCTION)]))
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # looked at: it is no fault
+            task.add_done_callback(
+                lambda ended: ended.cancelled() or ended.exception()
+            )  # retrieved, so that asyncio does not report it
             self._ahead = stable, task
 
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
-        """Checked lines of narrative on the messages that stay as they are, at most `room` tokens, or none."""
+        """Return checked lines on the messages, at most `room` tokens, or nothing."""
         from codelet.context.narrative import INSTRUCTION, NarrativeCheck, narrate
 
         stable, records = list(messages), list(self._records())
@@ -134,7 +136,7 @@ class Narrator(Extension):
 
 
 def _said(message: Message) -> str:
-    """Return what a message says and calls, with the texts in its arguments decoded."""
+    """Return the text and the calls of a message, with decoded arguments."""
     from codelet.context.compaction.reading import call_of, strings
 
     calls = [text for call in calls_of(message) for text in (call_of(call).label, *strings(call_of(call).values))]

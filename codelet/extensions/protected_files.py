@@ -1,4 +1,4 @@
-"""Files that act later: made by a confined command, or written without a question; found after it, and reported."""
+"""Reports files that run later, if a confined command created them or they were written without asking."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _RUN_LATER = "written without asking, and run at the next build, test or start: 
 
 
 class ProtectedFiles(Extension, Guard):
-    """A word on files that a confined command made and programs outside would obey.
+    """Reports files that a confined command created and that programs outside the sandbox obey.
 
-    What is absent cannot be made read-only, so such files are looked for after each confined command, and moved aside.
+    A missing file cannot be made read-only, so new ones are found after each confined command and moved aside.
     """
 
     beside = False

@@ -123,12 +123,12 @@ def _piece(entry: Archived, lines: str, byte_range: str, room: int) -> tuple[str
         told += f", bytes {byte_at(text, start)}-{byte_at(text, end) - 1} of {size}"
     if end < wanted:
         at_line = text[end - 1] == "\n"
-        told += f"; go on with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
+        told += f"; continue with {f'lines={last_line + 1}-' if at_line else f'byte_range={byte_at(text, end)}-'}"
     return f"{told}]\n{text[start:end]}", [ShownRange(entry.id, start, end)]
 
 
 def _bounds(name: str, text: str, least: int) -> tuple[int, int]:
-    """The first and the last number of a range such as `201-600`, `201-` or `201`; all of it if there is none."""
+    """The first and the last number of a range such as `201-600`, `201-` or `201`; all of it without one."""
     if not text.strip():
         return least, _LARGEST
     found = re.fullmatch(_RANGE, text, re.IGNORECASE)

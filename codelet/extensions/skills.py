@@ -101,7 +101,7 @@ def _skill(path: Path, project: Path | None) -> Skill:
     fields = fields_of(front)
     description = one_line(fields.get("description", ""), _LONGEST_DESCRIPTION)
     if not description:
-        raise FileFault(1, "has no description, by which a skill is chosen")
+        raise FileFault(1, "has no description, which the model needs to choose a skill")
     names = [name for name in (fields.get("name", ""), path.parent.name.lower()) if _NAME.fullmatch(name)]
     if not names:
         raise FileFault(1, "has no name of small letters, digits and -")
@@ -156,7 +156,7 @@ class Skills(Extension, Source):
             if room < 0:
                 rest = [each.name for each in listed[len(lines) - 1 :]]
                 lines[-1] = prompt.MORE_SKILLS.format(names=", ".join(rest))
-                self._session.notices.say(f"the model is told only the names of {len(rest)} skills", once="skills")
+                self._session.notices.say(f"the model gets only the names of {len(rest)} skills", once="skills")
                 break
         return "\n".join([prompt.SKILLS, *lines])
 

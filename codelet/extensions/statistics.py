@@ -25,7 +25,7 @@ _TOOL_FAILS = (
 
 
 FAILURES_TOLD = 3
-"""After so many failures or refusals of one tool in a row, in one turn, the model is told."""
+"""The model gets a reminder after this many failures or refusals of one tool in a row, in one turn."""
 
 _MOST_APPROVALS = 1_000
 _MOST_TOOLS = 1_000
@@ -113,10 +113,7 @@ class Statistics(Extension, Guard, Source):
                 self._denied(call, outcome, facts.get("reason"))
 
     def _in_a_row(self) -> dict[str, int]:
-        """Return how often each tool failed or was refused last, without another end between, in the turn in hand.
-
-        A new prompt may change the way: what failed before it is not held against a tool.
-        """
+        """Count the latest failures and refusals of each tool in a row, in this turn only."""
         conversation, counts = self._session.conversation, dict[str, int]()
         ended_well: set[str] = set()
         for record in reversed(conversation.calls):
@@ -140,7 +137,7 @@ class Statistics(Extension, Guard, Source):
         return "\n".join(lines) or None
 
     def totals(self) -> dict[str, float]:
-        """The session's figures that belong to no tool, with what an export brought along."""
+        """Return the session's figures, including those of a restored export."""
         meter = self._session.meter
         own = {
             "requests": meter.requests,
@@ -157,7 +154,7 @@ class Statistics(Extension, Guard, Source):
         return {each.model: {"state": each.state, "failures": each.failures} for each in found}
 
     def _circuit_rows(self) -> list[str]:
-        """The same for people."""
+        """Return rows on the models for the user."""
         rows = []
         for each in self._session.models.circuits():
             wait = f", asked again in {each.wait:.0f} s" if each.state == "open" and each.wait else ""
@@ -165,7 +162,7 @@ class Statistics(Extension, Guard, Source):
             name = one_line(self._session.mask(f"{each.model} by {each.provider}"), 60)
             rows.append(f"{name}: {failures}, circuit {each.state}{wait}")
         newest = self._session.models.changes[-_MOST_CHANGES:]
-        told = [f"{change.model} stood in for {change.replaced}" for change in newest]
+        told = [f"{change.model} replaced {change.replaced}" for change in newest]
         return rows + [one_line(self._session.mask(each), 100) for each in told]
 
     def _metrics(self) -> Any:
@@ -182,7 +179,7 @@ class Statistics(Extension, Guard, Source):
         self.by_tool = {name: {count: figures.get(count, 0) for count in _COUNTS} for name, figures in tools.items()}
 
     def _remember_earlier(self, value: Any) -> None:
-        """Go on with the history of an export: a record, that permits nothing."""
+        """Restore the history of an export: a record only, it permits nothing."""
         self.approvals.clear()
         self.approvals.extend(value)
 

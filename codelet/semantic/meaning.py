@@ -89,7 +89,7 @@ class Model:
             raise CodeletError(f"{files.weights}: nothing can be found by meaning: {why}") from error
 
     def vectors(self, texts: Sequence[str]) -> Any:
-        """A row of length 1 for each text; zeros for one of which no token is known."""
+        """A row of length 1 for each text; zeros for a text without a known token."""
         numpy, table = self._numpy, self._table
         found = numpy.zeros((len(texts), table.shape[1]), dtype=numpy.float32)
         for place, each in enumerate(texts):

@@ -186,7 +186,7 @@ async def test_what_somebody_else_did_is_not_overwritten(opened: Opened, tmp_pat
             await one_turn(session, provider, write)
     as_left = tree(tmp_path)
     (back,) = put_back_all(log, 1)
-    assert "somebody else" in back.foreign and tree(tmp_path) == as_left
+    assert back.foreign and tree(tmp_path) == as_left
     if what == "folder":
         with pytest.raises(ToolError, match=r"a\.txt"):
             log.put_back(back)
@@ -202,7 +202,7 @@ async def test_a_change_after_the_look_is_noticed_too(opened: Opened, tmp_path: 
     await one_turn(session, provider, WRITE)
     (back,) = log.plan(log.since(1))
     (tmp_path / "a.txt").write_text("just now\n")
-    with pytest.raises(ToolError, match="changed this moment by somebody else"):
+    with pytest.raises(ToolError, match="changed"):
         log.put_back(back)
     assert (tmp_path / "a.txt").read_text() == "just now\n" and len(log.changes) == 1
 
@@ -319,7 +319,7 @@ def test_memory_is_bounded_and_what_had_to_go_is_told(tmp_path: Path) -> None:
         make(path, b"y")
         log.ended(call)
     plan = log.plan(log.since(1))
-    assert [back.lost for back in plan] == ["its old content is not kept any more"] * 2 + ["", ""]
+    assert [bool(back.lost) for back in plan] == [True, True, False, False]
     assert log.forgotten == 2
     big = tmp_path / "big"
     make(big, b"x" * 601)

@@ -44,7 +44,7 @@ async def test_environment_snapshot_is_shown_whole_by_env(tmp_path: Path, open_s
         " MB, process ",
     ):
         assert expected in shown
-    assert "--environment full tells it" in shown
+    assert "--environment full" in shown
     await turn(session)
     assert [reminder_type(m) for m in provider.sent[1].tail if reminder_type(m) == "machine"] == []
 
@@ -61,7 +61,7 @@ async def test_env_shows_what_holds_now_not_what_an_earlier_session_was_told(tmp
 
 
 async def test_env_says_what_the_model_is_not_told(tmp_path: Path, open_session: Open):
-    expected = {"short": "the model is told nothing of it", "full": "the model is told the state of the machine only"}
+    expected = {"short": "nothing of it", "full": "the state of the machine only"}
     for environment, told in expected.items():
         settings = load_settings({"environment": environment}, workspace=tmp_path, environment={})
         session, _ = open_session(*turned_on(OpenedWith(settings=settings)))

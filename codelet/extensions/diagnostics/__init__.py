@@ -97,7 +97,7 @@ class Diagnostics(Extension, Guard):
         return {name: found for name, task in tasks.items() if (found := task.result()) is not None}
 
     async def _complaints(self, checker: Checker, path: Path) -> list[Complaint] | None:
-        """Return the complaints, or None after a failure, which the user is told once."""
+        """Return the complaints, or None after a failure, which is a notice."""
         try:
             found = await self._check(checker, path)
         except CheckerFailed as error:

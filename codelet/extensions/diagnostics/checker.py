@@ -13,7 +13,7 @@ from codelet.record import Record
 from codelet.system.process.start import supplied_by
 
 FILE = "{file}"
-"""Stands for the changed file in a checker's command."""
+"""The placeholder for the changed file in a checker's command."""
 LINES = (
     r"\s*(?P<path>[^\s:(][^:(]*)"
     r"(?::(?P<line>\d+)(?::\d+)?(?:-[\d:]+)?|\((?P<row>\d+)(?:,\d+)?\))\s*(?::|-)\s*(?P<text>.+)"

@@ -35,7 +35,7 @@ class FileHistory(Extension, Guard):
         self._session = session
 
     async def starting(self, call: GuardedCall) -> None:
-        """Keep what stands at the places that the call writes, or note that it may write anywhere."""
+        """Keep the state of the places that the call writes, or note that it may write anywhere."""
         if call.verdict is not None and call.verdict.tier == "read":
             return
         now, turn = time.time(), self._session.turns
@@ -73,7 +73,7 @@ class FileHistory(Extension, Guard):
             self._told = self.log.forgotten
             files = "one change" if new == 1 else f"{new:,} changes"
             self._session.notices.say(
-                f"too much old content to keep in memory: {files} of the oldest can no longer be taken back"
+                f"too much old content to keep in memory: {files} of the oldest can no longer be undone"
             )
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""What the calls of a session changed, with the old bytes, in memory: what of it can be taken back, and what cannot."""
+"""A session's changes of files, with the old bytes, in memory; and which of them can be undone."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from codelet.extensions.file_history.place_state import PlaceState, bring_back, 
 from codelet.record import Record
 
 MOST_KEPT = 64 << 20
-"""Bytes of old content that are kept; beyond that the oldest go."""
+"""Bytes of old content in memory; the oldest are dropped first."""
 LARGEST_KEPT = 16 << 20
-"""Bytes of one file that are kept."""
+"""The largest file, in bytes, whose old content is kept."""
 
 _MOST_COMMANDS = 500
 
 
 class KeptChange(Record, kw_only=True):
-    """One call's change at one place. `turn` is that of the prompt, `call` counts the calls that change something.
+    """One call's change at one place. `turn` is the prompt's, `call` the number of the changing call.
 
-    `after` is None while the call runs, and where it was stopped: then no one knows what it left. `folders` are those
-    that had to be made for it.
+    `after` is None while the call runs, and after an interrupt, because the result is unknown then. `folders` were
+    created for the file.
     """
 
     call: int
@@ -36,7 +36,7 @@ class KeptChange(Record, kw_only=True):
 
 
 class RanCommand(Record):
-    """A call that may have changed files which no one can name: a command, or a tool that does not say."""
+    """A call that may have changed unknown files: a command, or a tool without touches."""
 
     turn: int
     at: float
@@ -44,10 +44,10 @@ class RanCommand(Record):
 
 
 class FileBack(Record, kw_only=True):
-    """One file as it would be put back: `target` in the place of `now`, which takes `changes` back.
+    """A preview of one restored file: `target` would replace `now`, which undoes `changes`.
 
-    `foreign` says how someone else may have changed the file (it was …), "" where no one did; `lost` why it cannot be
-    put back.
+    `foreign` says how someone else may have changed the file ("it was …"), or is ""; `lost` says why the file cannot be
+    restored, or is "".
     """
 
     place: Path
@@ -60,14 +60,14 @@ class FileBack(Record, kw_only=True):
 
     @property
     def stands(self) -> bool:
-        """Return whether the file is already as it is to be."""
+        """Return whether the file already has the target state."""
         return self.target.same(self.now)
 
 
 class ChangeLog:
-    """The changes of a session in their order. `forgotten` counts those whose old bytes had to go.
+    """The changes of a session in order. `forgotten` counts those whose old bytes were dropped.
 
-    `most` bounds the bytes that are kept, `largest` those of one file.
+    `most` is the limit of all old bytes, `largest` that of one file.
     """
 
     def __init__(self, most: int = MOST_KEPT, largest: int = LARGEST_KEPT) -> None:
@@ -81,12 +81,12 @@ class ChangeLog:
         self._made: Sequence[Path] = ()
 
     def next_call(self) -> int:
-        """The number of the call that begins."""
+        """Return the number of the next call."""
         self._calls += 1
         return self._calls
 
     def begin(self, change: KeptChange) -> None:
-        """A call is about to change something. What is kept of older ones goes where that is too much."""
+        """Add the change of a call that is about to run. Drops the oldest bytes beyond the limit."""
         self.changes.append(change)
         self._kept += _size(change)
         for at, old in enumerate(self.changes):
@@ -98,7 +98,7 @@ class ChangeLog:
                 self.changes[at] = old.replace(before=old.before.without_data())
 
     def ended(self, call: int) -> None:
-        """The call has ended: look at what it left. Where that is what was there before, it changed nothing."""
+        """Read the state after a call. A change that left the old state is removed."""
         for at, change in enumerate(self.changes):
             if change.call == call:
                 self.changes[at] = change.replace(after=look(change.place, self.largest).without_data())
@@ -165,19 +165,19 @@ def _size(change: KeptChange) -> int:
 
 def _lost(target: PlaceState) -> str:
     if target.kind == "other":
-        return "what stood there was no file"
+        return "there was no regular file before"
     if target.kind != "nothing" and target.data is None:
-        return "its old content is not kept any more"
+        return "its old content is no longer in memory"
     return ""
 
 
 def _foreign(own: Sequence[KeptChange], now: PlaceState) -> str:
-    """Return whether anyone but these changes had a hand in what stands there now, in words."""
+    """Return how someone else may have changed the current file, as text, or ""."""
     if own[-1].after is None:
-        return "left by a call that was stopped, or by somebody else"
+        return "left by a call that was stopped, or by someone else"
     if not own[-1].after.same(now):
-        return "changed since by a command, or by somebody else"
+        return "changed since by a command, or by someone else"
     for one, following in pairwise(own):
         if one.after is None or not one.after.same(following.before):
-            return "changed by a command, or by somebody else, between two changes of codelet's"
+            return "changed by a command, or by someone else, between two changes of codelet's"
     return ""

@@ -1,7 +1,7 @@
-"""What stands at a place in the file system: looked at, compared, and put back.
+"""The state of a place in the file system: read, compared, and restored.
 
-A place is resolved once, when the call that changes it is judged. From then on no link is followed on the way to it,
-and what is put back takes the other's place in one step: afterwards the old stands there or the new.
+A place is resolved once, when the call that changes it is judged. Afterwards no link on the way to it is followed. A
+restore replaces the file in one step, so the place has the old state or the new one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PlaceKind = Literal["nothing", "file", "link", "other"]
 _PIECE = 1 << 20
 
 Stamp = tuple[int, int, int, int]
-"""By which it is noticed that a place was changed between a look and what follows: inode, size, time, mode."""
+"""Inode, size, time and mode: they show whether a file has changed since it was read."""
 
 
 class PlaceState(Record, kw_only=True):
-    """What stood at a place: `other` is what is neither file nor link, or could not be looked at.
+    """The state of a place. `other` is neither a file nor a link, or cannot be read.
 
-    `data` are the bytes of a file, or where a link points; None if they were not kept. `owner` is user and group,
-    `extended` the extended attributes of a file whose bytes were kept.
+    `data` are the bytes of a file or the target of a link, None if they were dropped. `owner` is user and group,
+    `extended` are the extended attributes of a file with data.
     """
 
     kind: PlaceKind
@@ -44,22 +44,20 @@ class PlaceState(Record, kw_only=True):
     stamp: Stamp | None = None
 
     def same(self, other: PlaceState | None) -> bool:
-        """Return whether the same stands there, byte for byte and with the same mode. Two unknown things are not the
-        same.
-        """
+        """Return whether both states have the same bytes and mode. Two `other` states are never the same."""
         if other is None or "other" in (self.kind, other.kind):
             return False
         return (self.kind, self.mode, self.digest) == (other.kind, other.mode, other.digest)
 
     def without_data(self) -> PlaceState:
-        """The same, its bytes forgotten."""
+        """Return the state without its bytes."""
         return self.replace(data=None)
 
 
 def look(place: Path, largest: int) -> PlaceState:
-    """Return what stands at a resolved place, with its bytes.
+    """Return the state of a resolved place, with its bytes.
 
-    A file of more than `largest` bytes is not read: it is the same while its inode, size and time are.
+    A file of more than `largest` bytes is not read; it is compared by inode, size and time.
     """
     try:
         folder, last = open_folder(place)
@@ -78,7 +76,7 @@ def look(place: Path, largest: int) -> PlaceState:
 
 
 def missing_folders(place: Path) -> tuple[Path, ...]:
-    """The folders above the place that are not there, the deepest first."""
+    """Return the missing folders above the place, the deepest first."""
     found = []
     for folder in place.parents:
         if os.path.lexists(folder):
@@ -88,7 +86,7 @@ def missing_folders(place: Path) -> tuple[Path, ...]:
 
 
 def bring_back(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> None:
-    """Put `wanted` in the place of `now`, which must still stand there. Raises ToolError; then nothing was changed."""
+    """Replace the state `now`, which must still be there, by `wanted`. Raises ToolError before any change."""
     try:
         if wanted.kind == "nothing":
             _remove(place, name, now)
@@ -99,12 +97,12 @@ def bring_back(place: Path, name: str, wanted: PlaceState, now: PlaceState) -> N
 
 
 def remove_empty(folders: Iterable[Path]) -> list[Path]:
-    """Remove those of the folders that are empty, the deepest first; gives the others, which hold something."""
+    """Remove the empty ones of the folders, the deepest first; return the others."""
     left = []
     for path in sorted(folders, key=lambda each: len(each.parts), reverse=True):
         try:
             folder, last = open_folder(path)
-        except OSError:  # it is gone, or something else stands in its place
+        except OSError:  # it is gone, or is no folder any more
             continue
         try:
             os.rmdir(last, dir_fd=folder)
@@ -154,7 +152,7 @@ def _must_be(folder: int, last: str, name: str, now: PlaceState) -> os.stat_resu
     except FileNotFoundError:
         status = None
     if (_stamp(status) if status else None) != now.stamp:
-        raise ToolError(f"{name} was changed this moment by somebody else; it was left alone")
+        raise ToolError(f"{name} was just changed by someone else, and stays unchanged")
     return status
 
 

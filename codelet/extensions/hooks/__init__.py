@@ -1,6 +1,6 @@
-"""Hooks: programs of the user's around calls, prompts, the end of turns, compactions and the session.
+"""Hooks: the user's programs around calls, prompts, the end of turns, compactions and the session.
 
-They speak Claude Code's JSON. One of PreToolUse that fails has the call asked about; any other failure is told.
+They use Claude Code's JSON. If a PreToolUse hook fails, the user is asked about the call; other failures are notices.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import SessionView
 
 _ENDING_SECONDS = 4.0
-"""How long the hooks of SessionEnd may take together: closing a session is not held up for more."""
+"""The time limit of all SessionEnd hooks together."""
 _MODES = {"ask": "default", "auto-edit": "acceptEdits", "auto": "acceptEdits", "read-only": "plan"}
-"""The mode, in Claude Code's words."""
+"""Claude Code's names of the modes."""
 
 
 class _Decided(Record, kw_only=True):
-    """What the hooks said of a call with these arguments."""
+    """The hooks' decision on a call with these arguments."""
 
     arguments: Arguments
     verdict: Verdict | None
@@ -63,7 +63,7 @@ class Hooks(Extension, Guard):
             session.notices.say(f"hooks of {', '.join(unknown)} are not run: codelet has no such moment")
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        """Ask the hooks once, before the verdict; again only if another guard has changed the arguments since."""
+        """Run the hooks once, before the verdict; again only if another guard has changed the arguments since."""
         decided = self._decided.get(call.id)
         if call.verdict is not None and decided is not None and decided.arguments == call.arguments:
             return decided.verdict
@@ -90,7 +90,7 @@ class Hooks(Extension, Guard):
         return _Decided(arguments=arguments, verdict=verdict, context="\n".join(filter(None, context)))
 
     def _merged(self, arguments: Arguments, wanted: dict[str, Any]) -> Arguments:
-        """The arguments that a hook wants. What it was shown masked and left so stays as it was."""
+        """Return the arguments that a hook asks for. Values that it saw masked and did not change stay unchanged."""
         shown = without_secrets(arguments, self._session.safeguards.hides)
         if "path" in arguments and "file_path" not in arguments:
             path = wanted.pop("file_path", shown["path"])
@@ -98,7 +98,7 @@ class Hooks(Extension, Guard):
         return {name: arguments[name] if shown.get(name) == value else value for name, value in wanted.items()}
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """The answer with what the hooks add for the model; not asked about calls that did not run."""
+        """Return the output with the hooks' texts for the model; hooks are skipped for calls that did not run."""
         decided = self._decided.pop(call.id, None)
         if not call.ran:
             return output
@@ -146,7 +146,7 @@ class Hooks(Extension, Guard):
             await self._told("SessionEnd", {"reason": "other"}, _ENDING_SECONDS)
 
     async def _told(self, event: str, given: dict[str, Any], most: float | None = None) -> list[str]:
-        """Run the hooks of an event that decides nothing; what they say for the model."""
+        """Run the hooks of an event that cannot decide; return their texts for the model."""
         added: list[str] = []
         async with aclosing(self._asked(event, "", lambda: given, most)) as replies:
             async for hook, reply in replies:
@@ -158,9 +158,9 @@ class Hooks(Extension, Guard):
     async def _asked(
         self, event: str, tool: str, given: Callable[[], dict[str, Any]], most: float | None = None
     ) -> AsyncGenerator[tuple[Hook, HookReply], None]:
-        """The replies of an event's hooks, one after the other; failures and notes are told to the user.
+        """Yield the replies of an event's hooks, one after the other. Failures and notes become notices.
 
-        They may take `most` seconds together.
+        `most` is the time limit of all together, in seconds.
         """
         session, begun = self._session, time.monotonic()
         for hook in self._hooks:
@@ -183,7 +183,7 @@ class Hooks(Extension, Guard):
             yield hook, reply
 
     def _about(self, call: GuardedCall, arguments: Arguments) -> dict[str, Any]:
-        """Return what a hook is given of a call, with the names of Claude Code beside codelet's."""
+        """Return a call as a hook gets it, with Claude Code's names in addition to codelet's."""
         path = {"file_path": arguments["path"]} if isinstance(arguments.get("path"), str) else {}
         return {
             "tool_name": NAMES.get(call.name, call.name),

@@ -14,11 +14,11 @@ from codelet.errors import UsageError
 from codelet.record import Record
 
 EVENTS = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SessionStart", "SessionEnd", "PreCompact")
-"""The moments at which hooks run here."""
+"""The events for which codelet runs hooks."""
 NAMES = {"bash": "Bash", "edit": "Edit", "write": "Write", "read": "Read", "grep": "Grep", "find": "Glob"} | {
     "plan": "TodoWrite", "skill": "Skill", "task": "Task", "fetch": "WebFetch", "ask_user": "AskUserQuestion",
 }  # fmt: skip
-"""What codelet's tools are called in Claude Code, for which hooks are written."""
+"""Claude Code's names of codelet's tools."""
 
 _SECONDS = 60.0
 _MOST_SECONDS = 600.0
@@ -40,9 +40,9 @@ class Hook(Record, kw_only=True):
         return self.matcher in ("", "*") or any(re.fullmatch(self.matcher, name) for name in names)
 
     def check(self, workspace: Path, own_folder: Path | None) -> None:
-        """Raise UsageError for a program that is not there, or one that the model could change.
+        """Raise UsageError for a missing program, or one that the model could change.
 
-        `own_folder` is the folder of the user's settings, which is no one else's even in a workspace around it.
+        `own_folder`, the folder of the user's settings, is allowed even inside the workspace.
         """
         try:
             words = shlex.split(self.command)

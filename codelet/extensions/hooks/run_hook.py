@@ -1,4 +1,4 @@
-"""One run of a hook: a shell command that reads JSON, and what its exit status and its output decide."""
+"""Runs a hook: a shell command that reads JSON and decides by its exit status and output."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from codelet.system.text import clean, one_line
 
 _MOST_OUTPUT = 1 << 20
 _LONGEST = 8_000
-"""Characters of what a hook tells the model."""
+"""The longest text of a hook for the model, in characters."""
 _BLOCKS = 2
-"""The exit status by which a hook says no."""
+"""The exit status that refuses."""
 
 
 class HookReply(Record, kw_only=True):
-    """What a hook answered. `denies` and `asks` are its reasons, empty if it does not.
+    """A hook's reply. `denies` and `asks` are reasons, or "".
 
-    `failed` says what went wrong with it, `context` is for the model, `note` for the user, `arguments` are what the
-    tool is to get instead. With `ends` the model may stop, whatever other hooks say.
+    `failed` is the hook's error, `context` is for the model, `note` for the user, `arguments` replace the call's. With
+    `ends` the model may stop, whatever other hooks reply.
     """
 
     denies: str = ""
@@ -35,7 +35,7 @@ class HookReply(Record, kw_only=True):
 
 
 async def run_hook(hook: Hook, given: dict[str, Any], workspace: Path, seconds: float) -> HookReply:
-    """Run a hook to its end, at most for so many seconds, with `given` as JSON on its stdin."""
+    """Run a hook for at most `seconds`, with `given` as JSON on its stdin."""
     try:
         done = await capture(
             ["/bin/sh", "-c", hook.command],
@@ -61,7 +61,7 @@ async def run_hook(hook: Hook, given: dict[str, Any], workspace: Path, seconds: 
 
 
 def _read(raw: bytes, text: str, event: str) -> HookReply:
-    """Return what the output of a hook says that ended well."""
+    """Return the reply in the output of a hook that succeeded."""
     if not text.startswith("{"):
         return HookReply(context=text if event in ("UserPromptSubmit", "SessionStart") else "")
     try:

@@ -1,4 +1,4 @@
-"""The result of a call as the model gets it: texts, structured content, pictures, and names of what else there is."""
+"""The result of a call for the model: texts, structured content, images, and the names of other content."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MOST_PICTURES = 10
 
 
 def output_from(result: Mapping[str, object], name: str, *, sees: bool) -> ToolOutput:
-    """Return the output for a result of the tool `name`; of a long text the rest can be recalled.
+    """Return the output for a result of the tool `name`; `recall` reads the rest of a long text.
 
-    Pictures are shown to a model that `sees`, and named to one that does not.
+    Images are attached if the model `sees`, otherwise named.
     """
     content, pictures = result.get("content"), list[Picture]()
     texts: list[str] = []
@@ -28,12 +28,14 @@ def output_from(result: Mapping[str, object], name: str, *, sees: bool) -> ToolO
     if not texts and not pictures and "structuredContent" in result:
         texts.append(json.dumps(result["structuredContent"], ensure_ascii=False, indent=1))
     failed = result.get("isError") is True
-    text = valid_unicode("\n".join(texts)) or ("The call failed without a word." if failed else "Done, without a word.")
+    text = valid_unicode("\n".join(texts)) or (
+        "The call failed without a message." if failed else "Done, without output."
+    )
     return ToolOutput(text, failed=failed, most=_LONGEST_RESULT, images=pictures)
 
 
 def _text_of(item: Mapping[str, object], name: str, pictures: list[Picture], *, sees: bool) -> Iterator[str]:
-    """Yield what one part of the content says; a picture goes to `pictures`."""
+    """Yield the text of one content item; an image is added to the list."""
     match item.get("type"):
         case "text":
             yield str(item.get("text", ""))

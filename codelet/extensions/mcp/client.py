@@ -1,4 +1,4 @@
-"""The MCP servers of a session: what of their tools the model gets, and how, and what the user is told of them."""
+"""The MCP servers of a session: their tools for the model, and their state for the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import ExtensionSettings, SessionView
 
 NONE = "No MCP servers are set up. Name a file with --mcp FILE, or add [mcp_servers.NAME] to your settings file."
-CHANGED = "the server describes this tool otherwise than before"
+CHANGED = "the server has changed this tool's description"
 NOT_READY = "the MCP server {name} is not ready yet; its tools can be used once it is"
 FAILED = "the MCP server {name} cannot be used: {error}"
 _LOGGED_IN = "I have logged in"
@@ -34,10 +34,10 @@ HELP = ("the MCP servers, or one of them: its tools, a restart, a login", "[NAME
 
 
 class Mcp(Extension, Guard):
-    """All servers of a session. They start with it. Whether their tools are declared one by one or behind two others
-    is decided at the first request, and stays: another list would cost the provider's cache.
+    """All servers of a session, started with it. The first request decides whether each tool is declared or the gateway
+    is; this stays, because another list would cost the provider's cache.
 
-    `direct` is how many tokens the descriptions of all tools may have to be declared.
+    `direct` is the limit for declared tools, in tokens of their descriptions.
     """
 
     beside = False
@@ -56,19 +56,19 @@ class Mcp(Extension, Guard):
 
     @classmethod
     def from_settings(cls, given: OpenedWith, session: SessionView) -> Self:
-        """Make it with the servers that the settings name. Raises UsageError."""
+        """Create it with the servers of the settings. Raises UsageError."""
         return cls.of(given.settings, session.workspace)
 
     @classmethod
     def of(cls, settings: ExtensionSettings, workspace: Path) -> Self:
-        """Make it with the servers that the settings name. Raises UsageError."""
+        """Create it with the servers of the settings. Raises UsageError."""
         return cls(servers_of(settings.mcp_servers, settings.mcp, workspace, os.environ), settings.mcp_direct)
 
     def attach(self, session: SessionView) -> None:
         self.start(session.workspace, lambda name, text: session.notices.say(text, once=f"mcp {name}"))
 
     def start(self, workspace: Path, told: Callable[[str, str], object]) -> None:
-        """Start the servers; `told` gets the name of one that cannot be used, and why."""
+        """Start the servers; `told` gets the name and the error of each that fails."""
 
         async def begun(server: Server) -> None:
             server.workspace = workspace
@@ -84,12 +84,12 @@ class Mcp(Extension, Guard):
         return f"the MCP server{'s' if len(late) > 1 else ''} {', '.join(late)}" if late else ""
 
     async def prepare(self, seconds: float) -> Sequence[str]:
-        """Wait for the servers; say which are not ready."""
+        """Wait for the servers; return a notice for each that is not ready."""
         await asyncio.wait(self._starting.values(), timeout=seconds)
         return [NOT_READY.format(name=name) for name, task in self._starting.items() if not task.done()]
 
     def offered(self) -> Sequence[Tool]:
-        """The tools of all servers, if all are ready before the first request and they are few, else the gateway."""
+        """Return the tools of all servers if all are ready and the tools are few, otherwise the gateway."""
         if not self._starting:
             return ()
         if self._offered is None:
@@ -100,7 +100,7 @@ class Mcp(Extension, Guard):
         return self._offered
 
     def known_tools(self) -> Mapping[str, Tool]:
-        """Return the tools of all servers as they are now; one that is unchanged is the same object."""
+        """Return the current tools of all servers; an unchanged tool is the same object."""
         found: dict[str, Tool] = {}
         for server in self.servers.values():
             for name, remote in server.tools.items():
@@ -125,12 +125,12 @@ class Mcp(Extension, Guard):
         return Tool(remote.name, remote.description, remote.parameters, run, source=source)
 
     def _notes(self) -> list[str]:
-        """Return what the model should know of servers that are not ready."""
+        """Return a line for the model on each server that is not ready."""
         states = {each.name: each for each in self.servers.values() if each.state != "ready"}
         return [f"The server {name}: {each.problem or 'it is still starting'}." for name, each in states.items()]
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        """Ask about a tool that its server has come to describe otherwise, whatever a rule allows."""
+        """Ask about a tool whose description has changed, whatever a rule allows."""
         made = self._made.get(call.name)
         if made is None or call.verdict is None or self._accepted[call.name] == made[0].fingerprint:
             return None
@@ -141,7 +141,7 @@ class Mcp(Extension, Guard):
             self._accepted[call.name] = self._made[call.name][0].fingerprint
 
     async def prompted(self, text: str) -> str | None:
-        """Take in lists of tools that have changed: between two turns, so that what was sent stays as it is."""
+        """Read changed lists of tools. Only between two turns, so that sent requests stay a prefix."""
         for server in self.servers.values():
             if server.outdated and server.state == "ready":
                 try:
@@ -154,7 +154,7 @@ class Mcp(Extension, Guard):
         return None
 
     def reported(self) -> Mapping[str, Any]:
-        """The servers, for the JSON result."""
+        """Return the servers for the JSON result."""
         found = [
             {"name": each.name, "state": each.state, "tools": len(each.tools), "error": each.problem or None}
             for each in self.servers.values()
@@ -170,7 +170,7 @@ class Mcp(Extension, Guard):
             raise UsageError(f"/mcp takes the name of a server ({names}), with restart or login before it")
         if action == ["restart"]:
             with suppress(McpError):  # the text says it
-                await self.servers[name].start(anew=True)
+                await self.servers[name].start(again=True)
         elif action:
             await self._log_in(session, self.servers[name])
         return await self.text(name)
@@ -191,7 +191,7 @@ class Mcp(Extension, Guard):
             raise UsageError(FAILED.format(name=server.name, error=error)) from None
 
     async def text(self, *names: str) -> str:
-        """Return what there is to say of the servers, once they are ready: all of these, or a line of each."""
+        """Wait for the servers; return the details of the named ones, or a line for each."""
         if not self.servers:
             return NONE
         await self.prepare(START_SECONDS)
@@ -199,7 +199,7 @@ class Mcp(Extension, Guard):
         return "\n".join(lines or map(self._row, self.servers.values()))
 
     def _row(self, server: Server) -> str:
-        """One line on a server: its state, its tools, and what these cost in each request."""
+        """Return a line on a server: its state, its tools, and their tokens in each request."""
         direct = self._offered is not None and self._offered is not self._gateway
         sent = sum(
             estimate_text(str(tool.schema())) for name, tool in self.known_tools().items() if name in server.tools
@@ -216,12 +216,12 @@ class Mcp(Extension, Guard):
 
 
 def _whole(server: Server) -> list[str]:
-    """Return all that there is to say of a server, a line each."""
+    """Return the details of a server, in lines."""
     lines = [server.told]
     lines += [f"  {each.name}: {one_line(first_sentence(each.description), 80)}" for each in server.tools.values()]
     lines += [f"  left out: {name}: {why}" for name, why in server.left_out.items()]
     if server.link is not None and server.link.junk:
-        lines.append(f"  on standard output, and no message: {server.link.junk}")
+        lines.append(f"  not a message, on standard output: {server.link.junk}")
     if server.link is not None and (errors := server.link.errors.strip()):
         lines += ["  on standard error:", errors[-2_000:]]
     return lines

@@ -1,4 +1,4 @@
-"""Two tools for the tools of all servers: one finds them, one calls them. A server that comes late changes neither."""
+"""Two tools that find and call the tools of all servers. A late server changes neither."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNKNOWN = "Find its name with mcp_find: there is no tool {name!r}{meant}"
 def gateway_tools(
     servers: Iterable[str], tools: Callable[[], Mapping[str, Tool]], notes: Callable[[], Sequence[str]]
 ) -> tuple[Tool, Tool]:
-    """Return the two tools. `tools` gives the tools of the servers by name, `notes` which servers are not ready."""
+    """Return the two tools. `tools` maps names to tools, `notes` lists the servers that are not ready."""
 
     async def find(context: ToolContext, progress: Progress, *, query: str = "") -> ToolOutput:
         found = _found(tools(), query)
@@ -59,7 +59,7 @@ def gateway_tools(
 
 
 def _found(tools: Mapping[str, Tool], query: str) -> list[Tool]:
-    """Return the tool of that name, or those that have the most of the words, the best first."""
+    """Return the tool of this name, or the tools that match words of the query, the best first."""
     named = [tool for name, tool in tools.items() if query in (name, name.split("__", 2)[-1])]
     if named or not query:
         return named or list(tools.values())

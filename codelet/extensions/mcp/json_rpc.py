@@ -1,4 +1,4 @@
-"""What both ways to a server share: requests, notifications and answers of JSON-RPC, in both revisions of MCP."""
+"""JSON-RPC for both transports and both revisions of MCP: requests, notifications, responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codelet.system.text import one_line
 HANDSHAKE = "2025-11-25"
 """The newest revision with a handshake."""
 STATELESS = "2026-07-28"
-"""The newest revision; in it every request says what a handshake would."""
+"""The newest revision; each of its requests carries the contents of a handshake."""
 _WITH_HANDSHAKE = (HANDSHAKE, "2025-06-18", "2025-03-26", "2024-11-05")
 OTHER_REVISION = -32022
 NO_METHOD = -32601
@@ -23,15 +23,15 @@ _META = "io.modelcontextprotocol/"
 _LONGEST_ERROR = 500
 
 Told = Callable[[str], object]
-"""Takes a server's words on how far a call is."""
+"""Takes a server's progress message."""
 
 
 class McpError(Exception):
-    """A server could not do it; the text is one line."""
+    """A server failed; the text is one line."""
 
 
 class ServerError(McpError):
-    """The server's own error, with its `code` and its `data`."""
+    """A server's JSON-RPC error, with its `code` and `data`."""
 
     def __init__(self, message: str, code: int = 0, data: object = None) -> None:
         super().__init__(message)
@@ -40,21 +40,21 @@ class ServerError(McpError):
 
     @property
     def names_stateless(self) -> bool:
-        """Return whether it says that the server speaks the stateless revision."""
+        """Return whether the error lists the stateless revision as supported."""
         listed = self.data.get("supported") if isinstance(self.data, dict) else None
         return isinstance(listed, list) and STATELESS in listed
 
 
 class SessionOver(McpError):
-    """The server has forgotten the session: the request was not taken, and a new session has to begin."""
+    """The server dropped the session and did not process the request; a new session must begin."""
 
 
 class ServerLink(ABC):
-    """A connection to one server. `changed` is called when the list of its tools has become another one.
+    """A connection to one server. `changed` is called when the server's list of tools changes.
 
-    `version` is the revision that both speak, `ended` why the connection is no more. `reports_changes`: the server says
-    that it reports those of its list. `junk` is the first line of a program's output that is no message, `errors` what
-    it printed on its standard error.
+    `version` is the negotiated revision, `ended` the reason why the connection ended. `reports_changes` is true if the
+    server announces changes of its list. `junk` is the first line of a program's output that is not a message, `errors`
+    its standard error.
     """
 
     errors = ""
@@ -70,23 +70,23 @@ class ServerLink(ABC):
 
     @abstractmethod
     async def connect(self) -> None:
-        """Reach the server and settle on a revision. Raises McpError."""
+        """Connect and negotiate a revision. Raises McpError."""
 
     @abstractmethod
     async def _exchange(self, message: dict[str, Any], answered: asyncio.Future[Mapping[str, Any]]) -> None:
-        """Send a request; return once `answered` is set, or will be. Raises McpError."""
+        """Send a request, whose response is set in `answered`. Raises McpError."""
 
     @abstractmethod
     async def _send(self, message: dict[str, Any]) -> None:
-        """Send what has no answer. Raises McpError."""
+        """Send a message without a response. Raises McpError."""
 
     @property
     def stateless(self) -> bool:
-        """Return whether the stateless revision is spoken."""
+        """Return whether the negotiated revision is the stateless one."""
         return self.version == STATELESS
 
     async def request(self, method: str, params: Mapping[str, object] | None = None, told: Told | None = None) -> Any:
-        """Return the result of a request, an object. A cancel is sent on to the server. Raises McpError."""
+        """Return the result object of a request. A cancel is sent to the server. Raises McpError."""
         self._number += 1
         number = self._number
         meta: dict[str, Any] = {} if told is None else {"progressToken": number}
@@ -112,31 +112,31 @@ class ServerLink(ABC):
         return _result_of(answer)
 
     async def initialize(self) -> None:
-        """Shake hands, as the revisions before the stateless one do. Raises McpError."""
+        """Do the handshake of the older revisions. Raises McpError."""
         asked = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _CLIENT}
         result = await self.request("initialize", asked)
         version = result.get("protocolVersion")
         if version not in _WITH_HANDSHAKE:
-            raise McpError(f"it speaks the revision {one_line(str(version), 40)}, which codelet does not")
+            raise McpError(f"it uses the revision {one_line(str(version), 40)}, which codelet does not support")
         self.version = version
         self._take_capabilities(result)
         await self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     async def discover(self) -> None:
-        """Ask what the server can do, as the stateless revision does. Raises McpError."""
+        """Read the server's capabilities, in the stateless revision. Raises McpError."""
         self.version = STATELESS
         try:
             result = await self.request("server/discover")
             versions = result.get("supportedVersions")
             if not isinstance(versions, list) or STATELESS not in versions:
-                raise ServerError(f"it does not speak the revision {STATELESS}", NO_METHOD)
+                raise ServerError(f"it does not support the revision {STATELESS}", NO_METHOD)
         except BaseException:
             self.version = ""
             raise
         self._take_capabilities(result)
 
     def listen(self) -> None:
-        """Have the server of a stateless connection report changes of its list of tools."""
+        """Subscribe to changes of the list of tools, in the stateless revision."""
         if self.stateless and self.reports_changes:
             self._beside(self.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
 
@@ -146,7 +146,7 @@ class ServerLink(ABC):
         self.reports_changes = isinstance(tools, dict) and tools.get("listChanged") is True
 
     def _take(self, message: object) -> None:
-        """Take in a message of the server's; what is none is passed over."""
+        """Process a message of the server; ignore anything else."""
         if not isinstance(message, dict):
             return
         method, number = message.get("method"), message.get("id")
@@ -169,13 +169,13 @@ class ServerLink(ABC):
             told(one_line(f"{params['message']} ({share})" if params.get("message") else share, 200))
 
     def _fail(self, why: str) -> None:
-        """No answer comes any more."""
+        """Fail all open requests."""
         for answered, _ in self._open.values():
             if not answered.done():
                 answered.set_exception(McpError(why))
 
     def _beside(self, work: Awaitable[object]) -> None:
-        """Do something that no one waits for, and whose failure the next request shows."""
+        """Run a task in the background; its failure shows at the next request."""
 
         async def done() -> None:
             with suppress(McpError):
@@ -186,14 +186,14 @@ class ServerLink(ABC):
         task.add_done_callback(self._aside.discard)
 
     async def close(self) -> None:
-        """End the connection, and what was started for it."""
+        """End the connection and its background tasks."""
         for task in (tasks := tuple(self._aside)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _reply_to(method: str, number: object) -> dict[str, Any]:
-    """Return the answer to a request of a server's: it may know that codelet is there, and no more."""
+    """Return the response to a server's request: pings succeed, all others are refused."""
     if method == "ping":
         return {"jsonrpc": "2.0", "id": number, "result": {}}
     error = {"code": NO_METHOD, "message": f"codelet does not answer {one_line(method, 80)}"}
@@ -201,14 +201,14 @@ def _reply_to(method: str, number: object) -> dict[str, Any]:
 
 
 def _result_of(answer: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the result in an answer. Raises McpError."""
+    """Return the result in a response. Raises McpError."""
     error, result = answer.get("error"), answer.get("result")
     if isinstance(error, dict):
         code = error.get("code")
-        text = one_line(str(error.get("message") or "an error without words"), _LONGEST_ERROR)
+        text = one_line(str(error.get("message") or "an error without a message"), _LONGEST_ERROR)
         raise ServerError(text, code if isinstance(code, int) else 0, error.get("data"))
     if not isinstance(result, dict):
         raise McpError("its answer has no result")
     if result.get("resultType", "complete") != "complete":
-        raise McpError("it wants more input from the user, which codelet does not give")
+        raise McpError("it asks the user for more input, which codelet does not support")
     return result

@@ -25,7 +25,7 @@ _NO_PACKAGE = "a login needs the extra mcp: pip install 'codelet-repl[mcp]'"
 _PAGE = "You are logged in, and can close this page."
 
 Open = Callable[[str], Awaitable[bool]]
-"""Shows the user the address of a login page; returns whether to go on."""
+"""Shows the user the address of a login page; returns False to cancel."""
 
 
 class Login:
@@ -126,7 +126,7 @@ class _LoginPage:
         self._server.close()
 
     async def lead_to(self, target: str) -> None:
-        """Take the address of the login page. Raises McpError for one that is not safe to open."""
+        """Take the address of the login page. Raises McpError for an unsafe address."""
         address = http_address(target)
         plain = target.isascii() and target.isprintable() and " " not in target
         if address is None or not plain or (address.scheme == "http" and not on_this_machine(target)):

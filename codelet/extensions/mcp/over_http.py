@@ -1,4 +1,4 @@
-"""A server that is reached over HTTP: each message is a POST, and its answer JSON or a stream of events."""
+"""The HTTP transport: each message is a POST, and its response is JSON or a stream of events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LONGEST_BODY = 8 << 20
 _NEVER = 1e6
 _DEADLINES = Deadlines(connect=15.0, first_token=_NEVER, between_chunks=_NEVER)
-"""How long an answer may take is up to the caller of a request."""
+"""The caller of a request limits its time."""
 _CHECK = "the network and its url"
 _EVENTS = "text/event-stream"
 _SHORTEST_WAIT, _LONGEST_WAIT = 0.5, 60.0
@@ -46,7 +46,7 @@ class HttpLink(ServerLink):
         self._session = ""
 
     async def connect(self) -> None:
-        """Speak the stateless revision, or shake hands where the server does not know it."""
+        """Try the stateless revision, then the handshake."""
         try:
             await self.discover()
         except ServerError:
@@ -87,7 +87,9 @@ class HttpLink(ServerLink):
             raise McpError("its answer ended without a result")
 
     async def _send(self, message: dict[str, Any]) -> None:
-        if not self.stateless:  # that revision has no notifications to a server: a request ends with its connection
+        if (
+            not self.stateless
+        ):  # the stateless revision has no notifications to a server: a request ends with its connection
             await self._post(message, None)
 
     async def _post(self, message: dict[str, Any], answered: asyncio.Future[Mapping[str, Any]] | None) -> None:
@@ -120,7 +122,7 @@ class HttpLink(ServerLink):
     async def _read(
         self, message: Mapping[str, object], response: Response, answered: asyncio.Future[Mapping[str, Any]]
     ) -> None:
-        """Take in what comes until the answer is there. Raises McpError and ProviderError."""
+        """Process messages until the response has arrived. Raises McpError and ProviderError."""
         if response.status >= 300:
             raise await self._refusal(response)
         if message["method"] == "initialize":
@@ -146,10 +148,10 @@ class HttpLink(ServerLink):
         if status == 401 and "www-authenticate" in response.headers and "authorization" not in self._settings.headers:
             return McpError(f"it wants you to log in: /mcp login {self._settings.name}")
         if status in (401, 403):
-            return McpError(f"it wants other credentials ({status}): set its headers, such as Authorization")
+            return McpError(f"it refuses the credentials ({status}): set its headers, such as Authorization")
         if status < 400:
             place = one_line(response.headers.get("location", ""), 200)
-            return McpError(f"it redirects elsewhere ({status}): {place or 'it does not say where'}")
+            return McpError(f"it redirects ({status}) to {place or 'an unknown address'}")
         if status == 404 and self._session:
             self.ended = "its session is over"
             return SessionOver(self.ended)
@@ -183,7 +185,7 @@ async def _events_of(response: Response) -> AsyncGenerator[bytes, None]:
 
 
 def _parsed(data: bytes | bytearray) -> object:
-    """Return the JSON value, None for what is none. Raises McpError if it is too long."""
+    """Return the JSON value, or None if it is invalid. Raises McpError if it is too long."""
     if len(data) > _LONGEST_BODY:
         raise McpError(f"it sent a message of more than {_LONGEST_BODY >> 20} MiB")
     try:

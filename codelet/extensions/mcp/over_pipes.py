@@ -1,4 +1,4 @@
-"""A server that codelet starts as a program, and speaks to over its standard input and output, a message a line."""
+"""The transport of a server that codelet starts: a message per line on its standard input and output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codelet.system.text import one_line
 
 _LONGEST_LINE = 8 << 20
 _PATIENCE = 0.5
-"""Seconds that a server has to end once its input is closed."""
+"""The time limit, in seconds, for a server to exit after its input is closed."""
 
 
 class PipeLink(ServerLink):
@@ -31,7 +31,7 @@ class PipeLink(ServerLink):
         self._writing = asyncio.Lock()
 
     async def connect(self) -> None:
-        """Start the program; shake hands, or speak the stateless revision where the server wants that."""
+        """Start the program; do the handshake, or use the stateless revision if the server requires it."""
         folder = self._workspace / Path(self._settings.folder or ".").expanduser()
         environment = child_environment() | dict(self._settings.environment)
         try:
@@ -49,7 +49,7 @@ class PipeLink(ServerLink):
             await self.discover()
 
     async def close(self) -> None:
-        """End the program, at once unless it was ready."""
+        """End the program; without a grace period if it was never ready."""
         await super().close()
         if self._reading is not None:
             self._reading.cancel()
@@ -59,7 +59,7 @@ class PipeLink(ServerLink):
             self.errors = self._service.errors
 
     async def _read(self, service: Service) -> None:
-        """Take in the messages until the program ends."""
+        """Process messages until the program ends."""
         try:
             while (line := await service.read_line()) is not None:
                 try:

@@ -1,4 +1,4 @@
-"""One MCP server as the session uses it: started, asked for its tools, called, and started again after its end."""
+"""One MCP server of a session: start, list of tools, calls, restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 START_SECONDS = 30.0
 _LONGEST_CALL = 600.0
 _MOST_STARTS, _STARTS_SECONDS = 4, 600.0
-"""A server is started so many times within so many seconds: once, and three times again."""
+"""The limit on starts within a time in seconds: one start and three restarts."""
 _MOST_TOOLS = 512
 _UNCERTAIN = "; whether the call had an effect is not known"
 
@@ -29,10 +29,10 @@ State = Literal["starting", "ready", "ended", "failed"]
 
 
 class Server:
-    """One server. `error` says why it could not start, `left_out` which of its tools are not offered and why.
+    """One server. `error` is the reason why it could not start, `left_out` maps unusable tools to reasons.
 
-    `outdated` says that the server has reported another list of tools since they were read. It runs in `workspace`
-    unless its settings name a folder.
+    `outdated` is true if the server has announced another list of tools since the last read. The server runs in
+    `workspace` unless its settings name a folder.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -50,32 +50,32 @@ class Server:
 
     @property
     def state(self) -> State:
-        """Return whether calls can be made: one that has ended starts again with the next call."""
+        """The server's state; an ended server starts again with the next call."""
         if self.link is None or self._starting.locked():
             return "starting"
         return "failed" if self.error else "ended" if self.link.ended else "ready"
 
     @property
     def problem(self) -> str:
-        """Return why the server is not ready, or ""."""
+        """The reason why the server is not ready, or ""."""
         return self.error or ("" if self.link is None else self.link.ended)
 
     @property
     def told(self) -> str:
-        """The server's name, its state and why it is in it, in one line."""
+        """The server's name, state and error in one line."""
         version = f", MCP {self.link.version}" if self.state == "ready" and self.link is not None else ""
         return f"{self.name}: {self.state}{version}{f': {self.problem}' if self.problem else ''}"
 
-    async def start(self, *, anew: bool = False) -> None:
-        """Start the server unless it runs; `again` ends it first, and forgets how often it failed. Raises McpError."""
+    async def start(self, *, again: bool = False) -> None:
+        """Start the server unless it runs; `again` restarts it and resets the limit on starts. Raises McpError."""
         async with self._starting:
-            if anew:
+            if again:
                 self._starts.clear()
             elif self.link is not None and not self.problem:
                 return
             now = asyncio.get_running_loop().time()
             if len(self._starts) == _MOST_STARTS and now - self._starts[0] < _STARTS_SECONDS:
-                raise McpError(f"it ended too often: {self.problem}; /mcp restart {self.name} starts it again")
+                raise McpError(f"it ended too often: {self.problem}. Start it with /mcp restart {self.name}")
             self._starts.append(now)
             await self.close()
             self.error = ""
@@ -98,15 +98,15 @@ class Server:
         return HttpLink(self.settings, self._changed, self._login)
 
     async def log_in(self, show: Open) -> None:
-        """Have the user log in, and start anew. Raises McpError."""
+        """Have the user log in, and restart. Raises McpError."""
         if not self.settings.url:
-            raise McpError("it is a program: only servers with a url take a login")
+            raise McpError("it is a program; only a server with a url has a login")
         from codelet.extensions.mcp.login import Login  # for who logs in
 
         login = Login(self.settings)
         await login.begin(show)
         self._login = login
-        await self.start(anew=True)
+        await self.start(again=True)
 
     def _changed(self) -> None:
         self.outdated = True
@@ -130,13 +130,13 @@ class Server:
             name = one_line(str(each.get("name") if isinstance(each, dict) else each), 80)
             try:
                 if self.settings.url and self.link.stateless and '"x-mcp-header"' in json.dumps(each):
-                    raise UnusableTool("it wants arguments as headers, which codelet does not send")
+                    raise UnusableTool("it takes arguments as headers, which codelet does not support")
                 tool = remote_tool(self.name, each)
                 self.tools[tool.name] = tool
             except UnusableTool as error:
                 self.left_out[name] = str(error)
         if len(listed) > _MOST_TOOLS:
-            self.left_out["others"] = f"at most {_MOST_TOOLS} tools are taken"
+            self.left_out["others"] = f"codelet uses at most {_MOST_TOOLS} tools of a server"
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, object], told: Told) -> Mapping[str, Any]:
         """Return the result of a call. Raises McpError."""

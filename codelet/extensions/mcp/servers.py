@@ -1,4 +1,4 @@
-"""Which MCP servers there are: the user's table `mcp_servers`, and files in the form `mcpServers` of other programs."""
+"""The settings of MCP servers: the user's table `mcp_servers`, and files with `mcpServers` as in other programs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamab
 
 
 class ServerSettings(Record, kw_only=True):
-    """How to reach one server: by the words of a `command` or at a `url`. `timeout` is that of a call, in seconds.
+    """The settings of one server: a `command` or a `url`. `timeout` is the time limit of a call, in seconds.
 
-    `environment` is what its program gets besides the variables of every command. `folder` is where it runs, None for
-    the workspace.
+    `environment` is added to the variables of every command. `folder` is the working folder, None for the workspace.
     """
 
     name: str
@@ -41,8 +40,8 @@ class ServerSettings(Record, kw_only=True):
 def servers_of(
     tables: Mapping[str, object] | None, files: tuple[str, ...], workspace: Path, variables: Mapping[str, str]
 ) -> list[ServerSettings]:
-    """Return the servers of the user's `tables` and of the `files`, of which a later one wins; those not enabled are
-    left out. `variables` are those that `${NAME}` stands for. Raises UsageError.
+    """Return the enabled servers of the user's `tables` and of the `files`; later files win. `variables` are the values
+    for `${NAME}`. Raises UsageError.
     """
     found = _servers_in(tables or {}, "mcp_servers", variables, own=True)
     for name in files:
@@ -63,7 +62,7 @@ def _tables_in(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise UsageError(f"--mcp {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--mcp {path}: this is not JSON: {error}") from None
+        raise UsageError(f"--mcp {path}: invalid JSON: {error}") from None
     tables = found.get("mcpServers") if isinstance(found, dict) else None
     if not isinstance(tables, dict):
         raise UsageError(f'--mcp {path}: there must be an object "mcpServers" with a server for each name')
@@ -73,7 +72,7 @@ def _tables_in(path: Path) -> Mapping[str, Any]:
 def _servers_in(
     tables: Mapping[str, object], place: str, variables: Mapping[str, str], *, own: bool
 ) -> dict[str, ServerSettings]:
-    """Return the enabled servers by name. In codelet's `own` file a key that is not known is an error."""
+    """Return the enabled servers by name. In codelet's `own` file an unknown key is an error."""
     found: dict[str, ServerSettings] = {}
     for given, table in tables.items():
         where = f"{place}: {given}"
@@ -132,7 +131,7 @@ def _server(name: str, table: Mapping[str, object], where: str, variables: Mappi
 
 
 def _value_of(found: re.Match[str], where: str, variables: Mapping[str, str]) -> str:
-    """Return what `${NAME}` or `${NAME:-default}` stands for."""
+    """Return the value of `${NAME}` or `${NAME:-default}`."""
     value = variables.get(found[1]) or found[2]
     if value is None:
         raise UsageError(f"{where}: the variable {found[1]} is not set")

@@ -1,5 +1,5 @@
-"""The tools of a server as codelet takes them: their names, what is sent of their descriptions and schemas, and which
-are left out, since one of them must not cost the others, or a request.
+"""The tools of a server: their names, descriptions and schemas as vendors accept them. An unusable tool is left out,
+so that it breaks no request.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _LONGEST_DESCRIPTION = 2_000
 _LONGEST_MEANING = 1_000
 _LARGEST_SCHEMA = 16 << 10
 _CHOICES = ("anyOf", "oneOf", "allOf", "not", "enum", "const")
-"""What vendors do not take at the root of a schema."""
+"""Keys that vendors refuse at the root of a schema."""
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 _DATA, _NAMES, _WORDS = ("default", "const", "enum", "examples"), ("$schema", "$id"), ("description", "title")
-"""Keys whose values are no schemas, that are left out, and that hold words of the server's."""
+"""Keys with values that are not schemas, keys that are dropped, and keys with texts of the server."""
 _CUT = " […]"
 
 
 class RemoteTool(Record, kw_only=True):
-    """A tool of a server. `remote` is the server's own name of it, `name` the one that the model and rules use.
+    """A tool of a server. `remote` is the server's name of it, `name` the name for the model and for rules.
 
-    `fingerprint` is another one when the server says something else of the tool. `only_reads` is the server's claim.
+    `fingerprint` changes with the description or the schema. `only_reads` is the server's claim.
     """
 
     name: str
@@ -40,12 +40,12 @@ class RemoteTool(Record, kw_only=True):
 
 
 class UnusableTool(Exception):
-    """A tool cannot be offered; the text says why."""
+    """A tool cannot be offered; the text is the reason."""
 
 
 def tool_name(server: str, remote: str) -> str:
-    """Return the name of a server's tool as every vendor takes it. One that had to be changed gets a part of a digest,
-    so that two tools never share a name, and none ever gets another's.
+    """Return a name for a server's tool that every vendor accepts. A changed name ends in a digest, so that names are
+    unique and stable.
     """
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", remote)
     name = f"mcp__{server}__{plain}"
@@ -76,7 +76,7 @@ def remote_tool(server: str, given: object) -> RemoteTool:
 
 
 def _words(text: object, most: int) -> str:
-    """Return a server's words without what no one sees and without reminders, at most so many characters."""
+    """Return a server's text without invisible characters and reminders, at most `most` characters."""
     if not isinstance(text, str):
         return ""
     plain = escape(clean(text[: 2 * most])).strip()
@@ -84,11 +84,11 @@ def _words(text: object, most: int) -> str:
 
 
 def _parameters(schema: object) -> dict[str, Any]:
-    """Return a schema as vendors take it. Raises UnusableTool."""
+    """Return a schema that vendors accept. Raises UnusableTool."""
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         raise UnusableTool("its schema is not that of an object")
     if choices := [key for key in _CHOICES if key in schema]:
-        raise UnusableTool(f"its schema has {choices[0]} at its root, which vendors do not take")
+        raise UnusableTool(f"its schema has {choices[0]} at its root, which vendors refuse")
     if not isinstance(schema.get("properties", {}), dict):
         raise UnusableTool("the properties in its schema are no object")
     try:
@@ -99,7 +99,7 @@ def _parameters(schema: object) -> dict[str, Any]:
 
 
 def _plain(part: object) -> Any:
-    """Return a part of a schema with its words cleaned. Raises UnusableTool where it is not in order."""
+    """Return a part of a schema with cleaned texts. Raises UnusableTool if it is invalid."""
     if isinstance(part, list):
         return list(map(_plain, part))
     if not isinstance(part, dict):

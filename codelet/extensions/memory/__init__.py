@@ -1,5 +1,5 @@
-"""What a session remembers: facts, a file of facts that sessions share, a search in earlier sessions: all of it data.
+"""A session's memory: facts, a file of facts that sessions share, a search in earlier sessions. All of it is data.
 
-tests/extensions/memory/test_stranger.py holds that someone else's file changes nothing but what is shown as facts.
-Short because its parts are imported where they are asked for.
+tests/extensions/memory/test_stranger.py shows that a stranger's file changes nothing but the listed facts. Short
+because the parts are imported at their first use.
 """

@@ -17,7 +17,7 @@ ORIGINS: tuple[Origin, ...] = ("user", "model", "export")
 LONGEST_FACT = 500
 LONGEST_KEY = 60
 LONGEST_SAID = 80
-"""Characters of a fact, of its key, and of the prompt that is kept beside it."""
+"""The longest fact, key, and excerpt of the prompt, in characters."""
 
 _KEYED = re.compile(r"\[([^\[\]]{1,60})\]\s*(.*)", re.DOTALL)
 _WORD = re.compile(r"[^\W_]+")
@@ -36,9 +36,8 @@ _ORDERS = re.compile(
 class Fact(Record, kw_only=True):
     """`text` is one statement, `key` what it is about, if that was named: of one key the newest statement holds.
 
-    `by` says who wrote it; `turn` and `said` are the turn in which that was, and the beginning of its prompt; `when` is
-    in Unix seconds, 0 if it is not known. One that a handoff named is not `confirmed`. `like` is an older statement
-    that may say the same, if no one decided on it.
+    `by` is the author; `turn` and `said` are the turn and the beginning of its prompt; `when` is in Unix seconds, 0 if
+    unknown. A value from a handoff is not `confirmed`. `like` is an older statement that may be a duplicate.
     """
 
     text: str
@@ -52,31 +51,31 @@ class Fact(Record, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The statement with its key, as a person types it."""
+        """The statement with its key, as the user types it."""
         return f"[{self.key}] {self.text}" if self.key else self.text
 
 
 def keyed(text: str) -> tuple[str, str]:
-    """The key and the statement of `[key] statement`; the key is empty if there is none."""
+    """Split `[key] statement`; without a key, the key is empty."""
     found = _KEYED.match(text.strip())
     return (plain(found[1], LONGEST_KEY), found[2]) if found else ("", text)
 
 
 def plain(text: str, most: int) -> str:
-    """A text from outside on one line, without anything that a terminal obeys or no one sees, at most so long."""
+    """Return an untrusted text on one line, without control characters, cut to `most`."""
     words = " ".join(clean(text[: 4 * most]).split())
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def normal(text: str) -> str:
-    """The form in which two statements are the same: without differences of case, spaces, forms of letters and the
-    signs at the end.
+    """Return the form of a statement for comparisons, without case, extra spaces, compatibility forms and final
+    punctuation.
     """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(" .!;,")
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words by which a text is found: whole, and the parts of names in camel case; without case."""
+    """Return the search words of a text, casefolded: whole words, and the parts of camel case."""
     found: set[str] = set()
     for word in _WORD.findall(text):
         found.add(word.casefold())
@@ -90,7 +89,7 @@ def gives_orders(text: str) -> bool:
 
 
 MOST_FACTS = 1_000
-"""How many a session keeps; those of an export all stay, and then a new one takes the oldest's place."""
+"""The most facts of a session. An export may have more; then a new fact replaces the oldest."""
 
 Added = Literal["new", "known", "replaced", "full"]
 
@@ -102,7 +101,7 @@ class FactList:
         self.facts: tuple[Fact, ...] = ()
 
     def add(self, fact: Fact) -> Added:
-        """Take a fact in. One that is there already stays as it is; one of the same key goes."""
+        """Add a fact. A known fact stays unchanged; a fact of the same key is replaced."""
         same = [each for each in self.facts if normal(each.text) == normal(fact.text) and each.key in ("", fact.key)]
         if same and same[0].key == fact.key and (same[0].confirmed or not fact.confirmed):
             return "known"
@@ -118,12 +117,12 @@ class FactList:
         return "replaced" if older else "new"
 
     def users(self, fact: Fact) -> Fact | None:
-        """The user's fact whose place this one, which is not the user's, would take; None if there is none."""
+        """Return the user's fact that this one, which is not the user's, would replace, or None."""
         same, key = normal(fact.text), normal(fact.key)
         return next((each for each in self.facts if each.by == "user" and _are_one(each, same, key)), None)
 
     def related(self, fact: Fact) -> Fact | None:
-        """An older fact under no key, or the same, that has most of this one's words; None if there is none."""
+        """Return an older fact without a key, or with the same one, that shares most words with this one, or None."""
         words = words_of(fact.text)
         for each in self.facts:
             others = words_of(each.text)
@@ -133,18 +132,18 @@ class FactList:
         return None
 
     def forget(self, fact: Fact) -> None:
-        """Take a fact out."""
+        """Remove a fact."""
         self.facts = tuple(each for each in self.facts if each is not fact)
 
     def replace(self, fact: Fact, new: Fact) -> None:
-        """Put a fact in the place of another; one of the same words or the same key goes."""
+        """Replace a fact; another one with the same text or key is removed."""
         same, key = normal(new.text), normal(new.key)
         others = (each for each in self.facts if normal(each.text) != same and (not key or normal(each.key) != key))
         stay = {id(fact), *map(id, others)}
         self.facts = tuple(new if each is fact else each for each in self.facts if id(each) in stay)
 
     def restore(self, texts: Iterable[str], origins: Sequence[Mapping[str, object]] = ()) -> None:
-        """The facts of an export in place of these; what is known of where they come from goes by their texts."""
+        """Replace all facts by those of an export; `origins` are matched by text."""
         known = {str(origin.get("fact")): origin for origin in origins}
         self.facts = tuple(_restored(text, known.get(text, {})) for text in texts)
 
@@ -169,9 +168,9 @@ def _restored(text: str, origin: Mapping[str, Any]) -> Fact:
 
 
 def relevant(facts: Sequence[Fact], prompt: str, room: int) -> tuple[Fact, ...]:
-    """The facts that fit into so many characters, in their order: all, or those that share most with the prompt.
+    """Return the facts that fit into `room` characters, in order: all, or those that share most with the prompt.
 
-    A word counts more the fewer facts have it; of facts that share nothing the newest come first.
+    Rare words count more; among facts that share nothing, the newest come first.
     """
     if sum(min(len(fact.shown), LONGEST_FACT) for fact in facts) <= room:
         return tuple(facts)

@@ -1,4 +1,4 @@
-"""The command `/facts`: what can be done with the facts of one session by typing."""
+"""The command `/facts`."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _MOST_LISTED = 50
 _BY = {"user": "you", "model": "the model", "export": "the export"}
 _USE = (
-    "/facts add TEXT, edit N TEXT, forget N; with a file promote N, find WORDS, and fN for what stands there. Text that"
-    " begins with a word in brackets, [port] 8443, takes the place of what was known of it"
+    "/facts add TEXT, edit N TEXT, forget N; with a file promote N, find WORDS, and fN for its facts. Text that"
+    " begins with a word in brackets, [port] 8443, replaces the fact under that word"
 )
 
 
 class FactCommands:
-    """What can be done with the facts of one session by typing."""
+    """The subcommands of `/facts`, on the facts of one session."""
 
     def __init__(self, facts: KeptFacts) -> None:
         self._facts = facts
 
     async def run(self, session: SessionView, argument: str) -> str:
-        """Do what is asked for; the text to show. Raises UsageError."""
+        """Run a subcommand; return the text to show. Raises UsageError."""
         action, _, rest = argument.partition(" ")
         rest = rest.strip()
         match action:
@@ -46,7 +46,7 @@ class FactCommands:
                 return await self._edited(number, text)
             case "find" if rest:
                 return await self._found(rest)
-        raise UsageError(f"this is no use of /facts: {_USE}")
+        raise UsageError(f"unknown use of /facts: {_USE}")
 
     async def _listed(self) -> str:
         own = self._facts.list.facts
@@ -61,7 +61,7 @@ class FactCommands:
                 + (", the newest" if count > len(newest) else ""),
             ]
             rows += map(_stored_row, newest)
-        return "\n".join([*(rows or ["no facts are kept yet"]), "", _USE])
+        return "\n".join([*(rows or ["there are no facts yet"]), "", _USE])
 
     async def _found(self, text: str) -> str:
         self._file()

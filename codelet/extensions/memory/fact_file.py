@@ -1,7 +1,7 @@
-"""A file of facts that sessions share: SQLite with full text, one writer at a time, readers never wait.
+"""A file of facts that sessions share: SQLite with full-text search, one writer at a time, no waits for readers.
 
-Each write is one transaction that waits for its turn, so no one's facts are lost. Whoever leaves last takes the side
-files of the write-ahead log away. A file from elsewhere is opened only where it holds nothing but our tables.
+Each write is one transaction that waits for the lock, so no facts are lost. The last session to leave removes the side
+files of the write-ahead log. A file from elsewhere is opened only if it has exactly our tables.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from codelet.extensions.memory.fact import LONGEST_FACT, LONGEST_KEY, LONGEST_SA
 from codelet.record import Record
 
 MOST_STORED = 20_000
-"""Facts in one file. Beyond them, those that no one has used for longest go; kept ones never do."""
+"""The most facts of a file. Beyond it, the least recently used are removed, but never the kept ones."""
 UNUSED_SECONDS = 400 * 24 * 3600.0
-"""After this time without use a fact goes, unless it is kept."""
+"""A fact that is not used for this long is removed, unless it is kept."""
 
 _APPLICATION = 0x436F6446
 _VERSION = 2
@@ -34,7 +34,7 @@ _LARGEST_FILE = 256 * 1024 * 1024
 _LONGEST_VALUE = 1_000_000
 _HEADER = b"SQLite format 3\0"
 _JOURNAL = bytes.fromhex("d9d505f920a163d7")
-"""How a rollback journal begins; one ends so where the name of another journal stands before."""
+"""The first bytes of a rollback journal. A journal that names another one ends in them too."""
 _USES = "uses INTEGER NOT NULL DEFAULT 0"
 _TABLE_1 = (
     "CREATE TABLE fact (id INTEGER PRIMARY KEY, text TEXT NOT NULL, normal TEXT NOT NULL UNIQUE, key TEXT NOT NULL,"
@@ -45,11 +45,11 @@ _WORDS = (
     "(text, key, content='fact', content_rowid='id', tokenize='unicode61 remove_diacritics 2')"
 )
 _SCHEMA = {"fact": f"{_TABLE_1[:-1]}, {_USES})", "fact_words": _WORDS}
-"""No triggers: nothing in the file acts by itself, and a stranger's could."""
+"""No triggers: they would run, also those in a stranger's file."""
 _SHADOWS = frozenset(f"fact_words_{part}" for part in ("data", "idx", "docsize", "config"))
 """The tables in which FTS5 keeps the words of ours."""
 _UNIQUE = ("index", "sqlite_autoindex_fact_1", "fact", None)
-"""What SQLite makes for the column that is unique."""
+"""SQLite's index of the unique column."""
 _ROW_1 = "fact.id, fact.text, fact.key, fact.kept, fact.by, fact.said, fact.made"
 _ROW = f"{_ROW_1}, fact.uses"
 _SOUND = f"typeof(fact.text) = 'text' AND length(fact.text) <= {4 * LONGEST_FACT}"
@@ -58,9 +58,7 @@ Given = TypeVar("Given")
 
 
 class StoredFact(Record, kw_only=True):
-    """A fact of the file under its number there; `kept` ones stay whatever their age. `uses` counts the sessions that
-    were sent it.
-    """
+    """A fact of the file with its number. `kept` facts are never pruned. `uses` counts the sessions that sent it."""
 
     number: int
     fact: Fact
@@ -69,10 +67,10 @@ class StoredFact(Record, kw_only=True):
 
 
 class FactFile:
-    """The facts at a path, from now until `close`; made if there is no file. For any thread, one at a time.
+    """The facts of a file, which is created if it is missing. Thread-safe; close it.
 
-    `most` is how many stay in it when it is closed; `clock` gives Unix seconds.
-    Raises UsageError if the file is none of ours, CodeletError if it cannot be read or written.
+    `most` is the limit at `close`; `clock` returns Unix seconds. Raises UsageError if the file is not a facts file,
+    CodeletError if it cannot be read or written.
     """
 
     def __init__(self, path: Path, *, most: int = MOST_STORED, clock: Callable[[], float] = time.time) -> None:
@@ -94,9 +92,9 @@ class FactFile:
             raise
 
     def add(self, facts: Iterable[Fact]) -> Fact | None:
-        """Write facts in one go. One that is there stays; of one key the newest holds; the user's are kept.
+        """Add facts in one transaction. Known facts stay; a fact replaces another of its key; the user's are kept.
 
-        A kept fact gives way to the user's only: one that is in the way stays, and the first such is returned.
+        Only the user's facts replace a kept one. Returns the first kept fact that was not replaced, or None.
         """
         held: list[Fact] = []
 
@@ -111,7 +109,7 @@ class FactFile:
         return held[0] if held else None
 
     def find(self, text: str, most: int) -> list[StoredFact]:
-        """The facts that share most words with a text, the best first."""
+        """Return the facts that share most words with a text, the best first."""
         terms = terms_of(text)
         if not terms:
             return []
@@ -125,13 +123,13 @@ class FactFile:
         return found
 
     def used(self, numbers: Iterable[int]) -> list[StoredFact]:
-        """The facts of these numbers, in their order, which are noted as used."""
+        """Return the facts of these numbers in order, and mark them as used."""
         found = [stored for number in numbers if (stored := self.number(number)) is not None]
         self._used.update(stored.number for stored in found)
         return found
 
     def statements(self) -> list[tuple[int, str]]:
-        """The facts by number, the newest first, each with its key in one text; not those that are no UTF-8."""
+        """Return numbers and texts with keys, the newest first, without invalid UTF-8."""
         query = f"SELECT id, CAST(key || ' ' || text AS BLOB) FROM fact WHERE {_SOUND} ORDER BY id DESC LIMIT ?"
         with self._lock, _told(self.path):
             rows = self._base.execute(query, (MOST_STORED,)).fetchall()
@@ -139,16 +137,16 @@ class FactFile:
         return [(number, text) for number, text in texts if text and "\ufffd" not in text]
 
     def version(self) -> tuple[int, int]:
-        """Another value once the file has changed, by this process or by another."""
+        """Return a value that changes with every change of the file, by any process."""
         with self._lock, _told(self.path):
             return self._base.execute("PRAGMA data_version").fetchone()[0], self._base.total_changes
 
     def newest(self, most: int) -> list[StoredFact]:
-        """The newest facts, the newest first."""
+        """Return the newest facts, the newest first."""
         return self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT ?", (most,))
 
     def number(self, number: int) -> StoredFact | None:
-        """The fact of that number."""
+        """Return the fact of this number, or None."""
         return next(iter(self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} AND id = ?", (number,))), None)
 
     def forget(self, number: int) -> None:
@@ -156,7 +154,7 @@ class FactFile:
         self._change(lambda: self._delete([number]))
 
     def replace(self, number: int, fact: Fact) -> None:
-        """Put a fact in the place of another."""
+        """Replace a fact."""
 
         def write() -> None:
             self._delete([number])
@@ -165,7 +163,7 @@ class FactFile:
         self._change(write)
 
     def keep(self, number: int) -> None:
-        """Keep a fact from now on, whatever its age."""
+        """Mark a fact as kept."""
         self._change(lambda: self._base.execute("UPDATE fact SET kept = 1 WHERE id = ?", (number,)))
 
     def __len__(self) -> int:
@@ -173,7 +171,7 @@ class FactFile:
             return int(self._base.execute("SELECT count(*) FROM fact").fetchone()[0])
 
     def close(self) -> None:
-        """Note what was used, prune, and leave nothing beside the file, unless someone else is still in it."""
+        """Save the uses, prune, and remove the side files unless another process has the file open."""
         now = self._clock()
 
         def write() -> None:
@@ -196,7 +194,7 @@ class FactFile:
         self._waited(lambda: base.execute("PRAGMA journal_mode = WAL").fetchall())
 
     def _claim(self) -> None:
-        """Make the tables where the file is empty, else see that there are these and nothing else."""
+        """Create the tables in an empty file, otherwise check that it has exactly these."""
         base = self._base
         self._waited(lambda: base.execute("BEGIN IMMEDIATE"))
         try:
@@ -214,7 +212,7 @@ class FactFile:
             raise
 
     def _kept(self, fact: Fact) -> Fact | None:
-        """The kept fact that one of this key, which is not the user's, may not replace."""
+        """Return the kept fact that a fact of this key, which is not the user's, may not replace, or None."""
         if not fact.key or fact.by == "user":
             return None
         query = f"SELECT {_ROW} FROM fact WHERE lower(key) = lower(?) AND normal <> ? AND kept <> 0"
@@ -222,7 +220,7 @@ class FactFile:
         return _stored(rows[0]).fact if rows else None
 
     def _write(self, fact: Fact) -> None:
-        """One fact, inside a transaction."""
+        """Write one fact, inside a transaction."""
         now, same = self._clock(), normal(fact.text)
         kept = int(fact.by == "user")
         if fact.key:
@@ -238,18 +236,18 @@ class FactFile:
         )
 
     def _numbers(self, condition: str, *values: object) -> list[int]:
-        """The numbers of the facts that meet a condition of ours."""
+        """Return the numbers of the facts that meet an SQL condition."""
         return [number for (number,) in self._base.execute(f"SELECT id FROM fact WHERE {condition}", values)]
 
     def _delete(self, numbers: Iterable[int]) -> None:
-        """Remove facts, inside a transaction, with the words by which they are found."""
+        """Remove facts with their index entries, inside a transaction."""
         rows = [(number,) for number in numbers]
         taken = "INSERT INTO fact_words(fact_words, rowid, text, key) SELECT 'delete', id, text, key FROM fact"
         self._base.executemany(f"{taken} WHERE id = ?", rows)
         self._base.executemany("DELETE FROM fact WHERE id = ?", rows)
 
     def _prune(self, now: float) -> None:
-        """Remove what is unused for long, and what is too many, but nothing that is kept."""
+        """Remove facts that are unused for long or too many, but no kept ones."""
         self._delete(self._numbers("kept = 0 AND used < ?", now - UNUSED_SECONDS))
         over = self._base.execute("SELECT count(*) FROM fact").fetchone()[0] - self._most
         if over > 0:
@@ -260,7 +258,7 @@ class FactFile:
             return [_stored(row) for row in self._base.execute(query, values).fetchall()]
 
     def _change(self, write: Callable[[], object]) -> None:
-        """Write in one transaction, when it is its turn."""
+        """Run `write` in one transaction, once the lock is free."""
         with self._lock, _told(self.path):
             self._waited(lambda: self._base.execute("BEGIN IMMEDIATE"))
             try:
@@ -271,7 +269,7 @@ class FactFile:
                 raise
 
     def _waited(self, act: Callable[[], Given]) -> Given:
-        """Act, again and again while another process is in the way: a change of the journal does not wait by itself."""
+        """Retry while another process has the lock: SQLite does not wait for a change of the journal mode."""
         deadline = time.monotonic() + _WAIT_SECONDS
         while True:
             try:
@@ -283,17 +281,17 @@ class FactFile:
 
 
 def terms_of(text: str) -> list[str]:
-    """The words of a text that are looked for: the longest, as they are the rarest."""
+    """Return the search words of a text: the longest, because they are the rarest."""
     return sorted(words_of(text), key=lambda word: (-len(word), word))[:_MOST_TERMS]
 
 
 def read_facts(path: Path) -> list[Fact]:
-    """The facts of a file, the newest first, without a write: as they were when it was left last.
+    """Return the facts of a file, the newest first, without a write: in the state of the last `close`.
 
     Raises CodeletError.
     """
     if not stat.S_ISREG(path.stat().st_mode):
-        raise UsageError(f"{path}: is no regular file")
+        raise UsageError(f"{path}: is not a regular file")
     with _told(path):
         base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
@@ -308,17 +306,16 @@ def read_facts(path: Path) -> list[Fact]:
 
 
 def _harden(base: sqlite3.Connection) -> None:
-    """Take nothing that stands in a file for more than data."""
+    """Keep SQLite from running anything that a file contains."""
     base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         base.execute(f"PRAGMA {pragma}")
 
 
 def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
-    """Return whether a row of the schema is one that a file of ours has: only tables, no view, trigger or index beside
-    them.
+    """Return whether a row of the schema is one of ours: a table, not a view, a trigger or another index.
 
-    A trigger may have any name, also that of a table, or one that begins as SQLite's own do.
+    A trigger can have any name, even a table's or one of SQLite's own.
     """
     if (kind, name, table, sql) == _UNIQUE:
         return True
@@ -328,9 +325,7 @@ def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
 
 
 def _judge(base: sqlite3.Connection, path: Path) -> int:
-    """Return the file's version. Raises UsageError unless it holds our tables as we make them, and nothing that could
-    act.
-    """
+    """Return the file's version. Raises UsageError unless the file has exactly our tables."""
     application = base.execute("PRAGMA application_id").fetchone()[0]
     version = base.execute("PRAGMA user_version").fetchone()[0]
     if application == _APPLICATION and version > _VERSION:
@@ -340,13 +335,13 @@ def _judge(base: sqlite3.Connection, path: Path) -> int:
         rows = [(*row[:3], _SCHEMA["fact"] if row[3] == _TABLE_1 else row[3]) for row in rows]
     names = {name for _, name, _, _ in rows}
     if application != _APPLICATION or not (names >= _SCHEMA.keys() and all(_is_ours(*row) for row in rows)):
-        raise UsageError(f"{path}: is a database, but no facts file, or one with more in it than facts")
+        raise UsageError(f"{path}: is a database, but not a facts file, or contains more than facts")
     return int(version)
 
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """Errors of SQLite as one line."""
+    """Turn errors of SQLite into one line."""
     try:
         yield
     except sqlite3.Error as error:
@@ -354,7 +349,7 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def _checked(path: Path) -> None:
-    """See that the file is ours to open, or make it, for the user alone. Raises UsageError."""
+    """Check the file before it is opened, or create it with access for the user only. Raises UsageError."""
     _check_beside(path)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -368,7 +363,7 @@ def _checked(path: Path) -> None:
             raise UsageError(f"{path}: is a link; name the file that it leads to")
         state = path.stat()
         if not stat.S_ISREG(state.st_mode):
-            raise UsageError(f"{path}: is no regular file")
+            raise UsageError(f"{path}: is not a regular file")
         if state.st_size > _LARGEST_FILE:
             raise UsageError(f"{path}: is larger than {_LARGEST_FILE >> 20} MiB")
         with path.open("rb") as file:
@@ -376,12 +371,12 @@ def _checked(path: Path) -> None:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
     if begins not in (b"", _HEADER):
-        raise UsageError(f"{path}: is no facts file")
+        raise UsageError(f"{path}: is not a facts file")
 
 
 def _check_beside(path: Path) -> None:
-    """See that what SQLite would take up with the file leads to no other one: it follows links there, and writes, and
-    a journal of several databases has it remove the file that it names. Raises UsageError.
+    """Check that the side files, which SQLite opens with the file, lead to no other file: it would follow links and
+    write there, and a journal of several databases would make it remove a file. Raises UsageError.
     """
     real = os.path.realpath(path)
     for name in ("-journal", "-wal", "-shm"):
@@ -391,19 +386,19 @@ def _check_beside(path: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise UsageError(f"{path}: {beside} beside it cannot be opened: {error.strerror or error}") from None
+            raise UsageError(f"{path}: {beside} cannot be opened: {error.strerror or error}") from None
         with os.fdopen(descriptor, "rb") as file:
             state = os.fstat(descriptor)
             if not stat.S_ISREG(state.st_mode) or state.st_nlink > 1:
-                raise UsageError(f"{path}: {beside} beside it is no file of its own")
+                raise UsageError(f"{path}: {beside} is a link, or not a regular file")
             if name == "-journal":
                 file.seek(max(0, state.st_size - len(_JOURNAL)))
                 if file.read() == _JOURNAL and state.st_size > len(_JOURNAL):
-                    raise UsageError(f"{path}: {beside} beside it names another file: remove it")
+                    raise UsageError(f"{path}: {beside} names another file: remove it")
 
 
 def _stored(row: tuple[int, str, object, object, object, object, object, object]) -> StoredFact:
-    """A row as it may be shown, whoever wrote it."""
+    """Return a row with cleaned texts, safe to show."""
     number, text, key, kept, by, said, made, uses = row
     fact = Fact(
         text=plain(text, LONGEST_FACT),

@@ -16,7 +16,7 @@ SEARCHES = {"facts_model": "codelet.semantic.meaning"}
 
 
 class TextSource(Protocol):
-    """What can be searched: texts by number, which may change meanwhile."""
+    """The searched texts by number, which can change at any time."""
 
     def version(self) -> Hashable:
         """Return another value once a text has changed."""
@@ -38,7 +38,7 @@ class TextSearch(Protocol):
 
 
 class SearchModule(Protocol):
-    """What a module of a search has."""
+    """The functions of a search module."""
 
     def open_search(self, texts: TextSource, model: Path | None) -> TextSearch | None:
         """Return the search with the user's model, else with the one installed; None without. Raises UsageError."""

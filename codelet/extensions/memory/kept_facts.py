@@ -1,4 +1,4 @@
-"""The facts of one session and their file: kept, looked up, forgotten, and what is asked about them between turns."""
+"""The facts of one session and their file: add, look up, forget, and the questions about them between turns."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ FACT_OF_USER = (
 _FACTS_FULL = "Not kept: the user's own facts take all the room. Ask the user to remove some with /facts forget."
 _NOT_ASKED = "Not forgotten: only the user may decide that, and no one can be asked. Tell the user what is out of date."
 MOST_OF_FILE = 12
-"""How many of the file's facts are sent with a prompt."""
+"""The most facts of the file that are sent with a prompt."""
 _SAME = 0.75
-"""How near in meaning two facts must be to say the same."""
+"""The least similarity of two facts that may be duplicates."""
 
 
 class KeptFacts:
@@ -102,11 +102,11 @@ class KeptFacts:
             "full": _FACTS_FULL,
             "new": f"kept: {fact.shown}",
             "known": f"known already: {fact.shown}",
-            "replaced": f"kept in place of what was known of {fact.key}: {fact.text}",
+            "replaced": f"kept instead of the previous {fact.key}: {fact.text}",
         }[added]
 
     def _nearest_in_file(self, fact: Fact) -> StoredFact | None:
-        """The fact of the file that is nearest to this one by meaning, if it may say the same under no other key."""
+        """Return the nearest fact of the file by meaning, if it may be a duplicate and has no other key."""
         if self.file is None or self.nearest is None:
             return None
         same = {stored.number for stored in self.file.find(fact.text, MOST_OF_FILE) if stored.fact.text == fact.text}
@@ -114,9 +114,9 @@ class KeptFacts:
         return next((stored for stored in near if stored is not None and stored.fact.key in ("", fact.key)), None)
 
     async def between_turns(self) -> None:
-        """Ask about the values that a handoff named, and about facts that may say the same.
+        """Ask about the values in a handoff, and about facts that may be duplicates.
 
-        Without a person to ask, values are kept as unconfirmed, and the newer of two facts is marked.
+        If no one can be asked, the values are kept as unconfirmed, and the newer of two facts is marked.
         """
         approvals = self._session.toolbox.approvals
         asks = self._session.toolbox.ask is not None and not self._session.policy.yes
@@ -161,7 +161,7 @@ class KeptFacts:
         return values
 
     async def _drop(self, fact: Fact | StoredFact) -> None:
-        """Take a fact out, of the session or of the file."""
+        """Remove a fact from the session or from the file."""
         if isinstance(fact, Fact):
             self.list.forget(fact)
         elif self.file is not None:
@@ -169,17 +169,14 @@ class KeptFacts:
             self.forgotten(fact.number)
 
     async def forget(self, text: str) -> str:
-        """Take out the fact that is shown like this, of the session and of the file, if a person says yes.
-
-        Raises ToolError.
-        """
+        """Remove the fact with this text from the session and the file, if the user says yes. Raises ToolError."""
         same = normal(keyed(text)[1])
         found: list[Fact | StoredFact] = [fact for fact in self.list.facts if normal(fact.text) == same]
         if self.file is not None:
             stored = await asyncio.to_thread(self.file.find, text, MOST_OF_FILE)
             found += [each for each in stored if normal(each.fact.text) == same]
         if not found:
-            raise ToolError("no fact says that; give one as it is listed")
+            raise ToolError("unknown fact; give its listed text")
         toolbox = self._session.toolbox
         if toolbox.ask is None:
             raise ToolError(_NOT_ASKED)
@@ -192,21 +189,21 @@ class KeptFacts:
         return f"forgotten: {plain(text, LONGEST_FACT)}"
 
     def taken_apart(self, text: str, key: str = "") -> tuple[str, str]:
-        """The key and the statement of a text, as they may be shown; without a `key` the text may begin with one."""
+        """Return the masked key and statement of a text. Without a `key` the text can begin with one."""
         if not key:
             key, text = keyed(text)
         mask = self._session.mask
         return plain(mask(key), LONGEST_KEY), plain(mask(text), LONGEST_FACT)
 
     def without_secrets(self, fact: Fact) -> Fact:
-        """The fact as it may be written to a disk."""
+        """Return the fact with all secrets masked, for the file."""
         mask = self._session.safeguards.hides.mask
         return fact.replace(
             text=mask(fact.text, patterns=True), key=mask(fact.key, patterns=True), said=mask(fact.said, patterns=True)
         )
 
     def forgotten(self, number: int) -> None:
-        """A fact of the file is gone: it is not told any more."""
+        """Stop sending a fact that was removed from the file."""
         self._found = [each for each in self._found if each.number != number]
 
     def _said(self) -> str:

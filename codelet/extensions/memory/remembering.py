@@ -141,7 +141,7 @@ class Facts(KeptFacts, Extension, Source):
         return "\n".join(parts) or None
 
     def _relevant(self) -> tuple[Fact, ...]:
-        """The session's facts that are told; worked out again where the facts or the prompt are others."""
+        """Return the session's facts to send, cached for the same facts and prompt."""
         facts, asked = self.list.facts, self._prompt
         if self._told is None or self._told[0] is not facts or self._told[1] != asked:
             self._told = (facts, asked, relevant(facts, asked[:_LONGEST_ASKED], _OWN_ROOM))
@@ -170,8 +170,8 @@ class Facts(KeptFacts, Extension, Source):
         async def remember(fact: str, key: str = "") -> ToolOutput:
             """Keep a fact that later turns need: a decision, a value, a wish of the user's. Never keep secrets.
 
-            fact: One statement that is understood by itself. Example: The API is served on port 8443.
-            key: A word for what it is about. A later fact with the same key replaces it. Example: port
+            fact: One statement that is clear without context. Example: The API is served on port 8443.
+            key: A word for its topic. A later fact with the same key replaces it. Example: port
             """
             return ToolOutput(await self.remember(fact, "model", key))
 
@@ -181,7 +181,7 @@ class Facts(KeptFacts, Extension, Source):
         async def forget(fact: str) -> ToolOutput:
             """Forget a kept fact that is no longer true. The user is asked first.
 
-            fact: The fact as it is listed. Example: [port] 8443
+            fact: The listed text of the fact. Example: [port] 8443
             """
             return ToolOutput(await self.forget(fact))
 
@@ -196,6 +196,6 @@ def _line(fact: Fact) -> str:
 
 
 def _quoted(fact: Fact) -> str:
-    """A fact that others may have written: quoted, and marked where it is worded as an instruction."""
+    """Return a fact that others may have written, quoted, and marked if it is worded as an instruction."""
     text = plain(fact.shown, LONGEST_FACT + LONGEST_KEY).replace('"', "'")
     return f'- "{text}"{_FACT_GIVES_ORDERS if gives_orders(fact.text) else ""}'

@@ -1,4 +1,4 @@
-"""Plans: a goal and its steps, kept beside the list, so that no compaction, resume or change of model loses them.
+"""Plans: a goal and its steps, kept outside the list, so that no compaction, resume or change of model loses them.
 
 Nothing here is imported before the first plan: the row in `extensions/manifest.py` describes the tool.
 """
@@ -53,9 +53,9 @@ _PLAN_ONLY = "it would change something, and the plan is not approved yet"
 
 
 class Plans(Extension, Source):
-    """The plan of a session: what its tool, its reminder, its command and its place in the export are made of.
+    """The plan of a session, for its tool, reminder, command and key of the export.
 
-    `planning` says that nothing may be changed before the user has approved a plan.
+    `planning` is true until the user has approved a plan; nothing may be changed before.
     """
 
     name = "plan"
@@ -121,7 +121,7 @@ class Plans(Extension, Source):
         self.plan = None
 
     def save(self) -> Any:
-        """The plan as the export has it; what was restored as it came, while it is the same."""
+        """Return the plan for the export; a restored plan is returned unchanged until it changes."""
         if self.plan is not self._carried[0]:
             self._carried = (self.plan, None if self.plan is None else as_exported(self.plan))
         return self._carried[1]
@@ -131,7 +131,7 @@ class Plans(Extension, Source):
         self._carried = (self.plan, value)
 
     def keep(self, text: str) -> ToolOutput:
-        """Take up what the model plans; nothing shows what there is."""
+        """Take a plan from the model; an empty text shows the current one."""
         plan = self._parsed(text) if text.strip() else self.plan
         if plan is None:
             raise ToolError(_PLAN_NONE)
@@ -147,7 +147,7 @@ class Plans(Extension, Source):
         return ToolOutput(told, display=plan.brief() if changed else "")
 
     def _approve(self) -> None:
-        """Let calls change things. What was refused only because it came too early does not count as refused."""
+        """Allow changes. Calls that were refused for being too early no longer count as refused."""
         self.planning = False
         self._session.toolbox.approvals.take_back(_PLAN_ONLY)
 
@@ -161,11 +161,11 @@ class Plans(Extension, Source):
         return plan
 
     def _preview(self, context: ToolContext, arguments: Arguments) -> Preview:
-        """The plan, where the user is to approve it. Raises ToolError if there is none in the call."""
+        """Return the plan for the user's approval. Raises ToolError if the call has none."""
         return Preview(self._parsed(arguments.get("plan", "")).text(), "approve this plan")
 
     async def command(self, session: SessionView, argument: str) -> str:
-        """Return what /plan says: the plan, after the change that the words want."""
+        """Change the plan as `argument` says; return its text."""
         if argument == "approve":
             if not self.planning:
                 raise UsageError("/plan approve: no plan waits for that")
@@ -178,7 +178,7 @@ class Plans(Extension, Source):
 
 
 class PlanFirst(Extension, Guard):
-    """`--plan`: whatever is not known to only read is refused until the user has approved a plan."""
+    """`--plan`: only reading calls run until the user has approved a plan."""
 
     def __init__(self) -> None:
         self.guards = (self,)
@@ -192,7 +192,7 @@ class PlanFirst(Extension, Guard):
             self._plans.planning = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        """Refuse what changes something; have the user asked about a plan."""
+        """Refuse changes; ask the user about a plan."""
         plans, verdict = self._plans, call.verdict
         if verdict is None or plans is None or not plans.planning:
             return None
@@ -213,23 +213,21 @@ class PlanFirst(Extension, Guard):
 
 
 def _title(arguments: Arguments) -> str:
-    """Return how far the plan is: the goal stands below, where the plan is shown. Without a step what the call says."""
+    """Return the plan's progress, or its first line if it has no steps."""
     lines = str(arguments.get("plan") or "").strip().splitlines() or [""]
     steps = [line for line in lines if "[" in line[:6]]
     return f"{sum('[x]' in line[:8].lower() for line in steps)} of {len(steps)} done" if steps else lines[0]
 
 
 def _reminder(plan: Checklist) -> str:
-    """Return what the model is told of a plan; of one that is done only that, as the next prompt is about something
-    else.
-    """
+    """Return the reminder of a plan; a short one if all steps are done."""
     if plan.steps and plan.done == len(plan.steps):
         return _PLAN_DONE.format(count=len(plan.steps), goal=f": {plan.goal}" if plan.goal else "")
     return _PLAN_REMINDER.format(plan=plan.text()) + _revision(plan)
 
 
 def _revision(plan: Checklist) -> str:
-    """Return what the model is told where a step failed."""
+    """Return the reminder of a failed step, or ""."""
     if plan.failed is None:
         return ""
     result = plan.steps[plan.failed - 1].result
@@ -237,7 +235,7 @@ def _revision(plan: Checklist) -> str:
 
 
 def edited(plan: Checklist | None, argument: str) -> Checklist | None:
-    """The plan as the words behind /plan change it; None if nothing of it is left. Raises UsageError."""
+    """Return the plan changed by the arguments of /plan, or None if it is cleared. Raises UsageError."""
     verb, _, rest = argument.partition(" ")
     words = one_row(rest)
     known = plan or Checklist("", ())
@@ -255,7 +253,7 @@ def edited(plan: Checklist | None, argument: str) -> Checklist | None:
 
 
 def _with_change(plan: Checklist, verb: str, words: str) -> Checklist:
-    """The plan with one step changed, or without it."""
+    """Return the plan with one step changed or removed."""
     number, _, more = words.partition(" ")
     if not number:
         raise UsageError(f"/plan {verb} N: name the step by its number; /plan shows them")

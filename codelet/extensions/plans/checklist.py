@@ -82,7 +82,7 @@ class Checklist(Record):
         return "\n".join([*head, *above, *rows[first:last], *below])
 
     def with_step(self, number: int, step: PlannedStep) -> Checklist:
-        """With another step in place of the one with this number, from 1."""
+        """Return the checklist with this step replaced; `number` counts from 1."""
         return self.replace(steps=(*self.steps[: number - 1], step, *self.steps[number:]))
 
 
@@ -93,7 +93,7 @@ def checklist_in(text: str, before: Checklist | None) -> Checklist | None:
     for line in text.splitlines():
         if found := _step_in(line, before):
             steps.append(found)
-        elif steps and line.strip():  # what stands below a step belongs to it
+        elif steps and line.strip():  # the lines below a step belong to it
             steps[-1] = steps[-1].replace(result=one_row(f"{steps[-1].result} {line}"))
         else:
             goal.append(_GOAL.sub("", line, count=1))
@@ -104,7 +104,7 @@ def checklist_in(text: str, before: Checklist | None) -> Checklist | None:
 
 
 def one_row(text: str) -> str:
-    """The text on one line, cut where it is too long for a plan."""
+    """Return the text on one line, cut to the length of a plan's row."""
     words = " ".join(text.split())
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
@@ -131,7 +131,7 @@ def as_exported(plan: Checklist) -> dict[str, Any]:
 
 
 def imported(value: Mapping[str, Any]) -> Checklist:
-    """The plan that stands in an export."""
+    """Return the plan of an export."""
     steps = [
         PlannedStep(one_row(step["description"]), _IMPORTED[step["status"]], one_row(step["result"] or ""))
         for step in value["steps"][:MOST_STEPS]

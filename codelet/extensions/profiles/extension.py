@@ -1,4 +1,4 @@
-"""The profile in force takes rights away from a session, `/profile` shows and switches, the export keeps its name."""
+"""The active profile narrows a session's rights; `/profile` shows and switches it; the export keeps its name."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _NONE = "none"
 
 
 class Profiles(Extension, Guard):
-    """The profile of one session; `chosen` is the one that it begins with, `named` says that the user named it.
+    """The profile of one session; `chosen` is the first one, `named` is true if the user named it.
 
-    What the session was opened with is the most that it may do: a profile is always taken from that, never from
-    the profile before it.
+    Each profile narrows the rights with which the session was opened, not those of the previous profile.
     """
 
     def __init__(self, places: ProfilePlaces, chosen: Profile | None, *, named: bool) -> None:
@@ -50,7 +49,7 @@ class Profiles(Extension, Guard):
             self._use(self._profile)
 
     async def before(self, call: GuardedCall) -> Verdict | None:
-        """The verdict, where the profile is stricter than the policy."""
+        """Return a verdict if the profile is stricter than the policy."""
         profile, verdict = self._profile, call.verdict
         if profile is None or verdict is None or verdict.tier == "read":
             return None
@@ -64,18 +63,18 @@ class Profiles(Extension, Guard):
         return None if self._profile is None else self._profile.name
 
     def restore(self, value: str | None) -> None:
-        """Take up the profile of an export, unless the user named one, or it is not here, which is told."""
+        """Restore the profile of an export, unless the user named one. If it is missing, the user gets a notice."""
         if value is None or self._named or value == self.save():
             return
         try:
             self._use(self._places.read(value))
         except UsageError as error:
             named = one_line(value, 60)
-            told = f"the session was saved with the profile {named!r} and goes on without it: {error}"
+            told = f"the session was saved with the profile {named!r} and continues without it: {error}"
             self._session.notices.say(told)
 
     def _use(self, profile: Profile | None) -> None:
-        """Put a profile in force, or none."""
+        """Apply a profile, or none."""
         session, self._profile = self._session, profile
         system = self._system if profile is None else profile.instructed(self._system)
         if system != session.upkeep.system:
@@ -95,14 +94,14 @@ class Profiles(Extension, Guard):
         if argument == _NONE:
             self._named = True
             self._use(None)
-            return "no profile is in force: the session may do what it was opened with"
+            return "no profile is active"
         if argument:
             if len(argument.split()) > 1:
                 raise UsageError("/profile takes one name")
             profile = self._places.read(argument)
             self._named = True  # an export that is imported later does not lift it
             self._use(profile)
-            beside = [f"its model is {profile.model}: /model {profile.model} goes on with it"] if profile.model else []
+            beside = [f"its model is {profile.model}: /model {profile.model} switches to it"] if profile.model else []
             if profile.effort is not None:
                 beside.append(f"its effort is {profile.effort}: /effort {profile.effort} asks for it")
             return "\n".join([f"the profile is now {profile.name}: {profile.told}", *session.notices.take(), *beside])

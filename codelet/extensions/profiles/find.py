@@ -1,6 +1,6 @@
-"""Where profiles stand: the user's own, then those that codelet ships, then those of a trusted project.
+"""The places of profiles: the user's own, then codelet's, then a trusted project's.
 
-In this order a project cannot put a wider profile in the place of one whose name the user knows.
+In this order a project cannot replace a profile whose name the user knows by a wider one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WIDTH = 1_000
 
 
 class FoundProfile(Record):
-    """A profile that there is: `profile`, or else `problem` says in a line what is wrong with its file."""
+    """A listed profile: `profile`, or a one-line `problem` of its file."""
 
     name: str
     profile: Profile | None = None
@@ -38,7 +38,7 @@ class FoundProfile(Record):
 
     @property
     def line(self) -> str:
-        """The profile as a list shows it: its name, what it is, what it takes away, where it stands."""
+        """The profile in a list: its name, description, limits and place."""
         if self.profile is None:
             return f"{self.name:<12} not usable: {one_line(self.problem, _WIDTH)}"
         about = f"{self.profile.description}: " if self.profile.description else ""
@@ -46,8 +46,8 @@ class FoundProfile(Record):
 
 
 class ProfilePlaces(Record, kw_only=True):
-    """Where to look: below the user's `home`, in `own_folder` beside the user's settings, and in the folder `project`
-    where that is `trusted`. A profile of the project's may not be a link that leads out of it.
+    """The places of profiles: the user's `home`, `own_folder` next to the user's settings, and the folder `project` if
+    it is `trusted`. A project's profile may not be a link out of the project.
     """
 
     home: Path | None
@@ -72,9 +72,9 @@ class ProfilePlaces(Record, kw_only=True):
         return self.project / ".codelet" / "profiles", self.project / ".claude" / "agents"
 
     def read(self, name: str) -> Profile:
-        """The profile of that name. Raises UsageError, with file and line where it is the file that is wrong."""
+        """Return the profile of this name. Raises UsageError, with file and line for an error in the file."""
         if not _NAME.fullmatch(name):
-            raise UsageError(f"a profile's name has letters, digits, - and _ only: {one_line(name, 60)!r} is none")
+            raise UsageError(f"a profile's name has letters, digits, - and _ only, not {one_line(name, 60)!r}")
         for place in self._all():
             if found := _files(place, name):
                 return self._read(name, found, place)
@@ -83,7 +83,7 @@ class ProfilePlaces(Record, kw_only=True):
         raise UsageError(f"there is no profile {name!r}; there are {here}{hint}")
 
     def listed(self) -> list[FoundProfile]:
-        """All profiles by name; of two with one name the one that counts."""
+        """Return all profiles by name, the first of each."""
         found: dict[str, FoundProfile] = {}
         for place in self._all():
             for name in _names(place):
@@ -92,7 +92,7 @@ class ProfilePlaces(Record, kw_only=True):
         return [found[name] for name in sorted(found)]
 
     def _all(self) -> Iterator[Path | None]:
-        """The folders in their order; None stands for the shipped ones."""
+        """Yield the folders in order; None means codelet's own profiles."""
         yield from self.own
         yield None
         yield from self.in_project if self.trusted else ()
@@ -116,7 +116,7 @@ class ProfilePlaces(Record, kw_only=True):
             return read_yaml(name, text, _SHIPPED, own)
         path = place / found[0]
         if len(found) > 1:
-            raise UsageError(f"{path}:1: {found[1]} beside it is the same profile; remove one")
+            raise UsageError(f"{path}:1: {found[1]} next to it is the same profile; remove one")
         try:
             text = read_text_file(
                 path, _LARGEST, within=self.project if self.trusted and place in self.in_project else None

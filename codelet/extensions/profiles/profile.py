@@ -1,4 +1,4 @@
-"""A profile as a value, and in words."""
+"""A profile as a value and as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RISKS: tuple[Risk, ...] = ("low", "medium", "high")
 VERBOSITIES: tuple[Verbosity, ...] = ("quiet", "normal", "verbose")
 
 MEMORY_TOOLS = frozenset({"forget", "recall", "remember", "search_sessions", "plan", "skill"})
-"""Tools that work on this process's memory alone: no profile has to name them, and none can do harm by them."""
+"""Tools that only use this process's memory: every profile permits them."""
 
 _TIERS: tuple[Tier, ...] = ("read", "write", "execute", "critical")
 _HIGHEST: dict[Risk, Tier] = {"low": "write", "medium": "execute", "high": "critical"}
@@ -29,11 +29,11 @@ _ANSWERS: dict[Verbosity, str] = {"quiet": _QUIET, "normal": "", "verbose": _VER
 
 
 class Profile(Record, kw_only=True):
-    """What a profile says. `allowed_tools` None is all of them, `max_iterations` None no limit of its own.
+    """The contents of a profile. `allowed_tools` None means all tools, `max_iterations` None no limit.
 
     `autonomy_mode` `confirm` asks before each change, whatever the mode and the rules; `auto` leaves that to them.
-    `risk_tolerance` is the highest tier that may run at all: low up to write, medium up to execute, high whatever the
-    policy permits. `source` says where it comes from; `notes` what of the file could not be taken over.
+    `risk_tolerance` is the highest tier that can run: low up to write, medium up to execute, high all. `source` is the
+    file; `notes` are its parts that codelet ignores.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Profile(Record, kw_only=True):
 
     @property
     def permitted_tools(self) -> frozenset[str] | None:
-        """The names of the tools that it leaves; None for all."""
+        """The names of the permitted tools; None for all."""
         return None if self.allowed_tools is None else MEMORY_TOOLS.union(self.allowed_tools)
 
     def steps(self, most: int | None) -> int | None:
@@ -68,7 +68,7 @@ class Profile(Record, kw_only=True):
 
     @property
     def told(self) -> str:
-        """Return what it takes away and wants, in one line."""
+        """The limits of the profile, its model and effort, in one line."""
         parts = []
         if self.allowed_tools is not None:
             parts.append(f"tools {', '.join(self.allowed_tools)}" if self.allowed_tools else "no tools")

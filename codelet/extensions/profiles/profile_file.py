@@ -1,7 +1,7 @@
 """A profile from the text of a file: our YAML, flat or with `config:`, or the Markdown agent of another tool.
 
-In YAML every name must be one that is known here. A Markdown file says much that is meant for its own tool: that is
-skipped, but whatever limits it is applied or is an error, so that nothing gets more rights than its file gives.
+In YAML every name must be known. In a Markdown file, names for its own tool are skipped, but limits are applied or are
+an error, so that no agent gets more rights than its file gives.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _ELSEWHERE = {
     "webfetch": "fetch",
     "write": "write",
 }
-"""What tools are called in other programs, in small letters, and here."""
+"""Other programs' names of tools in lower case, with codelet's names."""
 
 _LIMITING = re.compile(r"permi|allow|den[yi]|read_?only|sandbox|approv|autonom|risk", re.IGNORECASE)
-"""Names of a Markdown file's front matter that speak of rights: those that are not known are an error."""
+"""Names in front matter that may be limits; unknown ones are an error."""
 
 
 def read_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile:
@@ -52,7 +52,7 @@ def read_yaml(name: str, text: str, source: str, own: frozenset[str]) -> Profile
     if inner is not None:
         for key, node in _mapping(inner).items():
             if key in fields:
-                raise FileFault(node.line, f"has {one_line(key, 60)!r} in config and beside it")
+                raise FileFault(node.line, f"has {one_line(key, 60)!r} twice, in config and outside")
             fields[key] = node
     for key, node in fields.items():
         if key not in _READERS and key != "id":
@@ -204,7 +204,7 @@ _READERS: dict[str, Callable[[Node, str], Any]] = {
 def _known(
     names: tuple[str, ...] | None, node: Node | None, own: frozenset[str]
 ) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """The tools as they are called here, and a note on those that are not here; a slip of the keys is an error."""
+    """Return codelet's names of the tools, and a note on unknown tools; a misspelt name is an error."""
     if names is None or node is None:
         return None, ()
     found: list[str] = []

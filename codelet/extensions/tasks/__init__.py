@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from codelet.extensions.session_view import SessionView
 
 _TOP_IS_SETTLED = (
-    "[without a repository here, a command in the background can write what stood in the workspace when it began, and "
-    "make new files in its folders, not at its top]"
+    "[without a repository here, a background command can write files that were in the workspace at its start, and "
+    "create files in its folders, but not at its top]"
 )
-_TASK_LIMIT = "{count} tasks run already: kill one that is not needed"
+_TASK_LIMIT = "{count} tasks are running: kill one first"
 
 
 _MOST_AT_ONCE = 8
@@ -33,9 +33,9 @@ _MOST_KNOWN = 100
 
 
 class Tasks(Extension, Source):
-    """The session's background tasks: what their reminder, their command and their place in the export are made of.
+    """The session's background tasks, for the tool `bash`, their reminder, command and key of the export.
 
-    To the tool that runs commands it is what `BackgroundTasks` says. `sandbox` is what may confine them, or None.
+    `sandbox` confines them, if it is not None.
     """
 
     name = "tasks"
@@ -49,7 +49,7 @@ class Tasks(Extension, Source):
         self._sandbox = sandbox
         self._known: dict[str, KnownTask] = {}
         self._started: dict[tuple[str, float], BackgroundTask] = {}
-        """Those of this process, which a conversation that was put aside may name again."""
+        """The tasks of this process; a restored conversation may name them again."""
         self._said: list[KnownTask] = []
         self._in_order = asyncio.Lock()
         self._carried: tuple[dict[str, Any], ...] = ()
@@ -60,7 +60,7 @@ class Tasks(Extension, Source):
 
     @property
     def known(self) -> Sequence[KnownTask]:
-        """All of them, in the order in which they were started; not those that were completed a day ago."""
+        """All tasks in the order of their start, without those that ended more than a day ago."""
         over = [each for each in self._known.values() if not each.runs]
         gone = {each.id for each in over if is_stale(each)} | {each.id for each in over[:-_MOST_KNOWN]}
         self._known = {name: each for name, each in self._known.items() if name not in gone}
@@ -68,13 +68,13 @@ class Tasks(Extension, Source):
 
     @property
     def running(self) -> Sequence[BackgroundTask]:
-        """Those that run."""
+        """The running tasks."""
         return [each for each in self._known.values() if isinstance(each, BackgroundTask) and each.runs]
 
     async def start(
         self, command: str, argv: Sequence[str], context: ToolContext, own: Mapping[str, str]
     ) -> ToolOutput:
-        """Start a command in the background: what it has printed after a moment. Raises ToolError."""
+        """Start a command in the background; return its first output. Raises ToolError."""
         if len(self.running) >= _MOST_AT_ONCE:
             raise ToolError(_TASK_LIMIT.format(count=_MOST_AT_ONCE))
         confining = self._sandbox if context.wrap_command is not None else None
@@ -90,8 +90,8 @@ class Tasks(Extension, Source):
         return await started(task)
 
     async def control(self, command: str, seconds: float, progress: Progress) -> ToolOutput:
-        """Show, wait for or end tasks, as a command says that `is_control` knows. Raises ToolError."""
-        async with self._in_order:  # calls of one step that touch nothing run at once
+        """Run a control command (see `is_control`): show, await or end tasks. Raises ToolError."""
+        async with self._in_order:  # calls of one step that touch nothing run together
             return await controlled(self.known, command, seconds, progress)
 
     async def text(self) -> str | None:
@@ -113,16 +113,16 @@ class Tasks(Extension, Source):
         await asyncio.gather(*(each.stop() for each in self.running))
 
     def save(self) -> tuple[dict[str, Any], ...]:
-        """All of them as the export has them; the same object while they are the same."""
+        """Return all tasks for the export; the same object while nothing has changed."""
         states = tuple(each.state() for each in self.known)
         if states != self._carried:
             self._carried = states
         return self._carried
 
     def restore(self, value: Sequence[Any]) -> None:
-        """Take up what an export says of tasks, in place of what it said before.
+        """Replace the tasks by those of an export.
 
-        One that this process started is the same task; any other that ran was interrupted.
+        A task of this process is the same task again; any other running task counts as interrupted.
         """
         self._known = {each.id: each for each in self.running}
         for state in value:
@@ -139,7 +139,7 @@ class Tasks(Extension, Source):
         return str(max((int(name) for name in self._known if name.isdecimal()), default=0) + 1)
 
     async def command(self, session: SessionView, argument: str) -> str:
-        """Return what /tasks says. Raises UsageError."""
+        """Run /tasks; return its text. Raises UsageError."""
         verb, _, name = argument.rpartition(" ")
         if not argument:
             return listed(self.known)
@@ -149,7 +149,7 @@ class Tasks(Extension, Source):
         if name in ("stop", "run") and not verb:
             raise UsageError(f"/tasks {name} N: name the task by its number; /tasks lists them")
         if task is None:
-            raise UsageError(f"/tasks {argument[:60]}: there is no such task; /tasks lists them")
+            raise UsageError(f"/tasks {argument[:60]}: unknown task; /tasks lists them")
         if verb == "stop":
             if not task.runs:
                 raise UsageError(f"the task {task.id} does not run")

@@ -1,4 +1,4 @@
-"""One background task: the command as a child of its own that ends with codelet, and what it printed."""
+"""A background task: a command that ends with codelet at the latest, and its output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class KnownTask:
         return " ".join((self.command or self._state["description"]).split())
 
     def output(self) -> str:
-        """Return what it printed, as far as it is kept; of much its beginning and its end."""
+        """Return its output; the beginning and the end of a long one."""
         return str(self._state.get("output", ""))
 
     def state(self) -> dict[str, Any]:
@@ -64,13 +64,13 @@ class KnownTask:
         return {**self._state, "id": self.id, "status": self.status}
 
     async def stop(self) -> None:
-        """End it, with all that it started: SIGTERM first. What it prints meanwhile is kept."""
+        """End it and its children: SIGTERM first. Output until the end is kept."""
 
 
 class BackgroundTask(KnownTask):
     """A task of this session, made by `start_task`.
 
-    `confining` is the sandbox around it, or None, and `sandbox_note` says in words what that keeps it from.
+    `confining` is the sandbox around it, or None, and `sandbox_note` describes its limits.
     """
 
     def __init__(self, name: str, command: str, service: Service, confining: Sandbox | None, sandbox_note: str) -> None:
@@ -152,7 +152,7 @@ class BackgroundTask(KnownTask):
             seen = self._bytes
 
     async def ends_in(self, seconds: float) -> bool:
-        """Return whether it ends within so many seconds."""
+        """Return whether it ends within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.over.wait()

@@ -1,4 +1,4 @@
-"""What the model and the user are told of background tasks, and how the model waits for something of one."""
+"""Reports on background tasks for the model and the user, and the model's waits for their output."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _TASK_USE = (
     "[as a command, `jobs %{id}` shows its output, `wait %{id}` waits for its end, `wait %{id} for PATTERN` (a regex) "
     "or `wait %{id} for port N` for that, `kill %{id}` ends it]"
 )
-_TASK_NOT_YET = "[not within {seconds:g} s; %{id} runs on]"
-_TASK_CAME = "[it came: {line}]"
-_TASK_HAD_COME = "[it had come before this call: {line}]"
-_TASK_STOOD = "[no new line; among all that %{id} printed is: {line}]"
+_TASK_NOT_YET = "[not within {seconds:g} s; %{id} still runs]"
+_TASK_CAME = "[found: {line}]"
+_TASK_HAD_COME = "[found, printed before this call: {line}]"
+_TASK_STOOD = "[no new line matches; an earlier line of %{id} does: {line}]"
 _TASK_SLOW_PATTERN = "the pattern takes too long to match: wait for a simpler one"
-_TASK_NEVER_CAME = "[%{id} ended before that came]"
+_TASK_NEVER_CAME = "[%{id} ended before that]"
 _TASK_PORT = "[port {port} answers]"
 _TASK_PORT_APART = (
-    "[port {port} answers, in the task's own sandbox alone: no other call and no browser reaches it; `unconfined` "
-    "at its start asks the user for that]"
+    "[port {port} answers, but only in the task's own sandbox: no other call and no browser reaches it. Start it with "
+    "`unconfined` to ask the user for access]"
 )
-_TASK_PORTS = "%{id} was waited for at {count} ports already; jobs %{id} shows what it printed"
-_TASK_ENDED = "[%{id} was ended, with all that it started]"
+_TASK_PORTS = "%{id} was awaited at {count} ports already; jobs %{id} shows its output"
+_TASK_ENDED = "[%{id} was ended, with all its processes]"
 _NO_TASKS = "no command was started in the background"
 _NO_TASK = "there is no task %{id}; {known}"
 _TASKS_RUNNING = "Commands in the background (`jobs %N`, `wait %N [for PATTERN|for port P]`, `kill %N`):"
@@ -44,21 +44,21 @@ _TASKS_OVER = "In the background; said once:"
 _LONGEST_LINE = 300
 """Characters of a line that are searched: what a pattern costs grows with a power of them."""
 _MOST_SEARCHING = 1.0
-"""Seconds of the processor that one wait may search for: nothing else continues meanwhile."""
+"""The limit on the search of one wait, in seconds of processor time: it blocks everything else."""
 _LONGEST_COMMAND = 120
 _LONGEST_NAME = 40
 _LINES_FOR_PEOPLE = 3
 _AWAITED = 4_000
-"""Characters that are shown of what was printed until a line or a port came; the rest can be recalled."""
+"""The longest output of a successful wait, in characters; `recall` reads the rest."""
 _PORT_POLL = 0.1
 _PORT_SECONDS = 1.0
 _PORTS = range(1, 65536)
 _MOST_PORTS = 3
-"""How many different ports a task that is not confined may be waited for at."""
+"""The most ports of one unconfined task that a wait can ask for."""
 
 
 async def started(task: BackgroundTask) -> ToolOutput:
-    """Return what a task printed at first, and how to continue with it; of one that has ended how it did."""
+    """Return a new task's first output and its controls, or its result if it has ended."""
     await task.settle()
     if not task.runs:
         return _result(task)
@@ -69,7 +69,7 @@ async def started(task: BackgroundTask) -> ToolOutput:
 
 
 async def controlled(known: Sequence[KnownTask], command: str, seconds: float, progress: Progress) -> ToolOutput:
-    """Do what a control command says. Raises ToolError if it names no task."""
+    """Run a control command. Raises ToolError if it names no task."""
     verb, *words = command.split(None, 3)
     if not words:
         return ToolOutput(listed(known))
@@ -144,10 +144,10 @@ class _LineSearch:
 
 
 async def _line_came(task: BackgroundTask, pattern: str) -> str:
-    """Wait for a line that matches, among those that came since a line was waited for and came.
+    """Wait for a matching line, among those after the last one that was found.
 
-    A program that tests at each change prints the same line again and again: what was an answer once is none any more.
-    Raises ToolError for a pattern that is slow.
+    A test watcher prints the same line at each change, so an old match must not count again. Raises ToolError for a
+    slow pattern.
     """
     search = _LineSearch(pattern)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -175,7 +175,7 @@ async def _line_came(task: BackgroundTask, pattern: str) -> str:
 
 
 def _earlier(task: BackgroundTask, pattern: str) -> str:
-    """That a line which was waited for in vain stands further above, if one does."""
+    """Return a note on an earlier line that matches, or ""."""
     with suppress(ToolError):
         if (line := _LineSearch(pattern).feed(task.output())) is not None:
             return _TASK_STOOD.format(id=task.id, line=line)
@@ -183,10 +183,10 @@ def _earlier(task: BackgroundTask, pattern: str) -> str:
 
 
 async def _port_answers(task: BackgroundTask, port: int) -> str:
-    """Wait until the task, or where it is not confined someone, listens on the port of this machine.
+    """Wait until the task listens on the port, or if it is not confined, until anyone on this machine does.
 
-    No one is asked about it, so other services are not looked for at will: of a confined task what it listens on is
-    looked up and nothing connects, and any other may be waited for at a few ports. Raises ToolError for one too many.
+    No one approves this, so it must not scan for other services: a confined task's listening ports are looked up
+    without a connection, and an unconfined task is limited to a few ports. Raises ToolError beyond the limit.
     """
     if not task.is_confined:
         task.ports.add(port)
@@ -217,7 +217,7 @@ async def _listens(task: BackgroundTask, port: int) -> bool:
 
 @asynccontextmanager
 async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[None, None]:
-    """Pass on what the task prints meanwhile."""
+    """Forward the task's output to `progress`."""
     stream = Stream(progress)
     task.watchers.append(stream.feed)
     try:
@@ -228,7 +228,7 @@ async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[
 
 
 def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None, most: int = SHOWN) -> ToolOutput:
-    """Return what it printed since the model was shown something of it, how it stands, and `told`."""
+    """Return the output that the model has not seen, `told`, and the exit code of an ended task."""
     parts = [printed(task.news()), told]
     if not task.runs:
         task.told = True
@@ -238,7 +238,7 @@ def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None,
 
 
 def _shown(task: KnownTask) -> ToolOutput:
-    """All that is kept of what it printed, and how it stands."""
+    """Return the task's state and all of its output."""
     if isinstance(task, BackgroundTask):
         task.news()
     task.told = task.told or not task.runs
@@ -246,25 +246,25 @@ def _shown(task: KnownTask) -> ToolOutput:
 
 
 def reminder_of(running: Sequence[BackgroundTask], over: Sequence[KnownTask]) -> str:
-    """Return what the model is told before a request: what runs, and what has ended since it was told last."""
+    """Return the reminder: running tasks, and those that ended since the last one."""
     told = [_TASKS_RUNNING, *map(_row, running)] if running else []
     return "\n".join([*told, _TASKS_OVER, *map(_row, over)] if over else told)
 
 
 def listed(known: Sequence[KnownTask]) -> str:
-    """A line a task."""
+    """Return a line for each task."""
     return "\n".join(map(_row, known)) or _NO_TASKS
 
 
 def about(task: KnownTask) -> str:
-    """A task's line, and below it what it printed."""
+    """Return a task's line followed by its output."""
     return f"{_row(task)}\n{printed(task.output()) or prompt.NO_OUTPUT}"
 
 
 def _row(task: KnownTask) -> str:
-    """A task on one line: its number, how it stands, since when, how much it printed, its command.
+    """Return a task on one line: number, state, time, lines of output, command.
 
-    The number and the status of an earlier one are what an export says: any text.
+    The number and the state of a restored task are untrusted text.
     """
     how = one_line(task.status.lower(), _LONGEST_NAME)
     if task.exit_code is not None and task.status in ("Completed", "Failed"):

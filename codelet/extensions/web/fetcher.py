@@ -161,7 +161,7 @@ async def _answer(reader: asyncio.StreamReader, state: h11.Connection) -> tuple[
 
 
 def _checked(address: str) -> SplitResult:
-    """The address taken apart. Raises ToolError if it is none that may be fetched."""
+    """The address taken apart. Raises ToolError if it must not be fetched."""
     try:
         url = urlsplit(address.strip())
         usable = bool(url.scheme == "https" and url.hostname and url.port != 0)
@@ -177,7 +177,7 @@ def _checked(address: str) -> SplitResult:
 
 
 def _decoded(body: bytes, kind: str, more: str) -> str:
-    """Return a body as text. Raises ToolError for what is none."""
+    """Return a body as text. Raises ToolError for anything else."""
     charset = more.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
     is_text = kind.startswith("text/") or kind.endswith(("json", "xml", "javascript", "yaml", "toml"))
     if not is_text or b"\0" in body[:1_000]:

@@ -1,1 +1,1 @@
-"""Sessions that work beside the conversation: of a review, and subagents. What they use counts in the session's."""
+"""Subsessions: those of a review, and subagents. Their usage counts as the session's."""

@@ -1,4 +1,4 @@
-"""A session beside another one: what it has of that one, and what it may not do."""
+"""Subsessions: sessions that work for another one, with its provider and rules, and never with wider rights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTHS: tuple[Mode, ...] = ("read-only", "ask", "auto-edit", "auto")
 
 
 class Borrowed(Extension):
-    """The tools that a session beside another one has, and the guards that stand before them."""
+    """The tools and the guards of a subsession."""
 
     def __init__(self, tools: Sequence[Tool], guards: Sequence[Guard] = ()) -> None:
         self.tools = tools
@@ -24,7 +24,7 @@ class Borrowed(Extension):
 
 
 class BorrowedProvider(Provider):
-    """A session's provider for one beside it, which leaves it open when it ends."""
+    """The provider of a session for its subsession, which does not close it."""
 
     def __init__(self, own: Provider) -> None:
         self._own = own
@@ -47,7 +47,7 @@ class BorrowedProvider(Provider):
 
 
 class NarrowerPolicy(Policy):
-    """A session's policy for one beside it: the same rules, those that are added later too, and no wider mode.
+    """The policy of a subsession: the session's rules, including later ones, and no wider mode.
 
     Without `permits` it has only the rules that ask and deny.
     """
@@ -61,7 +61,7 @@ class NarrowerPolicy(Policy):
 
     @property
     def mode(self) -> Mode:
-        """The mode that it was given, or the other session's if that is narrower."""
+        """The given mode, or the session's if that is narrower."""
         return min(self._most, self._wider.mode, key=_WIDTHS.index)
 
     @mode.setter
@@ -83,10 +83,10 @@ def open_beside(
     ask: Ask | None = None,
     compaction: CompactionOptions | None = None,
 ) -> Session:
-    """Open a session with the masker, the rules, and the sandbox of another one; the caller closes it.
+    """Open a subsession with the session's masker, rules and sandbox; the caller closes it.
 
-    A turn of it has at most `most_steps` requests, and the time of the other one's turn. With `permits` the rules that
-    allow hold too. Raises UsageError.
+    A turn has at most `most_steps` requests, and no time limit apart from the session's turn. With `permits` the rules
+    that allow apply too. Raises UsageError.
     """
     limits = session.meter.limits
     steps = min(most_steps, limits.max_turns or most_steps)

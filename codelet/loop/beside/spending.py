@@ -1,4 +1,4 @@
-"""What sessions beside the conversation may spend together, and who pays for it."""
+"""The shared limits of subsessions, and their usage."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from codelet.usage import Usage
 
 
 class Spending:
-    """What sessions that work side by side have used together, against the limits that hold for all of them.
+    """The usage of concurrent subsessions, and its limits.
 
-    `beside` is the meter of the session that they work for, if there is one: what that has used counts too. `shared` is
-    the text with which the part of a prompt ends that is the same in all of them.
+    `beside` is the meter of the session that they work for, or None; its usage counts too. `shared` is the last text of
+    the prefix that all prompts share.
     """
 
     def __init__(self, limits: Limits, beside: Meter | None = None, shared: str = "") -> None:
@@ -28,7 +28,7 @@ class Spending:
         self._cache_key = os.urandom(8).hex()
 
     def watch(self, session: Session) -> None:
-        """Count what this session uses; its requests share the cache of the others."""
+        """Count this session's usage; its requests share the cache of the others."""
         self._sessions.append(session)
         self._open.append(session)
         if self._shared and isinstance(session.provider, NativeProvider):
@@ -41,7 +41,7 @@ class Spending:
 
     @property
     def fallbacks(self) -> tuple[str, ...]:
-        """The models that answered in place of the chosen one."""
+        """The models that replaced the chosen one."""
         changes = [change.model for each in self._sessions for change in each.models.changes]
         return tuple(dict.fromkeys(changes))
 
@@ -53,14 +53,14 @@ class Spending:
         return sum(known) if len(known) == len(costs) else None
 
     def check(self) -> None:
-        """Raises LimitReached where a limit of the run is passed."""
+        """Raise LimitReached if a limit of the run is passed."""
         if (passed := self._limits.passed(self._held, self._charged)) is not None:
             raise LimitReached(passed)
 
     def bound(self, session: Session) -> None:
-        """Leave to this session what the others have not spent: a request that would pass that is not sent.
+        """Limit this session to what is left. A request beyond it is not sent.
 
-        Raises LimitReached where too little is left for an answer.
+        Raises LimitReached if too little is left for an answer.
         """
         limits, meter = self._limits, session.meter
         if limits.max_cost is not None:
@@ -72,7 +72,7 @@ class Spending:
             meter.limits = meter.limits.replace(max_tokens=left + meter.held.output)
 
     def kept(self, reached: SpendingLimit) -> LimitReached:
-        """The same of the whole run, of which a session knows what is left."""
+        """Return the error with the limit of the run instead of the session's rest."""
         cost, output = self._limits.max_cost, self._limits.max_tokens
         if cost is not None and "--max-cost" in str(reached):
             return LimitReached(f"the next request would pass the limit of {cost:g} dollars (--max-cost)")
@@ -81,7 +81,7 @@ class Spending:
         return reached
 
     def settle(self, *sessions: Session) -> None:
-        """Count what these sessions used, or all, as used by the session that they work for; each once."""
+        """Add the usage of these sessions, or of all, to the session that they work for; each once."""
         for each in [each for each in self._open if not sessions or each in sessions]:
             if self._beside is not None:
                 self._open.remove(each)

@@ -1,4 +1,4 @@
-"""Subagents: the model hands a task to a session of its own, and gets the answer as the result of a call."""
+"""Subagents: the model hands a task to a subsession, and gets its answer as the result of a call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _USED = "\n\n[subagent: {calls} call{s}, {tokens:,} tokens{cost}]"
 
 
 class Subagents(Extension):
-    """The tool `task`. At most four subagents of a session work at once; they have no subagents of their own."""
+    """The tool `task`. At most four subagents of a session work together; subagents cannot start others."""
 
     def __init__(self, settings: ExtensionSettings) -> None:
         self.tools = (tool(self.task, title=_title),)
@@ -51,7 +51,7 @@ class Subagents(Extension):
     async def task(
         self, context: ToolContext, progress: Progress, *, about: str, prompt: str, agent: str = ""
     ) -> ToolOutput:
-        """Hand a task to a subagent, which works by itself in a conversation of its own and sees nothing of this one.
+        """Hand a task to a subagent, which works alone in a separate conversation and sees nothing of this one.
         Use it for a search or a question that needs many calls, if you need only the answer. Several calls in one step
         run side by side. Without an agent it can read but not write. You get its last message.
 
@@ -96,17 +96,17 @@ class Subagents(Extension):
         )
 
     async def _ask(self, question: Question) -> Answer:
-        """Ask the user as for a call of the session. The mode is the session's alone to switch."""
+        """Ask the user as for a call of the session, but do not offer another mode."""
         ask = self._session.toolbox.ask
         if ask is None:
             return Answer(False)
         verdict = question.verdict
         return await ask(
-            question.replace(verdict=verdict.replace(lifted_by=None, reason=f"a subagent wants it; {verdict.reason}"))
+            question.replace(verdict=verdict.replace(lifted_by=None, reason=f"asked by a subagent; {verdict.reason}"))
         )
 
     def _take_over(self, child: Session, spending: Spending) -> None:
-        """Count what a subagent used and was refused as the session's."""
+        """Add a subagent's usage and refusals to the session's."""
         spending.settle(child)
         ours, theirs = self._session.toolbox.approvals, child.toolbox.approvals
         ours.refused += theirs.refused
@@ -127,7 +127,7 @@ class _Work:
         child.upkeep.steering = self._before_step
 
     async def done(self, prompt: str) -> ToolOutput:
-        """Run it; its answer and what it used. Raises ToolError if it has no answer."""
+        """Run the turn; return its answer and usage. Raises ToolError without an answer."""
         why = ""
         try:
             self._spending.bound(self._child)
@@ -165,7 +165,7 @@ class _Work:
         return split_reasoning("".join(self._answer))[1].strip()
 
     def _before_step(self) -> Sequence[str]:
-        """Before each step but the first: in the last one there are no tools, and the model is told to answer."""
+        """Run before each step but the first: in the last step, remove the tools and ask for the answer."""
         self._steps += 1
         if self._steps != (self._child.meter.limits.max_turns or MOST_STEPS) - 1:
             return ()

@@ -143,7 +143,7 @@ def test_what_is_no_facts_file_is_refused_and_stays_as_it_is(tmp_path: Path):
     base.close()
     text = tmp_path / "notes.txt"
     text.write_text("these are my notes, do not touch them")
-    for path, why in ((other, "no facts file"), (text, "is no facts file"), (tmp_path, "is no regular file")):
+    for path, why in ((other, "not a facts file"), (text, "not a facts file"), (tmp_path, "not a regular file")):
         before = path.read_bytes() if path.is_file() else b""
         with pytest.raises(UsageError, match=why):
             FactFile(path)

@@ -104,9 +104,9 @@ def test_a_file_with_more_in_it_than_facts_is_not_opened_whatever_that_is_called
         pytest.skip("SQLite itself has no room for another thing of that name")
     finally:
         base.close()
-    with pytest.raises(UsageError, match="more in it than facts"):
+    with pytest.raises(UsageError, match="more than facts"):
         FactFile(path)
-    with pytest.raises(UsageError, match="more in it than facts"):
+    with pytest.raises(UsageError, match="more than facts"):
         read_facts(path)
 
 
@@ -133,7 +133,7 @@ def test_what_lies_beside_a_file_makes_nothing_of_another_one(tmp_path: Path, si
         Path(f"{path}-journal").write_bytes(journal_that_names(other))
     else:
         Path(f"{path}{side}").symlink_to(other)
-    with pytest.raises(UsageError, match="beside it"):
+    with pytest.raises(UsageError, match=r"-(?:journal|wal|shm)"):
         FactFile(path)
     assert other.read_text() == "precious\n" * 1_000
 
