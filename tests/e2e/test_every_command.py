@@ -68,7 +68,7 @@ ROWS = [
     ("/theme plain", "the theme is plain"), ("/theme", "the theme is plain"), ("/theme pink", "there is no theme pink"),
     ("/init x", "takes no argument"), ("/init", "Answer 5"), ("/undo", "restored: AGENTS.md"),
     ("!echo in a $((6 * 7))", "in a 42"), ("!", "right after the !"), ("!!exit 3", "exit 3"),
-    ("/facts add the port is 8443", "kept"), ("/facts", "8443"), ("/facts nonsense", "no use of /facts"),
+    ("/facts add the port is 8443", "kept"), ("/facts", "8443"), ("/facts nonsense", "use of /facts"),
     ("/plan add write tests", "write tests"), ("/plan", "write tests"), ("/plan done 9", "no step 9; the plan has 1"),
     ("/plan done", "/plan done N: name the step by its number"),
     ("/tasks", "background"), ("/tasks stop 9", "9"),
