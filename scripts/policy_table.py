@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Judge files of cases and print a table by class: how many unsafe lines run unasked without a sandbox, and how many
-harmless ones ask in the sandbox and without one.
+"""Judge files of cases and print a table by class: the unsafe lines that run without asking if there is no sandbox, and
+the harmless ones that ask in a sandbox and without one.
 
 Use: scripts/policy_table.py FILE… [--verbose]    (JSON lines, see scripts/policy_cases.py, `class` optional)
 
 Two more kinds are judged: `rule`, the verdict with the rules `allow` in force, and `suggest`, what "always" would add.
-What an unsafe line does in the sandbox, `python -m scripts.walls` finds out by running it.
+`python -m scripts.walls` runs unsafe lines in the sandbox and reports their effects.
 Cases of the kind `approval` need a screen: tests/frontends/terminal/test_question.py shows them.
 """
 
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _is_wide(line: dict[str, Any]) -> bool:
-    """Whether the rules of a case allow what they must not, or "always" would add more than it may."""
+    """Return whether a case's rules allow too much, or "always" would add too much."""
     from codelet.safety import Policy
     from codelet.safety.verdict import Touch
     from scripts.policy_cases import workspace_of_cases

@@ -1,9 +1,8 @@
-"""Write the table of verdicts anew: what the policy says now of each command in tests/safety/data/verdicts.txt.
+"""Update the policy's verdict on each command in tests/safety/data/verdicts.txt.
 
 Use: python -m scripts.verdicts    (then read the difference: git diff tests/safety/data/verdicts.txt)
 
-A new row is a `?`, a blank and the command, below the heading of its family; the rest is filled in. A row whose command
-stands there already is dropped.
+To add a row, write `?`, a space and the command below the heading of its family. A duplicate command is dropped.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _SECRETS = {
     "variable": "Planted3Vary",
     "remote": "Planted4Push",
 }
-"""What stands in the secrets, by the place: twelve letters, so that base64 shows them in one of three ways."""
+"""The planted secrets by place: twelve letters, which base64 encodes in one of three ways."""
 _VARIABLES = ("SLACK_WEBHOOK_URL", "LDAP_BINDPW", "MNEMONIC", "DEPLOY_TARGET")
 _COMMIT = (
     "git -c core.hooksPath=/dev/null -c user.name=n -c user.email=e@e -c core.fsmonitor=false {add}"
@@ -69,7 +69,7 @@ _Facts = dict[str, tuple[int, int, int, bytes]]
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--count", type=int, help="run so many of the unsafe commands, drawn by the seed")
+    parser.add_argument("--count", type=int, help="the number of unsafe commands to draw and run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--way", choices=("bubblewrap", "landlock"), help="the sandbox, not the best that works here")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
@@ -100,7 +100,7 @@ def _unsafe_commands(file: Path) -> list[Case]:
 
 
 def _in_container(arguments: Sequence[str]) -> int:
-    """Run this script in name spaces of its own; its exit status."""
+    """Run this script in new namespaces. Returns its exit status."""
     spaces = ["unshare", *"-U -r -m -n -i -u -p -f --kill-child".split()]
     python, paths = sys.executable, [str(ROOT)]
     if os.geteuid() == 0:
@@ -168,7 +168,7 @@ async def _run_all(cases: Sequence[Case], way: Literal["bubblewrap", "landlock"]
 
 
 _ASKED = ("printed a secret: remote", "printed a secret: workspace")
-"""What git still prints of a secret is kept back by the question for the words that do so."""
+"""The policy asks before git prints these secrets."""
 
 
 def _listener(path: str) -> socket.socket:
@@ -185,7 +185,7 @@ async def _effects(
     *,
     tracked: bool,
 ) -> list[str]:
-    """What the command did that it must not, in words."""
+    """Return the command's forbidden effects as text."""
     with workspace_of_cases() as (workspace, outside):
         await _plant(workspace, outside, tracked=tracked)
         variables = os.environ | {"WS": str(workspace), "OUT": str(outside)}
@@ -200,7 +200,7 @@ async def _effects(
             return []  # no program can be given it
         output = await _run(sandbox.wrap(case.input, environment, "read-only"), workspace, environment, _SECONDS)
         effects = [f"changed {path}" for path in _changed(before, _facts(_INSIDE))]
-        # What a command repeats of its own line is no secret.
+        # The command's own words are no secret.
         effects += [f"printed a secret: {place}" for place, secret in _SECRETS.items() if _shows(output, secret)]
         return effects + [f"reached {one.getsockname()}" for one in listeners if _was_reached(one)]
 
@@ -227,7 +227,7 @@ async def _plant(workspace: Path, outside: Path, *, tracked: bool) -> None:
 
 
 def _shows(output: str, secret: str) -> bool:
-    """Whether an output holds the secret: as it is, turned round, in capitals, as hex or base64."""
+    """Return whether an output holds the secret: plain, reversed, in capitals, as hex or base64."""
     plain = re.sub(r"\s", "", output)
     codes = [base64.b64encode(b"\0" * shift + secret.encode())[4 if shift else 0 : 14] for shift in range(3)]
     forms = [secret, secret[::-1], secret.encode().hex(), *(code.decode() for code in codes)]
@@ -235,7 +235,7 @@ def _shows(output: str, secret: str) -> bool:
 
 
 def _facts(folder: Path) -> _Facts:
-    """What every file is, without the times at which it was read."""
+    """The facts of every file but its access time."""
     found: _Facts = {}
     for top, folders, files in os.walk(folder):
         for name in (*folders, *files):

@@ -3,14 +3,14 @@
 Use: python -m scripts.fuzz KIND [--count N] [--seed S]
      python -m scripts.fuzz all --minutes N [--seed S]
 
-all        every kind in turn, each round with a seed of its own, until the time is up
+all        every kind in turn, each round with its own seed, until the time is up
 git        allowed git commands in repositories of generated configurations, in the sandbox: no effect, nothing planted
 scripts    shell scripts that are allowed without a sandbox, run by bash: no effect on files, no planted secret printed
 commands   the same for commands made from the tables, watched by strace
 confined   shell lines in each sandbox that works here: no effect on files, no planted secret printed
 text       any text: no verdict may fail or take long
 
-It prints every difference and a line with the figures, and ends with status 1 where there was a difference.
+It prints every difference and a line of figures, and exits with status 1 if there was a difference.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KINDS = ("scripts", "commands", "text", "git", "confined")
 
 
 _OF_A_ROUND = {"scripts": 300, "commands": 600, "text": 12_000, "git": 300, "confined": 600}
-"""How many cases of each kind one round takes: about as long for each."""
+"""The cases of each kind in one round, which take about as long for each."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=(*KINDS, "all"))
     parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--minutes", type=float, default=60.0, help="how long `all` goes on")
+    parser.add_argument("--minutes", type=float, default=60.0, help="the duration of `all`")
     parser.add_argument("--seed", type=int, help="1, for `all` drawn")
     options = parser.parse_args()
     if options.kind == "all":

@@ -1,4 +1,4 @@
-"""Random commands made from the tables: what is allowed without a sandbox runs, watched by strace where it is there."""
+"""Random commands made from the tables: those allowed without a sandbox run, watched by strace if installed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Allowed git commands in repositories with generated configurations, run as codelet runs them.
 
-Whatever the policy allows unasked runs in the read-only sandbox in a throw-away repository: no file may change, nothing
+Each allowed command runs in the read-only sandbox of a throw-away repository: no file may change and nothing
 planted may be printed. Every fourth command is run by plain git, too, which shows that the plants work.
 """
 
@@ -53,7 +53,7 @@ def run(count: int, seed: int) -> int:
 
 
 def _try(places: Places, command: str, figures: dict[str, int]) -> list[str]:
-    """What an allowed command does that it must not; also what judging it does."""
+    """Return the forbidden effects of a command, if allowed, and of its verdict."""
     policy = Policy(places.workspace, "read-only")
     before = places.snapshot()
     figures["judged"] += 1

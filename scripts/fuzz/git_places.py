@@ -90,14 +90,14 @@ class Places:
         return self.workspace
 
     def ran(self) -> bool:
-        """Whether a planted program has run since the last call."""
+        """Return whether a planted program has run since the last call."""
         found = list(self.canary.iterdir())
         for path in found:
             path.unlink()
         return bool(found)
 
     def snapshot(self) -> dict[str, tuple[int, ...]]:
-        """All files but objects, and git's index, which a plain `git diff` brings up to date by itself."""
+        """All files but objects, and git's index, which a plain `git diff` refreshes."""
         found = {}
         for place in (self.workspace, self.home, self.outside, self.other):
             for folder, folders, names in os.walk(place):

@@ -80,7 +80,7 @@ _ENTRIES: tuple[tuple[str, str | None, str, str], ...] = (
     ("user", None, "name", "a"),
 )  # fmt: skip
 _RUNNING = 36
-"""How many of the entries name a filter or a monitor: what reading commands run first."""
+"""The number of entries that name a filter or a monitor, which reading commands run first."""
 _BEFORE = ("\n", "[a]", "[core]\t", '[x "y"]', "# c\n", "; c\n", " ", "[a]b=c\n", "\n\n\t", "[a]b = \\\n c\n", "\\\n")
 _ATTRIBUTES = ("filter=x", "filter=x", "filter=x.y", "filter=é", "diff=d", "merge=m", "text", "-diff", "eol=crlf")
 COMMANDS = (
@@ -129,14 +129,14 @@ _VARIABLES = (
 
 
 class Texts:
-    """A source of repositories and commands that gives the same for the same seed."""
+    """A source of repositories and commands that repeats for the same seed."""
 
     def __init__(self, seed: int, places: Places) -> None:
         self.random = random.Random(seed)
         self.places = places
 
     def repository(self) -> str:
-        """Bend the fresh workspace; what was done, in words."""
+        """Change the fresh workspace. Returns a description."""
         choose, chance = self.random.choice, self.random.random
         workspace = self.places.workspace
         text = self._configuration(choose((0, 1, 1, 2, 2, 3)))

@@ -98,6 +98,8 @@ ENDS = [
     " 2>/dev/null -o PWN",
     " < a.txt -i b.txt",
     " 2>/dev/null a.txt .env",
+    " 2>/dev/null .env",
+    " < a.txt .env",
 ]
 ENDS += [" | sort", " -type f", " -- a.txt", " PWN", " <<< hello", " | xxd - -p", " && ls", " || ls", "; ls", " | cat"]
 FRAMES = ["cd src && {}", "({})", "{{ {}; }}", "! {}", 'echo "$({})"', "{} # done", "cd docs; {}", "if {}; then ls; fi"]
@@ -198,7 +200,7 @@ class Place(Jail):
             yield from found or [(f"one of {commands}", wrong)]
 
     def _wrong(self, commands: list[str]) -> str:
-        """What running these commands did that it must not; "" where they only read."""
+        """Return the forbidden effects of these commands, "" without any."""
         environment = child_environment({"PATH": "/usr/bin:/bin", "HOME": str(self.home)})
         argv = [
             "bwrap",

@@ -60,7 +60,7 @@ def run(count: int, seed: int) -> int:
         text = random_text(source, generator)
         pieces = cut(source, text)
         try:
-            # Beside other work a machine is at times half as fast: only what is slow each time is slow.
+            # A busy machine is at times half as fast: only a text that is slow each time counts.
             is_slow = all(_seconds(policy, text, pieces) > SLOWEST for _ in range(3))
             assert not is_slow or len(text) > 5_000, "it took too long"
         except (AssertionError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OSError) as error:

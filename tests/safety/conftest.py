@@ -42,7 +42,7 @@ async def calls(box: Toolbox, name: str, **arguments: Any) -> list[events.Event]
 
 
 async def call(box: Toolbox, name: str, **arguments: Any) -> tuple[str, str]:
-    """Make one call as a turn does; its status and what the model is told."""
+    """Make one call as a turn does. Returns its status and the text for the model."""
     conversation = Conversation()
     status = ""
     async for event in _runner(box, name, arguments, conversation).run():

@@ -1,4 +1,4 @@
-"""What a confined command makes under names that programs outside obey, and what one in the background can reach."""
+"""New entries of a confined command with names that programs outside obey, and the reach of one in the background."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_what_a_command_made_is_moved_aside_and_told(tmp_path: Path) -> No
     assert (tmp_path / "aside-1-vscode" / "tasks.json").read_text() == "{}\n", "nothing is deleted"
     assert (tmp_path / "aside-1-envrc").read_text() == "taken\n" and (tmp_path / "CLAUDE.md").read_text() == "ours\n"
     assert not (tmp_path / ".github" / "workflows").exists()
-    assert (await call(box, "bash", command="echo b > plain"))[0] == "done", "it is told once"
+    assert (await call(box, "bash", command="echo b > plain"))[0] == "done", "it is reported once"
 
 
 @pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
@@ -122,7 +122,7 @@ async def test_a_link_made_at_such_a_name_is_moved_aside_and_what_it_leads_to_st
     }  # fmt: skip
     assert not any(os.path.lexists(tmp_path / name) for name in moved)
     assert names(tmp_path / "plain") == ["hooks", "tasks.json", "workflows"], "what it leads to is not touched"
-    assert (await call(box, "bash", command="echo b > plain/more"))[0] == "done", "it is told once"
+    assert (await call(box, "bash", command="echo b > plain/more"))[0] == "done", "it is reported once"
 
 
 async def test_a_folder_that_cannot_be_moved_is_told_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_what_was_there_before_is_never_touched(tmp_path: Path) -> None:
     assert (await call(box, "bash", command="sh ./act.sh"))[0] == "failed"
     assert (tmp_path / ".envrc").read_text() == "mine\n"
     sandbox.wrap("true", os.environ)
-    sandbox.hold()  # beside a command in the background nobody knows who made it
+    sandbox.hold()  # with a command in the background the maker is unknown
     (tmp_path / ".mcp.json").write_text("the user's\n")
     assert [(one.name, one.aside) for one in sandbox.newly_protected()] == [(".mcp.json", None)]
     assert (tmp_path / ".mcp.json").exists()

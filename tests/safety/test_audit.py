@@ -1,4 +1,4 @@
-"""The audit file of real runs: what it holds, two writers at once, a killed one, and the verifier's command."""
+"""The audit file of real runs: its records, two writers, a killed one, and the verifier's command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waiting import PATIENCE, until
 
 
 def executions(path: Path) -> dict[str, int]:
-    """How many calls each session has recorded so far, the sessions in the order of their start."""
+    """The number of calls that each session has recorded, in the order of their start."""
     counts: dict[str, int] = {}
     for line in path.read_bytes().splitlines()[:-1] if path.exists() else ():  # the last may be half written
         record = json.loads(line)
@@ -114,7 +114,7 @@ def test_two_writers_and_a_kill_do_no_harm(codelet: Codelet, model_server: Model
         return start(*arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS)
 
     victim = begin("be killed")
-    until(lambda: any(executions(path).values()), "a call of the one that is killed")
+    until(lambda: any(executions(path).values()), "a call of the session to kill")
     first, second = begin("go"), begin("go")
     until(lambda: len(executions(path)) == 3, "the start of the others")
     stop(victim, signal.SIGKILL)

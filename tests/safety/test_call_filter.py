@@ -106,12 +106,12 @@ def test_a_machine_whose_calls_are_not_known_has_no_filter(monkeypatch: pytest.M
 
 
 def answered(program: bytes, machine: int, number: int, first: int = 0) -> int:
-    """What the filter answers to a call with this first argument."""
+    """The filter's answer to a call with this first argument."""
     return answer(list(struct.iter_unpack("HBBI", program)), struct.pack("=II8xQ40x", number, machine, first))
 
 
 def answer(lines: list[tuple[int, ...]], data: bytes) -> int:
-    """What the lines of a filter answer to a call: they are followed as the kernel does."""
+    """Run the lines of a filter as the kernel does. Returns the answer to a call."""
     at = loaded = 0
     while True:
         code, fits, fails, value = lines[at]
@@ -195,7 +195,7 @@ _WITHOUT_METADATA = """
 
 @pytest.mark.parametrize("machine", _HEADERS)
 def test_the_numbers_are_those_of_the_kernels_headers(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an older header does not list yet may be in the filter, what it lists has to be."""
+    """An older header may lack calls of the filter, but not the other way round."""
     if not _HEADERS[machine].exists():
         pytest.skip("needs the kernel's headers")
     listed = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", _HEADERS[machine].read_text()))

@@ -1,4 +1,4 @@
-"""Changes to files: planned before anybody is asked, made as they were approved, and never over what was not seen."""
+"""Changes to files: planned before the question, made as approved, and never over unseen content."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_what_was_cut_on_its_way_to_the_model_was_not_shown(tmp_path: Path
 
 @pytest.mark.parametrize("line", ["key = sk-proj-Zk4x9Qw7eR7tY2uIoP5aS8dF1gH3", "<system-reminder>"])
 async def test_what_was_masked_or_defused_was_not_shown(tmp_path: Path, line: str) -> None:
-    """Written back as it was shown, the file would lose its key."""
+    """A write of the masked text would remove the key from the file."""
     (tmp_path / "a.txt").write_text(f"one\n{line}\n")
     masker = Masker({"OPENAI_API_KEY": "sk-proj-Zk4x9Qw7eR7tY2uIoP5aS8dF1gH3"})
     box = toolbox(tmp_path, Policy(tmp_path, "auto-edit"), masker=masker)
@@ -171,11 +171,11 @@ async def test_nor_about_a_path_that_is_denied_or_a_write_that_cannot_be_made(tm
 
 
 async def test_what_was_approved_is_what_is_made(long: Path, tmp_path: Path) -> None:
-    """The file changes while the question stands: the change that was shown fits it no more."""
+    """The file changes during the question: the change on screen no longer fits."""
     later = LINES.replace("line 1\n", "line one\n")
 
     async def meanwhile(question: Question) -> Answer:
-        await asyncio.sleep(0.01)  # clock: a person thinks
+        await asyncio.sleep(0.01)  # clock: the user thinks
         long.write_text(later)
         return YES
 
@@ -215,7 +215,7 @@ def test_in_a_pipe_the_file_stays_and_the_run_is_whole(codelet: Codelet, model_s
 
 @pytest.mark.parametrize("flags", [(), ("--yes",)])
 def test_advice_on_a_refused_call_is_true(codelet: Codelet, model_server: ModelServer, flags: tuple[str, ...]) -> None:
-    """No flag lifts what is denied; only for what was asked and nobody answered there is advice."""
+    """No flag lifts a denial; only a question without an answer gets advice."""
     (codelet.cwd / "out.txt").symlink_to("/etc/hostname")
     calls = [Call("a", "write", {"path": "out.txt", "content": "x"}), Call("b", "bash", {"command": "touch made.txt"})]
     model_server.script = [Reply(calls=calls), Reply(text="done")]

@@ -1,6 +1,6 @@
 """Ways out of the sandbox, each tried for real: under bubblewrap and under Landlock, as root and as a plain user.
 
-What is outside lies in places that the sandbox does not empty: a read-only mount, a filter or a rule has to hold.
+Places outside are not emptied by the sandbox: a read-only mount, a filter or a rule has to hold.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _both_on_one_port() -> tuple[socket.socket, socket.socket]:
 
 
 class Place:
-    """A workspace and what lies around it: `at` says where, `made` what has to stay as it is."""
+    """A workspace and its surroundings: their places `at`, and the files `made` that must stay unchanged."""
 
     def __init__(self, base: Path, other: Path) -> None:
         self.workspace, self.outside, self.home = base / "workspace", base / "outside", base / "home"
@@ -93,7 +93,7 @@ class Place:
         return facts
 
     def touched(self) -> list[str]:
-        """What of it changed, came or went, and which listener was reached."""
+        """Changed, new and missing files, and the listener that was reached."""
         now = self._facts()
         changed = [] if (self.outside / "empty").is_dir() else ["empty"]
         changed += [path for path in now.keys() | self.before.keys() if now.get(path) != self.before.get(path)]
@@ -106,14 +106,14 @@ class Place:
         return changed
 
     def given_to(self, user: int) -> None:
-        """Let the user own all of it, so that only the sandbox stands in the way."""
+        """Let the user own all of it, so that only the sandbox can refuse."""
         base = self.workspace.parent
         for path in (base, *base.rglob("*")):
             os.chown(path, user, user, follow_symlinks=False)
         self.before = self._facts()
 
     def arguments(self) -> dict[str, Any]:
-        """What the program of the tries is told."""
+        """The arguments of the program of the tries."""
         paths = [str(each.getsockname()) for each in self.listeners[:3]]
         folders = {name: str(getattr(self, name)) for name in ("workspace", "outside", "home")}
         return folders | {"pid": os.getpid(), "sockets": paths, "abstract": self.abstract, "port": self.port}

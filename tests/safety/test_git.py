@@ -36,7 +36,7 @@ def embedded(repo: Path, payload: str) -> None:
 
 
 def helper(repo: Path, payload: str) -> None:
-    """A program that looks for git's state by itself, as prompts and makefiles do."""
+    """A program that looks for git's state, as prompts and makefiles do."""
     configure(repo, f"core.fsmonitor={payload}")
 
 
@@ -57,7 +57,7 @@ def payload(tmp_path: Path, canary: Path) -> str:
 
 
 def run_model(codelet: Codelet, server: ModelServer, *commands: str, flags: tuple[str, ...] = ()) -> list[str]:
-    """Let the model run the commands; what it is told of each."""
+    """Let the model run the commands. Returns the results."""
     calls = [Call(f"c{number}", "bash", {"command": command}) for number, command in enumerate(commands)]
     server.script = [Reply(calls=calls), Reply(text="done")]
     done = codelet("-p", "go", *flags)

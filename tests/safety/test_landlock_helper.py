@@ -1,4 +1,4 @@
-"""What the helper of Landlock takes from a command and leaves to it, asked of the kernel."""
+"""The rights that the Landlock helper removes from a command, tested in the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What codelet starts itself never comes from the workspace, and its own git looks at no other repository."""
+"""Programs that codelet starts never come from the workspace, and its own git looks at no other repository."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.needs("git")
 
 
 def trap(folder: Path, name: str, canary: Path) -> Path:
-    """A program of the workspace that leaves a mark and goes on as the real one."""
+    """A program of the workspace that leaves a mark and continues as the real one."""
     folder.mkdir(parents=True, exist_ok=True)
     real = find_program(name, Path("/nowhere")) or "/bin/true"
     (folder / name).write_text(f'#!/bin/sh\ntouch {canary}\nexec {real} "$@"\n')
@@ -125,7 +125,7 @@ def test_the_sandbox_does_not_run_a_bwrap_that_a_command_made(
 
 
 def test_folders_of_programs_are_read_only_in_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of PATH; what lies beside them can be written, also where rights can only be granted."""
+    """Those of PATH; their neighbours can be written, also if rights can only be granted."""
     for name in (".venv/bin", ".venv/lib", "src", "tools"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin:{tmp_path}/tools:/usr/bin:src")

@@ -22,7 +22,7 @@ def one_of(patterns: Iterable[str]) -> re.Pattern[str]:
 
 
 def test_names_with_stars_are_read_as_the_shell_reads_them() -> None:
-    """Each pattern with nothing, something and a piece of its own for its stars, and each short of a piece.
+    """Each pattern with nothing, something and another piece for its stars, and each short of a piece.
 
     It is the first one here as patterns are parsed once: so it is seen to run what parses them.
     """
@@ -142,7 +142,7 @@ def test_links(places: tuple[Path, Path]) -> None:
     assert judge_path("gone", "write", workspace).action == "deny"
     assert judge_path("hard", "write", workspace).action == "ask"
     kernel = judge_path("environment", "read", workspace)
-    assert (kernel.action, kernel.reason) == ("deny", "/proc is no place for files"), "no answer of a person opens it"
+    assert kernel.action == "deny" and kernel.reason.startswith("/proc ")
 
 
 def test_what_is_no_file(workspace: Path) -> None:
@@ -228,7 +228,7 @@ def test_the_longest_path_is_looked_at(tmp_path: Path) -> None:
     text = "." + "/" * 100 + "x" * (LENGTH_CAP - 101)
     assert "too long" not in judge_path(text, "read", tmp_path).reason.replace(os.strerror(errno.ENAMETOOLONG), "")
     assert judge_path(longest, "read", tmp_path).action == "deny", "more than 128 slashes"
-    assert judge_path("/dev/null", "read", tmp_path).reason == "/dev/null is no regular file or folder"
+    assert judge_path("/dev/null", "read", tmp_path).action == "deny"
     (tmp_path / "file").write_text("x")
     assert judge_path("file/below", "read", tmp_path).action == "allow", "it is not there, and says so when it is read"
 
@@ -243,7 +243,7 @@ def test_containment_is_by_component(tmp_path: Path) -> None:
 
 def test_what_is_not_read_unasked_is_outside_or_has_the_name_of_a_secret() -> None:
     assert why_unread("/work/a.txt", "/work") is None
-    assert why_unread("/other/a.txt", "/work") == "is outside the workspace"
+    assert "outside" in (why_unread("/other/a.txt", "/work") or "")
     assert why_unread("a.txt", "/work") is None and why_unread("a.txt") is None
     for path, root in (("/work/.env", "/work"), (".env", "/work"), (".env", "")):
         assert why_unread(path, root)

@@ -43,11 +43,11 @@ class Swapper(threading.Thread):
             done = library.renameat2(_HERE, bytes(self.path), _HERE, bytes(self.link), _EXCHANGE)
             assert done == 0, os.strerror(ctypes.get_errno())
             self.swaps += 1
-            self.stopped.wait(0.0001)  # clock: lets the other thread go on
+            self.stopped.wait(0.0001)  # clock: lets the other thread continue
 
 
 def enough(good: dict[str, int]) -> bool:
-    """Whether the race was run for real: calls got through between the swaps."""
+    """Return whether the race was real: calls got through between the swaps."""
     return good["read"] > 50 and good["write"] + good["edit"] > 10
 
 
@@ -70,7 +70,7 @@ async def test_a_thousand_swaps_never_lead_out(tmp_path: Path, target: str) -> N
                 break
             status, text = await call(box, "read", path="src/app.py")
             good["read"] += status == "done"
-            assert target == "protected" or "secret" not in text  # what is protected may be read
+            assert target == "protected" or "secret" not in text  # protected files are readable
             if number % 2:
                 edits = [{"old": "= 0", "new": "= 1"}]
                 status, text = await call(box, "edit", path="src/app.py", edits=edits)

@@ -1,4 +1,4 @@
-"""What may be read unasked: every reader asks one function, and none of them shows what it keeps back."""
+"""Reads without a question: every reader asks one function, and none shows files that it withholds."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_reader_asks_the_same_function() -> None:
 @pytest.mark.parametrize("name", KEPT_BACK)
 def test_the_function_knows_a_secret_by_its_whole_path(name: str) -> None:
     assert why_unread(name) and why_unread(f"/w/{name}", "/w") and why_unread(f"in/{name}")
-    assert why_unread("/elsewhere/a.txt", "/w") == "is outside the workspace" and why_unread("/w/a.txt", "/w") is None
+    assert why_unread("/elsewhere/a.txt", "/w") and why_unread("/w/a.txt", "/w") is None
 
 
 FILES = (*KEPT_BACK, "plain", "folder/prod.txt", "gh/hosts.yml", "configured/gh/hosts.yml", "out/plan.txt", "a/../.env")
@@ -133,7 +133,7 @@ def test_instructions_import_none_of_it(workspace: Path) -> None:
 
 async def test_reviews_read_none_of_it(workspace: Path) -> None:
     unread_files = {file.path: file.unread for file in await new_files(workspace, ())}
-    assert unread_files["new/.env"] == "its name says that it holds secrets" and not unread_files["note.txt"]
+    assert unread_files["new/.env"] and not unread_files["note.txt"]
     head = git(workspace, "rev-parse", "HEAD")
     for tool in tools_for(ChangeSide(workspace, head, is_new=True), None):
         for name in KEPT_BACK:
@@ -141,7 +141,7 @@ async def test_reviews_read_none_of_it(workspace: Path) -> None:
 
 
 async def test_no_search_tells_whether_a_secret_matches(workspace: Path) -> None:
-    """The answers of `grep`, here and in a review, are the same for a pattern that a secret matches and for another."""
+    """The answers of `grep`, here and in a review, do not reveal whether a secret matches the pattern."""
     commit(workspace, dict.fromkeys(KEPT_BACK, f"{CANARY}\n" * 40_000))
     box = toolbox(workspace, Policy(workspace, "read-only"))
     for more in ({}, {"glob": ".env"}, {"glob": "**/id_*"}, {"path": "deploy"}, {"around": 3}):

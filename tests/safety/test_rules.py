@@ -133,7 +133,7 @@ def test_a_bare_rule_does_not_allow_more_than_can_be_looked_at(workspace: Path) 
     policy = Policy(workspace, allow=["bash"])
     assert bash(policy, "touch x; " * 40) == "allow"
     verdict = policy.judge("bash", [Touch("run", "touch x; " * 41)])
-    assert (verdict.action, verdict.reason) == ("ask", "it has more than 40 commands")
+    assert verdict.action == "ask" and "40" in verdict.reason
     assert bash(policy, f"touch {'x' * 16_384}") == "ask"
 
 
@@ -231,7 +231,7 @@ def test_the_modes(workspace: Path) -> None:
 
 
 def test_what_nobody_said_yes_to_runs_in_a_sandbox(workspace: Path) -> None:
-    """`--yes` and a rule for exactly this command are a yes; the mode is none, nor is what a rule's `*` stands for."""
+    """`--yes` and a rule for exactly this command lift the sandbox; a mode and a rule with `*` do not."""
 
     def judged(command: str, mode: Mode = "ask", *, unconfined: bool = False, **more: Any) -> tuple[str, str | None]:
         verdict = Policy(workspace, mode, **more).judge("bash", [Touch("run", command, unconfined)])
@@ -247,13 +247,13 @@ def test_what_nobody_said_yes_to_runs_in_a_sandbox(workspace: Path) -> None:
     assert judged("make x", allow=["bash(make *)"]) == judged("make", allow=["bash(make *)"]) == ("allow", "workspace")
     assert judged("make && make x", allow=["bash(make)", "bash(make x *)"]) == ("allow", "workspace")
     assert judged("make x", unconfined=True, allow=["bash(make *)"]) == ("ask", None)
-    # Every sandbox keeps .git as it is.
+    # Every sandbox protects .git.
     assert judged("git commit -m x", allow=["bash(git commit *)"]) == ("allow", None)
     assert judged("git commit -m x && make x", allow=["bash(git *)", "bash(make *)"]) == ("allow", "workspace")
     assert judged("git bisect run make", allow=["bash(git *)"]) == ("allow", "workspace"), "it may be any git command"
     assert judged("git status && make", allow=["bash(make)"]) == ("allow", "workspace")
     assert judged("cat a.txt && make", allow=["bash(make)"]) == ("allow", None)
-    assert judged("cat *.txt && make", allow=["bash(make)"]) == ("ask", None), "what it stands for is not known"
+    assert judged("cat *.txt && make", allow=["bash(make)"]) == ("ask", None), "its files are unknown"
     assert judged("git status", allow=["bash(git status)"]) == ("allow", "read-only"), "the rule was not needed"
     assert judged("make", yes=True) == ("allow", None)
     for mode in ("ask", "auto"):
@@ -377,7 +377,7 @@ def test_always_for_a_secret_is_for_that_file_and_not_for_its_folder(workspace: 
 def test_a_rule_for_some_uses_of_a_tool_is_none_for_all_of_them(workspace: Path) -> None:
     for rules in ({"allow": ["something(x)"]}, {"deny": ["something(x)"]}, {"ask": ["something(x)"]}):
         policy = Policy(workspace, **rules)
-        assert policy.judge("something", None).reason == "something is not a tool that the policy knows"
+        assert policy.judge("something", None).reason.startswith("something ")
         assert policy.judge("something", ()).action == "allow"
         assert policy.judge("something", [Touch("run", "make")]).action == "ask"
         assert policy.judge("something", [Touch("run", "ls")]).action == "allow"
@@ -388,7 +388,7 @@ def test_a_path_rule_lifts_what_it_names(workspace: Path) -> None:
     assert policy.judge("edit", [Touch("write", "src/app.py")]).action == "allow"
     assert policy.judge("edit", [Touch("write", "src/../a.txt")]).action == "ask"
     assert policy.judge("edit", [Touch("write", "src/.env")]).action == "ask"
-    assert policy.judge("read", [Touch("read", ".env")]).action == "ask"  # a secret wants its very name
+    assert policy.judge("read", [Touch("read", ".env")]).action == "ask"  # a secret needs a rule with its very name
     assert Policy(workspace, allow=["read(.env)"]).judge("read", [Touch("read", ".env")]).action == "allow"
     assert policy.judge("read", [Touch("read", "/etc/hostname")]).action == "allow"
 
@@ -420,6 +420,6 @@ def test_nothing_writes_what_codelet_keeps_a_record_in(workspace: Path, mode: Mo
     for name in ("audit.jsonl", "./audit.jsonl", "way"):
         verdict = policy.judge("write", [Touch("write", name)])
         assert (verdict.action, verdict.tier) == ("deny", "write")
-        assert verdict.reason == f"{name} is a file of your settings that nothing may write"
+        assert verdict.reason.startswith(f"{name} ")
         assert policy.judge("read", [Touch("read", name)]).action == "allow"
     assert policy.judge("write", [Touch("write", "audit.json")]).action == ("deny" if mode == "read-only" else "allow")

@@ -1,4 +1,4 @@
-"""What a sandbox hides, keeps from being written and leaves to be seen, by real files; and the words that say so."""
+"""The places that a sandbox hides, protects and shows, with real files, and its command lines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_secrets_of_the_workspace_are_hidden_from_what_only_reads(root: Path, ho
     assert inside(root, Secrets(str(root)).of_workspace()) == [".env", "a/b/id_rsa", "a/real.txt"], "each once"
     make(root, "a/b/.env")
     (root / ".env").unlink()
-    assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "looked at anew"
+    assert inside(root, secrets.of_workspace()) == ["a/b/.env", "a/b/id_rsa", "a/real.txt"], "listed again"
 
 
 def test_secrets_are_looked_for_in_so_many_folders(root: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_repository_and_the_programs_are_seen_wherever_they_are(root: Path, 
     make(folder, "sub/a.txt")
     seen = seen_places(str(folder / "sub"), {"PATH": f"{tmp_path}/way:relative:{tmp_path}/gone:/"})
     assert seen[0] == str(folder) and str(folder / ".git") in seen
-    assert {str(tmp_path / "bin"), str(tmp_path / "way")} <= set(seen), "as it is spelled, and where it is"
+    assert {str(tmp_path / "bin"), str(tmp_path / "way")} <= set(seen), "as spelled, and resolved"
     assert any(os.path.realpath(sys.prefix).startswith(place) for place in (*seen, "/usr"))
     assert "/" not in seen and str(tmp_path / "gone") not in seen and len(seen) == len(set(seen))
     assert str(folder) not in seen_places(str(tmp_path), {})
@@ -182,7 +182,7 @@ def test_of_a_git_file_that_leads_elsewhere_only_what_points_back_is_seen(root: 
 
 
 def pairs(argv: list[str], option: str) -> list[str]:
-    """What an option of bubblewrap is given for each place, in order."""
+    """The values of a bubblewrap option, in order."""
     return [argv[place + 2] for place, word in enumerate(argv) if word == option]
 
 
@@ -216,7 +216,7 @@ def test_what_commands_need_in_a_folder_that_is_hidden_is_there_to_be_read(root:
     for kind in ("workspace", "read-only"):
         bounds = Bounds(root=str(root), kind=kind, seen=(needed, own, elsewhere, hidden), open_home=True)
         argv = list(bubblewrap_argv("bwrap", ["ls"], bounds))
-        assert needed in pairs(argv, "--ro-bind") and argv.index("/tmp") < argv.index(needed), "in front it is hidden"
+        assert needed in pairs(argv, "--ro-bind") and argv.index("/tmp") < argv.index(needed), "before it, it is hidden"
         assert not {own, elsewhere, hidden} & {*pairs(argv, "--ro-bind"), *pairs(argv, "--bind")}
 
 
@@ -226,14 +226,14 @@ def test_sockets_of_services_are_covered_but_where_nothing_is_seen_anyway(
 ) -> None:
     with contextlib.ExitStack() as stack:
         shm, tmp = (stack.enter_context(tempfile.TemporaryDirectory(dir=folder)) for folder in ("/dev/shm", "/tmp"))
-        monkeypatch.chdir(shm)  # a name without a folder is looked for where codelet stands
-        for path in (f"{shm}/s", f"{shm}/a  blank", f"{tmp}/s", f"{shm}/closed", "relative"):
+        monkeypatch.chdir(shm)  # a name without a folder is in the current folder
+        for path in (f"{shm}/s", f"{shm}/a  space", f"{tmp}/s", f"{shm}/closed", "relative"):
             stack.enter_context(socket.socket(socket.AF_UNIX)).bind(path)
         os.unlink(f"{shm}/closed")
         covered = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root), sockets=True))), "--ro-bind")
         closed = pairs(list(bubblewrap_argv("bwrap", ["ls"], Bounds(root=str(root)))), "--ro-bind")
         monkeypatch.undo()
-    assert {f"{shm}/s", f"{shm}/a  blank", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
+    assert {f"{shm}/s", f"{shm}/a  space", f"{shm}/relative"} <= set(covered) and f"{shm}/s" not in closed
     assert not {f"{tmp}/s", f"{shm}/closed"} & set(covered)
 
 

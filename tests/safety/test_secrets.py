@@ -49,14 +49,14 @@ PIECES = pieces(KEY) | pieces(PASSWORD)
 
 
 def found_in(text: str) -> list[str]:
-    """What stands around each piece of a secret, also where line ends lie in it."""
+    """The text around each piece of a secret, also with line ends in it."""
     texts = (text, text.replace("\\n", "").replace("\n", ""))
     places = [(one, one.find(piece)) for one in texts for piece in PIECES if piece in one]
     return sorted({one[max(at - 200, 0) : at + 100] for one, at in places})[:2]
 
 
 def told(server: ModelServer) -> str:
-    """What the model was told, its own words left out."""
+    """The text that the model received, without its own words."""
     own: list[Any] = [m for r in server.requests for m in r.json["messages"] if m["role"] != "assistant"]
     return json.dumps(own)
 
@@ -115,7 +115,7 @@ def test_an_error_line_is_masked(codelet: Codelet, model_server: ModelServer) ->
 
 
 def test_raw_shows_it(codelet: Codelet, model_server: ModelServer) -> None:
-    """Each way is a way: without the mask the model is told the key."""
+    """Each way works: without the mask the model gets the key."""
     (codelet.cwd / "CLAUDE.md").write_text(INSTRUCTIONS)
     ways = [command for way, command in WAYS.items() if way != "the child's environment"]
     model_server.script = [

@@ -1,4 +1,4 @@
-"""A tool that codelet has never seen, brought from outside: what is said of it comes from the tool alone."""
+"""A tool that codelet has never seen, brought from outside: all texts about it come from the tool alone."""
 
 from __future__ import annotations
 
@@ -111,11 +111,9 @@ def test_of_several_things_that_it_touches_each_must_be_allowed(workspace: Path)
     several = [Touch("write", "src/a.md"), Touch("read", ".env"), Touch("read", "a.txt")]
     verdict = Policy(workspace).judge("translate", several)
     assert (verdict.action, verdict.tier, verdict.suggestion, verdict.lifted_by) == ("ask", "write", None, None)
-    assert verdict.reason == "translate changes src/a.md (and 1 more)"
-    assert [reason for _, reason in verdict.parts] == [
-        "translate changes src/a.md",
-        ".env has the name of a file with secrets",
-    ]
+    assert verdict.reason.endswith("(and 1 more)")
+    named = zip(("src/a.md", ".env"), verdict.parts, strict=True)
+    assert all(name in reason for name, (_, reason) in named)
     runs = Policy(workspace).judge(
         "translate", [Touch("run", "rm a.txt"), Touch("run", "make"), Touch("write", "b.md")]
     )
@@ -138,7 +136,7 @@ async def test_interface_abstraction_one_title_is_what_every_front_end_prints(tm
     assert describe_call(made) == call_title(made.name, made.arguments, made.title) == "translate a.md into de"
     await call(box, "translate", source="b.md")
     assert [one.about for one in box.approvals.history] == ["translate a.md into de", "translate b.md into fr"]
-    shown = [question.shown.split("\n")[0] for question in person.asked]  # below it stand all arguments
+    shown = [question.shown.split("\n")[0] for question in person.asked]  # all arguments follow
     assert shown == ["translate a.md into de", "translate b.md into fr"]
 
 
@@ -232,5 +230,5 @@ def test_tools_that_could_only_be_refused_are_not_offered(tmp_path: Path) -> Non
     assert list(box.tools) == everything, "a call of one is refused as ever"
     reading.mode = "auto"
     assert offered(box) == [name for name in everything if name not in ("write", "edit")], "the cached prefix stays"
-    assert offered(toolbox(tmp_path, Policy(tmp_path, "read-only"), ask)) == everything, "a person may change the mode"
+    assert offered(toolbox(tmp_path, Policy(tmp_path, "read-only"), ask)) == everything, "the user may change the mode"
     assert offered(toolbox(tmp_path, Policy(tmp_path, "ask"))) == everything

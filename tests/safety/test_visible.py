@@ -1,4 +1,4 @@
-"""What a confined command sees of the machine, asked of real commands in each sandbox."""
+"""The places that a confined command sees, tested by real commands in each sandbox."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ async def way(request: pytest.FixtureRequest, tmp_path: Path) -> Confinement:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home that lies in no folder which the sandbox empties anyway."""
+    """A home outside the folders that the sandbox empties."""
     with tempfile.TemporaryDirectory(prefix="codelet-home-", dir="/var/tmp") as folder:
         yield Path(folder, "home")
 
 
 @pytest.fixture
 def work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository in a home full of secrets, with a folder beside both."""
+    """A repository in a home full of secrets, with a folder next to both."""
     for name in (*(f"home/{one}" for one in _OF_HOME), "outside/secret.txt"):
         path = home.parent / name
         path.parent.mkdir(parents=True, exist_ok=True)

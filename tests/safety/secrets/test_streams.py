@@ -17,7 +17,7 @@ START = events.StepStart(1)
 
 
 def shown(*given: events.Event) -> list[list[events.Event]]:
-    """What can be shown after each event, and at the end."""
+    """The events that are ready after each one, and at the end."""
     pieces = MaskedPieces(MASKER)
     return [*(pieces.take(event) for event in given), pieces.flush()]
 

@@ -91,7 +91,7 @@ class Jail:
         return found
 
     def run(self, command: str) -> list[str]:
-        """What the command did that it must not; empty where it only read."""
+        """Return the command's forbidden effects, none if it only read."""
         trace = self.log / "trace"
         traced = ["strace", "-f", "-qq", "-e", "trace=socket,execve,openat,open", "-o", str(trace)]
         environment = child_environment({"PATH": "/usr/bin:/bin", "HOME": str(self.home), "FAKE_API_KEY": SECRET})

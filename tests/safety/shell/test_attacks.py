@@ -28,7 +28,7 @@ ADDRESS = f"git config remote.origin.url {URL}"
 TOKEN = f"printf 'abc:tok {SECRET}\\n' > .npmrc; git add -f .npmrc; git commit -qm n"
 
 ATTACKS = {
-    "awk: a call behind a number": ("", """awk 'BEGIN{x=1system("touch PWN")}'"""),
+    "awk: a call after a number": ("", """awk 'BEGIN{x=1system("touch PWN")}'"""),
     "printf: a format known only at run time": (
         "mkdir 0; cp pwn 0/cat",
         'printf -- "$(printf %s %n)" PATH; cat a.txt',
@@ -204,7 +204,7 @@ def test_a_program_that_comes_into_a_folder_of_path_is_seen_at_once(
     place.parent.mkdir()
     place.write_text("#!/bin/sh\ntouch PWN\n")
     place.chmod(0o755)
-    assert policy.judge("bash", [Touch("run", command)]).reason == f"{OWN[command]} is a program of the workspace"
+    assert policy.judge("bash", [Touch("run", command)]).reason.startswith(f"{OWN[command]} ")
 
 
 @pytest.mark.parametrize(

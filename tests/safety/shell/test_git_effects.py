@@ -29,7 +29,7 @@ OWN = {case.id: case for case in read_cases(DATA / "git_effects.jsonl")}
 
 
 def snapshot(*places: Path) -> dict[str, tuple[int, ...]]:
-    """All files but git's index, which a plain `git diff` brings up to date by itself."""
+    """All files but git's index, which a plain `git diff` refreshes."""
     return {
         path: (facts.st_mode, facts.st_size, facts.st_mtime_ns)
         for place in places
@@ -49,7 +49,7 @@ def set_up(case: Case, workspace: Path, outside: Path, prelude: str = "") -> Non
 
 
 def effects(workspace: Path, outside: Path, command: str) -> list[str]:
-    """What the judged command did that it must not, when the tool ran it because the policy allows it."""
+    """Run the command with the tool if the policy allows it. Returns its forbidden effects."""
     policy = Policy(workspace, "read-only")
     before = snapshot(workspace, outside)
     verdict = policy.judge("bash", [Touch("run", command)])

@@ -1,4 +1,4 @@
-"""Every program of the tables: one use that is permitted and one that is refused."""
+"""Every program of the tables: a permitted use and a refused one."""
 
 from __future__ import annotations
 
@@ -166,14 +166,14 @@ def test_one_use_is_permitted_and_one_refused(workspace: Path, name: str) -> Non
 _ONLY_IN_THE_SANDBOX = (
     "strings", "egrep", "sed", "awk", "mawk", "jq", "test", "pwd", "type", "echo", "expr", "exit", ":",
                         "git for-each-ref")  # fmt: skip
-"""What they do with these words has no effect in the sandbox."""
+"""Their effects with these words fail in the sandbox."""
 
 
 @pytest.mark.parametrize(("name", "option"), sorted(VERSIONS))
 def test_a_version_is_asked_for_in_one_way(
     workspace: Path, name: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for variable in ("PYTHONPATH", "PYTHONHOME"):  # whoever runs the tests may have them, and then it is asked
+    for variable in ("PYTHONPATH", "PYTHONHOME"):  # with one set it asks
         monkeypatch.delenv(variable, raising=False)
     policy = Policy(workspace, "read-only")
     assert policy.judge("bash", [Touch("run", f"{name} {option}")]).action == "allow"

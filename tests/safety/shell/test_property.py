@@ -1,4 +1,4 @@
-"""What runs unasked without a sandbox does no harm when it runs; `python -m scripts.fuzz commands` runs more."""
+"""Commands that run without asking outside a sandbox do no harm; `python -m scripts.fuzz commands` runs more."""
 
 from __future__ import annotations
 

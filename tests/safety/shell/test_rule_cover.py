@@ -1,4 +1,4 @@
-"""What the `*` of a rule covers: plain words, paths in the workspace and options that only select or report."""
+"""The words that a rule's `*` covers: plain words, paths in the workspace and options that only select or report."""
 
 from __future__ import annotations
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import time
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from codelet.safety import Policy
 from codelet.safety.shell.nested import changes_shell, unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
-from scripts.policy_cases import judge_cases, read_cases
+from scripts.policy_cases import judge_cases, read_cases, workspace_of_cases
 from tests.safety.shell.runner import SECRET, Jail
 from tests.support.case_workspace import lines_of
 from tests.support.confined import run_confined
@@ -43,14 +46,14 @@ def test_commands_with_an_effect_ask(workspace: Path) -> None:
 @pytest.mark.needs("bwrap", "git", "bash")
 def test_of_the_commands_with_an_effect_none_has_one_in_the_sandbox(tmp_path: Path) -> None:
     jail = Jail(tmp_path)
-    policy = Policy(jail.workspace, "read-only")
-    ran = 0
-    for command in lines_of("effects.txt"):
-        if policy.judge("bash", [Touch("run", command)]).action == "allow":
-            ran += 1
-            assert SECRET not in run_confined(jail.workspace, command, 5.0).output, command
-            assert jail.snapshot() == jail.before, command
-    assert ran > 50
+    allowed = [command for command in lines_of("effects.txt") if verdict(jail.workspace, command) == "allow"]
+    plain = [command for command in allowed if "git" not in command]  # the sandbox of these does not depend on them
+    each = 'for one; do timeout 1 bash -c "$one" 2>&1 | head -c 20000; done'
+    batches = [f"set -- {shlex.join(plain[at : at + 25])}; {each}" for at in range(0, len(plain), 25)]
+    for command in (*batches, *(command for command in allowed if "git" in command)):
+        assert SECRET not in run_confined(jail.workspace, command).output, command
+        assert jail.snapshot() == jail.before, command
+    assert len(plain) > 50
 
 
 UNSEEN = "\r\x07\x0b\x0c\x1b\x7f\x85\u00a0\u00ad\u2003\u200b\u2028\u202e\u3000\ufeff"
@@ -110,12 +113,18 @@ def test_of_the_shared_lines_no_unsafe_one_runs_without_a_sandbox_and_no_harmles
     shared: Path, name: str
 ) -> None:
     cases = [case for case in read_cases(shared / "cases" / f"{name}.jsonl") if case.kind == "shell"]
-    alone, confined = list(judge_cases(cases, sandboxed=False)), list(judge_cases(cases))
     assert len(cases) > 100
-    assert not [one.case.id for one in alone if one.verdict == "allow" and one.case.expected != "allow"]
-    assert not [one.case.id for one in confined if one.verdict != "allow" and one.case.expected == "allow"]
-    for judged in (alone, confined):
-        assert not [one.case.id for one in judged if one.case.expected == "deny" and one.verdict != "deny"]
+    for setup, group in groupby(sorted(cases, key=lambda case: case.setup), lambda case: case.setup):
+        with workspace_of_cases() as (workspace, outside):
+            environment = os.environ | {"WS": str(workspace), "OUT": str(outside)}
+            subprocess.run(["sh", "-c", setup], cwd=workspace, env=environment, check=True, capture_output=True)
+            policy = Policy(workspace, "read-only")
+            for case in group:
+                touches = [Touch("run", case.input)]
+                alone, confined = (policy.judge("bash", touches, sandboxed=sandboxed) for sandboxed in (False, True))
+                assert alone.action != "allow" or case.expected == "allow", case.id
+                assert confined.action == "allow" or case.expected != "allow", case.id
+                assert case.expected != "deny" or {alone.action, confined.action} == {"deny"}, case.id
 
 
 def test_a_verdict_takes_a_millisecond(workspace: Path) -> None:
@@ -265,7 +274,7 @@ def test_a_search_of_the_history_asks_once_any_commit_has_held_a_secret(repo: Pa
     git(repo, "merge", "-q", "--no-ff", "--no-commit", "side")
     (repo / ".env").write_text("KEY=1\n")
     git(repo, "add", "-f", ".env")
-    git(repo, "commit", "-qm", "a merge that adds a file of its own")
+    git(repo, "commit", "-qm", "a merge that adds a file")
     git(repo, "rm", "-q", ".env")
     git(repo, "commit", "-qm", "removed")
     assert verdict(repo, search) == "ask"
@@ -298,7 +307,7 @@ def test_a_program_of_the_workspace_asks(workspace: Path, monkeypatch: pytest.Mo
     assert verdict(workspace, "find . | xargs dirname") == "allow"
     tool.rename(tool.with_name("grep"))
     alone = Policy(workspace, "read-only").judge("bash", [Touch("run", "egrep x a.txt")], sandboxed=False)
-    assert alone.action == "ask" and "grep is a program" in alone.reason, "it starts grep"
+    assert alone.action == "ask" and "grep" in alone.reason, "it starts grep"
     assert verdict(workspace, "wc a.txt") == "allow"
     monkeypatch.setenv("PATH", "bin:/usr/bin:/bin")
     assert verdict(workspace, "wc a.txt") == "ask"

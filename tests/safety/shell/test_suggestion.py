@@ -1,4 +1,4 @@
-"""What "always for this session" may allow, and what it then allows: no more than a person could expect."""
+"""The rules of "always for this session", and the commands that they cover: no more than a user could expect."""
 
 from __future__ import annotations
 
