@@ -192,7 +192,6 @@ def _is_log(path: Path, state: os.stat_result) -> bool:
 
 
 def _numbers(usage: Usage) -> dict[str, object]:
-    """Return the reported usage."""
     return {name: value for name in usage.fields if isinstance(value := getattr(usage, name), int)}
 
 

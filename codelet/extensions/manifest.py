@@ -234,7 +234,6 @@ def turned_on(given: OpenedWith) -> list[Extension]:
 
 
 def _reads(given: OpenedWith) -> bool:
-    """Return whether the session reads the user's commands and skills."""
     return given.settings.skills == "on" and not given.settings.bare
 
 
@@ -308,7 +307,6 @@ class Listed(Extension, Guard, Source):
 
     @property
     def label(self) -> str:
-        """The name of the extension's class."""
         return self._row.made.partition(":")[2]
 
     @property
@@ -317,13 +315,11 @@ class Listed(Extension, Guard, Source):
         return self._there.ends_answers
 
     def offered(self) -> Sequence[Tool]:
-        """Return the row's tools, or those of the extension."""
         if self.tools and self._offers != "when needed":
             return self.tools if self._offers == "always" else ()
         return self._there.offered()
 
     def commands_now(self) -> Sequence[Command]:
-        """Return the row's commands, and later ones of the extension."""
         late = (each for each in self._there.commands_now() if each.name not in self._row.commands)
         return (*self.commands, *late)
 

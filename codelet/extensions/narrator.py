@@ -66,7 +66,6 @@ class Narrator(Extension):
 
     @property
     def available(self) -> bool:
-        """Return whether the narrator can ask a model now."""
         may_spend = self._meter.limits.max_cost is None and not self._provider().origin.startswith("replay:")
         return (self._always or may_spend) and self._meter.affords(_LARGEST) and self._breaker.allows(self._turn)
 

@@ -154,7 +154,6 @@ class Statistics(Extension, Guard, Source):
         return {each.model: {"state": each.state, "failures": each.failures} for each in found}
 
     def _circuit_rows(self) -> list[str]:
-        """Return rows on the models for the user."""
         rows = []
         for each in self._session.models.circuits():
             wait = f", asked again in {each.wait:.0f} s" if each.state == "open" and each.wait else ""
@@ -208,7 +207,6 @@ class Statistics(Extension, Guard, Source):
         figures[what] = round(figures[what] + more, 3)
 
     async def _shown(self, session: SessionView, argument: str) -> str:
-        """The figures as a table."""
         total = self.totals()
         requests = int(total["requests"])
         mean = f", {total['request_seconds'] / requests:.1f} s each" if requests else ""

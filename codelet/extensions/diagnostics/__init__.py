@@ -65,7 +65,6 @@ class Diagnostics(Extension, Guard):
                 self._before[name, str(path)] = Counter(each.text for each in complaints)
 
     async def after(self, call: GuardedCall, output: ToolOutput) -> ToolOutput:
-        """Add the new problems of the file to the result."""
         path = self._written(call) if call.ran and not output.failed else None
         if path is None:
             return output

@@ -45,16 +45,15 @@ class Checker(Record, kw_only=True):
     timeout: float = _SECONDS
 
     def fits(self, path: str) -> bool:
-        """Return whether it checks the file at this path, relative to the workspace."""
         name = os.path.basename(path)
         return any(fnmatchcase(path if "/" in each else name, each) for each in self.files)
 
     def refuse_workspace(self, workspace: Path) -> None:
         """Raise UsageError if its program, or a file that its command names, is one that the model could change."""
         for place, word in enumerate(self.command):
-            path = os.path.expanduser(word)
-            named = "/" in path if not place else os.path.isfile(os.path.join(workspace, path))
-            if named and supplied_by(workspace, os.path.join(workspace, path)):
+            path = os.path.join(workspace, os.path.expanduser(word))
+            searched = not place and "/" not in word  # in PATH, not in the workspace
+            if not searched and os.path.isfile(path) and supplied_by(workspace, path):
                 raise UsageError(f"checkers: {self.name}: {word} is in the workspace, where the model could change it")
 
     def complaints(self, output: str, file: str, workspace: Path) -> tuple[list[Complaint], bool]:

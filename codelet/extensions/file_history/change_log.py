@@ -81,7 +81,6 @@ class ChangeLog:
         self._made: Sequence[Path] = ()
 
     def next_call(self) -> int:
-        """Return the number of the next call."""
         self._calls += 1
         return self._calls
 
@@ -135,7 +134,6 @@ class ChangeLog:
             self._made = remove_empty(dict.fromkeys((*self._made, *made)))
 
     def clear(self) -> None:
-        """Forget all."""
         self.changes.clear()
         self.commands.clear()
         self._kept = self.forgotten = 0

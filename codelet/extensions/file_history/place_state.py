@@ -50,7 +50,6 @@ class PlaceState(Record, kw_only=True):
         return (self.kind, self.mode, self.digest) == (other.kind, other.mode, other.digest)
 
     def without_data(self) -> PlaceState:
-        """Return the state without its bytes."""
         return self.replace(data=None)
 
 

@@ -154,7 +154,6 @@ class Mcp(Extension, Guard):
         return None
 
     def reported(self) -> Mapping[str, Any]:
-        """Return the servers for the JSON result."""
         found = [
             {"name": each.name, "state": each.state, "tools": len(each.tools), "error": each.problem or None}
             for each in self.servers.values()

@@ -82,7 +82,6 @@ class ServerLink(ABC):
 
     @property
     def stateless(self) -> bool:
-        """Return whether the negotiated revision is the stateless one."""
         return self.version == STATELESS
 
     async def request(self, method: str, params: Mapping[str, object] | None = None, told: Told | None = None) -> Any:
@@ -169,7 +168,6 @@ class ServerLink(ABC):
             told(one_line(f"{params['message']} ({share})" if params.get("message") else share, 200))
 
     def _fail(self, why: str) -> None:
-        """Fail all open requests."""
         for answered, _ in self._open.values():
             if not answered.done():
                 answered.set_exception(McpError(why))
@@ -186,7 +184,6 @@ class ServerLink(ABC):
         task.add_done_callback(self._aside.discard)
 
     async def close(self) -> None:
-        """End the connection and its background tasks."""
         for task in (tasks := tuple(self._aside)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

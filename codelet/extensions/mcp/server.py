@@ -170,6 +170,5 @@ class Server:
             raise McpError(f"{error}{_UNCERTAIN}") from None
 
     async def close(self) -> None:
-        """End the connection."""
         if self.link is not None:
             await self.link.close()

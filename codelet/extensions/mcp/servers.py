@@ -131,7 +131,6 @@ def _server(name: str, table: Mapping[str, object], where: str, variables: Mappi
 
 
 def _value_of(found: re.Match[str], where: str, variables: Mapping[str, str]) -> str:
-    """Return the value of `${NAME}` or `${NAME:-default}`."""
     value = variables.get(found[1]) or found[2]
     if value is None:
         raise UsageError(f"{where}: the variable {found[1]} is not set")

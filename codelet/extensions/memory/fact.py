@@ -51,7 +51,6 @@ class Fact(Record, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The statement with its key, as the user types it."""
         return f"[{self.key}] {self.text}" if self.key else self.text
 
 
@@ -132,7 +131,6 @@ class FactList:
         return None
 
     def forget(self, fact: Fact) -> None:
-        """Remove a fact."""
         self.facts = tuple(each for each in self.facts if each is not fact)
 
     def replace(self, fact: Fact, new: Fact) -> None:

@@ -27,7 +27,6 @@ UNUSED_SECONDS = 400 * 24 * 3600.0
 
 _APPLICATION = 0x436F6446
 _VERSION = 2
-"""From 2 on the uses of a fact are counted; a file of version 1 gets the column when it is opened."""
 _WAIT_SECONDS = 10.0
 _MOST_TERMS = 24
 _LARGEST_FILE = 256 * 1024 * 1024
@@ -35,23 +34,22 @@ _LONGEST_VALUE = 1_000_000
 _HEADER = b"SQLite format 3\0"
 _JOURNAL = bytes.fromhex("d9d505f920a163d7")
 """The first bytes of a rollback journal. A journal that names another one ends in them too."""
-_USES = "uses INTEGER NOT NULL DEFAULT 0"
-_TABLE_1 = (
+_TABLE = (
     "CREATE TABLE fact (id INTEGER PRIMARY KEY, text TEXT NOT NULL, normal TEXT NOT NULL UNIQUE, key TEXT NOT NULL,"
-    " kept INTEGER NOT NULL, by TEXT NOT NULL, said TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL)"
+    " kept INTEGER NOT NULL, by TEXT NOT NULL, said TEXT NOT NULL, made REAL NOT NULL, used REAL NOT NULL,"
+    " uses INTEGER NOT NULL DEFAULT 0)"
 )
 _WORDS = (
     "CREATE VIRTUAL TABLE fact_words USING fts5"
     "(text, key, content='fact', content_rowid='id', tokenize='unicode61 remove_diacritics 2')"
 )
-_SCHEMA = {"fact": f"{_TABLE_1[:-1]}, {_USES})", "fact_words": _WORDS}
+_SCHEMA = {"fact": _TABLE, "fact_words": _WORDS}
 """No triggers: they would run, also those in a stranger's file."""
 _SHADOWS = frozenset(f"fact_words_{part}" for part in ("data", "idx", "docsize", "config"))
 """The tables in which FTS5 keeps the words of ours."""
 _UNIQUE = ("index", "sqlite_autoindex_fact_1", "fact", None)
 """SQLite's index of the unique column."""
-_ROW_1 = "fact.id, fact.text, fact.key, fact.kept, fact.by, fact.said, fact.made"
-_ROW = f"{_ROW_1}, fact.uses"
+_ROW = "fact.id, fact.text, fact.key, fact.kept, fact.by, fact.said, fact.made, fact.uses"
 _SOUND = f"typeof(fact.text) = 'text' AND length(fact.text) <= {4 * LONGEST_FACT}"
 
 Given = TypeVar("Given")
@@ -142,20 +140,15 @@ class FactFile:
             return self._base.execute("PRAGMA data_version").fetchone()[0], self._base.total_changes
 
     def newest(self, most: int) -> list[StoredFact]:
-        """Return the newest facts, the newest first."""
         return self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT ?", (most,))
 
     def number(self, number: int) -> StoredFact | None:
-        """Return the fact of this number, or None."""
         return next(iter(self._asked(f"SELECT {_ROW} FROM fact WHERE {_SOUND} AND id = ?", (number,))), None)
 
     def forget(self, number: int) -> None:
-        """Remove a fact."""
         self._change(lambda: self._delete([number]))
 
     def replace(self, number: int, fact: Fact) -> None:
-        """Replace a fact."""
-
         def write() -> None:
             self._delete([number])
             self._write(fact)
@@ -163,7 +156,6 @@ class FactFile:
         self._change(write)
 
     def keep(self, number: int) -> None:
-        """Mark a fact as kept."""
         self._change(lambda: self._base.execute("UPDATE fact SET kept = 1 WHERE id = ?", (number,)))
 
     def __len__(self) -> int:
@@ -203,9 +195,8 @@ class FactFile:
                 base.execute(f"PRAGMA user_version = {_VERSION}")
                 for statement in _SCHEMA.values():
                     base.execute(statement)
-            elif _judge(base, self.path) == 1:
-                base.execute(f"ALTER TABLE fact ADD COLUMN {_USES}")
-                base.execute(f"PRAGMA user_version = {_VERSION}")
+            else:
+                _judge(base, self.path)
             base.execute("COMMIT")
         except BaseException:
             base.execute("ROLLBACK")
@@ -220,7 +211,6 @@ class FactFile:
         return _stored(rows[0]).fact if rows else None
 
     def _write(self, fact: Fact) -> None:
-        """Write one fact, inside a transaction."""
         now, same = self._clock(), normal(fact.text)
         kept = int(fact.by == "user")
         if fact.key:
@@ -296,9 +286,9 @@ def read_facts(path: Path) -> list[Fact]:
         base = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             _harden(base)
-            row = _ROW if _judge(base, path) > 1 else f"{_ROW_1}, 0"
+            _judge(base, path)
             rows = base.execute(
-                f"SELECT {row} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT {MOST_STORED}"
+                f"SELECT {_ROW} FROM fact WHERE {_SOUND} ORDER BY made DESC, id DESC LIMIT {MOST_STORED}"
             )
             return [_stored(row).fact for row in rows]
         finally:
@@ -324,19 +314,16 @@ def _is_ours(kind: object, name: object, table: object, sql: object) -> bool:
     return sql == _SCHEMA.get(name) or (name in _SHADOWS and sql.startswith(f"CREATE TABLE '{name}'("))
 
 
-def _judge(base: sqlite3.Connection, path: Path) -> int:
-    """Return the file's version. Raises UsageError unless the file has exactly our tables."""
+def _judge(base: sqlite3.Connection, path: Path) -> None:
+    """Raise UsageError unless the file has exactly our tables."""
     application = base.execute("PRAGMA application_id").fetchone()[0]
     version = base.execute("PRAGMA user_version").fetchone()[0]
     if application == _APPLICATION and version > _VERSION:
         raise UsageError(f"{path}: is a facts file of a newer codelet: update codelet")
     rows = base.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-    if version == 1:
-        rows = [(*row[:3], _SCHEMA["fact"] if row[3] == _TABLE_1 else row[3]) for row in rows]
     names = {name for _, name, _, _ in rows}
     if application != _APPLICATION or not (names >= _SCHEMA.keys() and all(_is_ours(*row) for row in rows)):
         raise UsageError(f"{path}: is a database, but not a facts file, or contains more than facts")
-    return int(version)
 
 
 @contextmanager

@@ -161,7 +161,6 @@ class KeptFacts:
         return values
 
     async def _drop(self, fact: Fact | StoredFact) -> None:
-        """Remove a fact from the session or from the file."""
         if isinstance(fact, Fact):
             self.list.forget(fact)
         elif self.file is not None:

@@ -192,7 +192,6 @@ class PlanFirst(Extension, Guard):
             self._plans.planning = True
 
     async def before(self, call: GuardedCall) -> Verdict | Arguments | None:
-        """Refuse changes; ask the user about a plan."""
         plans, verdict = self._plans, call.verdict
         if verdict is None or plans is None or not plans.planning:
             return None
@@ -227,7 +226,6 @@ def _reminder(plan: Checklist) -> str:
 
 
 def _revision(plan: Checklist) -> str:
-    """Return the reminder of a failed step, or ""."""
     if plan.failed is None:
         return ""
     result = plan.steps[plan.failed - 1].result
@@ -253,7 +251,6 @@ def edited(plan: Checklist | None, argument: str) -> Checklist | None:
 
 
 def _with_change(plan: Checklist, verb: str, words: str) -> Checklist:
-    """Return the plan with one step changed or removed."""
     number, _, more = words.partition(" ")
     if not number:
         raise UsageError(f"/plan {verb} N: name the step by its number; /plan shows them")

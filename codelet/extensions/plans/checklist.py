@@ -48,7 +48,6 @@ class Checklist(Record):
 
     @property
     def done(self) -> int:
-        """Return how many steps are completed."""
         return sum(step.status == "completed" for step in self.steps)
 
     @property
@@ -82,7 +81,6 @@ class Checklist(Record):
         return "\n".join([*head, *above, *rows[first:last], *below])
 
     def with_step(self, number: int, step: PlannedStep) -> Checklist:
-        """Return the checklist with this step replaced; `number` counts from 1."""
         return self.replace(steps=(*self.steps[: number - 1], step, *self.steps[number:]))
 
 

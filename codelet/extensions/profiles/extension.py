@@ -74,7 +74,6 @@ class Profiles(Extension, Guard):
             self._session.notices.say(told)
 
     def _use(self, profile: Profile | None) -> None:
-        """Apply a profile, or none."""
         session, self._profile = self._session, profile
         system = self._system if profile is None else profile.instructed(self._system)
         if system != session.upkeep.system:

@@ -57,7 +57,6 @@ class ProfilePlaces(Record, kw_only=True):
 
     @classmethod
     def of(cls, settings: ExtensionSettings, workspace: Path) -> Self:
-        """Return the places that the settings name."""
         return cls(home=settings.home, own_folder=settings.own_folder, project=workspace, trusted=settings.trusted)
 
     @property

@@ -50,7 +50,6 @@ class Profile(Record, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def permits(self, tier: Tier) -> bool:
-        """Return whether calls of this tier may run at all."""
         return _TIERS.index(tier) <= _TIERS.index(_HIGHEST[self.risk_tolerance])
 
     def instructed(self, system: str) -> str:

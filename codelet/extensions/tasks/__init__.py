@@ -68,7 +68,6 @@ class Tasks(Extension, Source):
 
     @property
     def running(self) -> Sequence[BackgroundTask]:
-        """The running tasks."""
         return [each for each in self._known.values() if isinstance(each, BackgroundTask) and each.runs]
 
     async def start(

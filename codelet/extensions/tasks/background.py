@@ -47,12 +47,10 @@ class KnownTask:
 
     @property
     def runs(self) -> bool:
-        """Return whether it runs."""
         return False
 
     @property
     def description(self) -> str:
-        """Return what it is, on one line."""
         return " ".join((self.command or self._state["description"]).split())
 
     def output(self) -> str:
@@ -60,7 +58,6 @@ class KnownTask:
         return str(self._state.get("output", ""))
 
     def state(self) -> dict[str, Any]:
-        """The task as the export has it."""
         return {**self._state, "id": self.id, "status": self.status}
 
     async def stop(self) -> None:
@@ -152,7 +149,6 @@ class BackgroundTask(KnownTask):
             seen = self._bytes
 
     async def ends_in(self, seconds: float) -> bool:
-        """Return whether it ends within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.over.wait()

@@ -198,21 +198,13 @@ async def test_a_model_is_refused_where_a_users_fact_stands(path: Path, remember
     assert texts(path) == ["Only via ci.example.org"]
 
 
-def test_uses_are_counted_and_a_file_of_version_1_is_opened(path: Path):
+def test_uses_are_counted(path: Path):
     file = FactFile(path)
     file.add([Fact(text="the port is 8443"), Fact(text="tabs, please")])
     file.close()
-    base = sqlite3.connect(path)
-    base.execute("ALTER TABLE fact DROP COLUMN uses")
-    base.execute("PRAGMA user_version = 1")
-    base.commit()
-    base.close()
     assert {fact.text for fact in read_facts(path)} == {"the port is 8443", "tabs, please"}
     for uses in range(3):
         file = FactFile(path)
         assert {each.fact.text: each.uses for each in file.newest(9)} == {"the port is 8443": uses, "tabs, please": 0}
         assert len(file.find("which port?", 5)) == 1 and len(file.find("what port?", 5)) == 1
         file.close()
-    base = sqlite3.connect(path)
-    assert base.execute("PRAGMA user_version").fetchone() == (2,)
-    base.close()
