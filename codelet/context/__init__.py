@@ -1,7 +1,7 @@
-"""What the model is sent. The next request fits its budget, and what shrank it can be seen, recalled and undone.
+"""The model's input. The next request fits its budget; what shrank can be seen, recalled, and undone.
 
-tests/context/test_machine.py holds sizes and undo in any order of what a user does, tests/context/test_recall.py
-what can be recalled.
+tests/context/test_machine.py checks sizes and undo in any order of the user's actions, tests/context/test_recall.py the
+recall.
 """
 
 from codelet.context.compactor import Compactor

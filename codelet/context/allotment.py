@@ -1,9 +1,9 @@
-"""How the budget is spent: what a user asks for, the size that a compaction aims at, the share of each category.
+"""The use of the budget: the user's size, the target of a compaction, the share of each category.
 
-Sizes that people see are those of the next request; `30%` is a share of what it has now.
+Sizes that the user sees are those of the next request; `30%` is a share of its present size.
 
-core: system prompt, tools, reminders. context: what stands word for word of earlier turns: whole messages, the pinned
-ones among them, and the prose and evidence of segments. history: what segments say beside that, the user's words and
+core: system prompt, tools, reminders. context: verbatim text of earlier turns, which is whole messages, pinned ones
+included, and the prose and evidence in segments. history: the rest of the segments, which is the user's words and
 recorded state. working: the current turn.
 """
 
@@ -23,13 +23,13 @@ from codelet.record import Record
 if TYPE_CHECKING:
     from codelet.conversation import Parts
 
-# In percent of the budget, or of where the user compacts: what a compaction aims at, what it may leave at most, what
-# the newest turns may take, what there is beside them for everything else, and what a text takes at least.
-_USUAL, _MOST, _TURNS, _BESIDE_TURNS, _LEAST_TEXT = 35, 80, 60, 10, 5
-# By hand, in percent: what is left of what comes before the newest turns; the largest part of a conversation that the
-# usual size may leave; what the newest turns may take of a size that the user named.
+# In percent of the budget, or of the user's threshold: the usual target, the largest target, the limit of the newest
+# turns, the room besides them, the least size of a text.
+_USUAL, _MOST, _TURNS, _REST, _LEAST_TEXT = 35, 80, 60, 10, 5
+# By hand, in percent: the part of older turns that is left; the largest part of a conversation for the usual target;
+# the limit of the newest turns in a size that the user named.
 _OLD, _FAR, _TURNS_OF_SIZE = 35, 85, 75
-# Newest turns of no more tokens stay whole unless something says otherwise; longer ones are made smaller inside.
+# Newest turns up to this size stay whole; larger ones are shortened.
 _LARGE_TURNS, _LEAST = 10_000, 500
 _SIZE = re.compile(r"(\d{1,12}(?:[.,]\d{1,9})?)(%|[kKmM]?)(?=\s|\Z)")
 _LEAST_BARE = 1_000
@@ -37,24 +37,24 @@ _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 class NothingToCompact(CodeletError):
-    """A compaction by hand would change nothing; the message says why, and what would."""
+    """A compaction by hand would change nothing; the message says why, and what helps."""
 
 
 class Size(Record):
-    """The size that a user asks for: `tokens`, or `percent` of what the next request has; neither is 0."""
+    """The user's size: `tokens`, or `percent` of the next request; neither is 0."""
 
     tokens: int | None = None
     percent: float | None = None
 
     def of(self, now: int) -> int:
-        """Return the tokens that the next request, which has `now`, is to have at most."""
+        """Return the most tokens for the next request, which has `now`."""
         return self.tokens if self.tokens is not None else max(1, int(now * (self.percent or 100) / 100))
 
 
 def parsed(argument: str) -> tuple[Size | None, str]:
-    """Parse what `/compact` was given: a size, if it begins with one, and the instruction that follows.
+    """Parse the argument of `/compact`: an optional size and an instruction.
 
-    Raises ValueError with a sentence for a size that makes no sense: nothing, all, or more.
+    Raises ValueError for a size of nothing, all, or more.
     """
     found = _SIZE.match(argument)
     number, unit = (found[1], found[2].lower()) if found else ("", "")
@@ -74,14 +74,14 @@ def parsed(argument: str) -> tuple[Size | None, str]:
 
 
 def refused_limit(limit: int, size: int) -> int:
-    """Return what a provider that refused a request of that size as too long can be expected to take."""
+    """Return the expected limit of a provider that refused a request of this size as too long."""
     return min(limit, size) * 8 // 10
 
 
 def conversation_targets(
     parts: Parts, window: ContextWindow, options: CompactionOptions, reason: Reason, size: Size | None = None
 ) -> list[SizeTarget]:
-    """Return the allotments of a compaction, best first; none if there is no room for one.
+    """Return the targets of a compaction, best first; none if there is no room for one.
 
     The first is the larger of 35 % of the budget and the newest turns with 10 % of it, at most 80 %. Each turn of the
     newest ones stays whole if they take at most 60 % together. Raises NothingToCompact for a compaction by hand that
@@ -112,7 +112,7 @@ def _targets(
     if size is not None:
         if (wanted := size.of(now)) >= now:
             raise NothingToCompact(f"the next request has {now:,} tokens already, {wanted:,} were asked for")
-        # The conversation's share of what the estimate calls too large or too small.
+        # The estimate may be off: take the conversation's share of the error.
         wanted = wanted * min(beside + total, now) // max(1, now) - beside
         whole = wanted * _TURNS_OF_SIZE // 100
         return [SizeTarget(size=wanted, whole=whole, unseen=whole)] if wanted > 0 else []
@@ -128,9 +128,9 @@ def _targets(
 
 
 def smaller_size(body: int, newest: int, turns: int, beside: int) -> int:
-    """Return the size by hand of a conversation of `body` tokens, `newest` of them in that many newest turns.
+    """Return the size by hand of a conversation of `body` tokens, of which the newest `turns` have `newest`.
 
-    `beside` is what no compaction makes smaller. Raises NothingToCompact.
+    `beside` are the tokens next to it. Raises NothingToCompact.
     """
     old = body - newest
     if 4 * old >= body and old > 2 * _LEAST:
@@ -174,7 +174,7 @@ def _usual_targets(
             f"{turns} of the newest {wanted} turns stay verbatim: together they take {sizes[wanted]:,} tokens, "
             f"and there is room for {max(0, for_turns):,}"
         )
-    first = min(room, max(base * _USUAL // 100 - beside, kept + base * _BESIDE_TURNS // 100))
+    first = min(room, max(base * _USUAL // 100 - beside, kept + base * _REST // 100))
     tries = dict.fromkeys([first, base * _TURNS // 100 - beside, most - beside])
     return [
         SizeTarget(size=size, whole=kept if turns else 0, unseen=max(0, size - least), note=note)
@@ -195,7 +195,7 @@ def _unseen_size(body: Sequence[Message], estimate: Estimate) -> int:
 
 
 class Share(Record):
-    """One category: tokens used, and its limit."""
+    """One category: its tokens and its limit."""
 
     name: str
     used: int
@@ -208,7 +208,7 @@ def category_sizes(messages: Sequence[Message], measure: Estimate, fixed: int) -
 
     used = dict.fromkeys(CATEGORIES, 0)
     used["core"] = fixed
-    current = newest_prompt(messages) % (len(messages) + 1)  # after the last if there is none
+    current = newest_prompt(messages) % (len(messages) + 1)  # without a prompt: after the last
     for place, message in enumerate(messages):
         size, kind = measure(message), kind_of(message)
         if kind == "segment":

@@ -1,6 +1,6 @@
-"""The archive: what compaction took out, still in memory, within a cap, oldest out first; and how to recall it.
+"""The archive: messages that compactions removed, in memory within a cap, and their recall.
 
-Answers are bounded, or recalling would fill the window that compaction has just emptied.
+Answers are bounded, or recalling would fill the window again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from sys import getsizeof
 from time import process_time
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from codelet.context.inputs import place_of_line
 from codelet.context.tokens import characters
 from codelet.messages import call_arguments, call_name, calls_of, images_of, text_of
+from codelet.record import Record
 
 CAP = 64 * 1024 * 1024
 LONGEST_ANSWER = 12_000
@@ -23,12 +23,12 @@ LONGEST_PATTERN = 200
 _MOST_HITS = 40
 _SCANNED = 4 * 1024 * 1024
 _SEARCHING = 5.0
-"""Seconds of the processor for one search: a pattern that is no exponential one may still be slow in each line."""
+"""CPU seconds for one search, as a pattern can be slow in each line without being exponential."""
 _LONGEST_LINE = 400
 _HEAD = 200
-# What an entry takes beside its text.
+# The bytes of an entry besides its text.
 _ENTRY_BYTES = 512
-# What a call takes for each character of it.
+# The bytes of a call per character.
 _BYTES_PER_CHARACTER = 4
 _OWN_ID = re.compile(r"r[0-9]{1,9}")
 # Older exports have `id` for the argument.
@@ -37,9 +37,8 @@ _NAMED = re.compile(r"recall (?:entry|id)=(r[0-9]{1,9})\b")
 _SLOW = re.compile(r"\)\s*[*+{]|\\\d|(?:(?:[*+}]|(?<![(\\*+}])\?).*){4}", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Archived:
-    """One message that was taken out: its id, the turn it belonged to, and itself."""
+class Archived(Record):
+    """One removed message, with its id and its turn; `bytes` is its size."""
 
     id: str
     turn: int
@@ -48,7 +47,7 @@ class Archived:
 
 
 class ShownRange(NamedTuple):
-    """What a search showed of one entry: start and end in characters of its text."""
+    """A range of one entry's text in a search result, in characters."""
 
     key: str
     start: int
@@ -56,7 +55,7 @@ class ShownRange(NamedTuple):
 
 
 class Archive:
-    """Messages by id. `cap` is in bytes; what exceeds it is dropped, oldest first, and counted by `lost`."""
+    """Messages by id. `cap` is in bytes; beyond it the oldest are dropped, and counted by `lost`."""
 
     def __init__(self, cap: int = CAP) -> None:
         self.cap = cap
@@ -70,7 +69,7 @@ class Archive:
 
     @property
     def next_number(self) -> int:
-        """The number of the next id: every message that is put in gets one, in order, even if it does not fit."""
+        """The number of the next id. Each message gets one, in order, even if it does not fit."""
         return self._next
 
     def put(self, turn: int, message: Mapping[str, object]) -> str | None:
@@ -80,14 +79,14 @@ class Archive:
         return key if self._store(key, turn, message) else None
 
     def original(self, message: Mapping[str, object]) -> Mapping[str, Any] | None:
-        """Return the message that a reduced one was made from, if it names it and it is still here.
+        """Return the original of a cut message, if the cut message has its id and it is still here.
 
-        A text can claim any id, so the call that both answer, or the calls that both make, must be the same.
+        A text can claim any id, so both must answer the same call or make the same calls.
         """
         return next((entry.message for entry in self._named(message) if _same_call(entry.message, message)), None)
 
     def take_out(self, message: Mapping[str, object]) -> list[Archived]:
-        """Remove what a message was made from (reduced later, or cut on its way in); return it for `restore`."""
+        """Remove the originals of a message that was cut; return them for `restore`."""
         found = [e for e in self._named(message) if _same_call(e.message, message) or _same_head(e.message, message)]
         for entry in found:
             del self._entries[entry.id]
@@ -95,9 +94,9 @@ class Archive:
         return found
 
     def _named(self, message: Mapping[str, object]) -> list[Archived]:
-        """The entries that a message names, other than itself."""
-        told = text_of(message) + "".join(map(call_arguments, calls_of(message)))
-        keys = dict.fromkeys(_NAMED.findall(told)) if "recall " in told else ()
+        """Return the entries whose ids are in a message, other than itself."""
+        text = text_of(message) + "".join(map(call_arguments, calls_of(message)))
+        keys = dict.fromkeys(_NAMED.findall(text)) if "recall " in text else ()
         found = (self._entries[key] for key in keys if key in self._entries)
         return [entry for entry in found if entry.message is not message]
 
@@ -119,7 +118,7 @@ class Archive:
         return [self.put(turn, message) for turn, message in messages]
 
     def entries(self) -> list[Archived]:
-        """All entries, oldest first."""
+        """Return all entries, oldest first."""
         return list(self._entries.values())
 
     def restore(self, key: str, turn: int, message: Mapping[str, object]) -> None:
@@ -129,27 +128,25 @@ class Archive:
             self._next = max(self._next, following)
 
     def clear(self) -> None:
-        """Forget everything."""
         self._entries.clear()
         self.bytes = 0
 
     def entry(self, key: str) -> Archived | None:
-        """The entry with this id, or None."""
+        """Return the entry with this id, or None."""
         return self._entries.get(key.strip())
 
     def by_turn(self, turn: int) -> str:
-        """The texts of a turn's messages, bounded."""
+        """Return the texts of a turn's messages, bounded."""
         found = [_shown(entry) for entry in self._entries.values() if entry.turn == turn]
         return _bounded("\n\n".join(found)) if found else f"Nothing in the archive belongs to turn {turn}."
 
     def find(
         self, pattern: str, key: str = "", first: int = 1, longest: int = LONGEST_ANSWER
     ) -> tuple[str, list[ShownRange]]:
-        """Search by regular expression: matching lines with ids and numbers, newest messages first; and their ranges.
+        """Search by regular expression; return matching lines with ids and numbers, newest first, and their ranges.
 
-        Bounded in number, in time, and to `longest` characters. With `key` only that entry is searched, from line
-        `first` on. A pattern that does not compile, is too long or could take exponential time is searched for as plain
-        text.
+        The result is bounded in lines, in time, and to `longest` characters. `key` limits the search to one entry, from
+        line `first`. A pattern that does not compile, is too long, or could take exponential time is plain text.
         """
         matcher = line_matcher(pattern)
         hits: list[ShownRange] = []
@@ -161,29 +158,26 @@ class Archive:
             for number, place, line in _numbered(entry, first if only else 1):
                 scanned += min(len(line), _LONGEST_LINE)
                 if scanned > _SCANNED or process_time() - begun > _SEARCHING:
-                    on = f"; go on with lines={number}-" if only else "; name an id or a turn"
+                    on = f"; continue with lines={number}-" if only else "; name an id or a turn"
                     return "\n".join([*shown, f"[… the search stopped at {entry.id} line {number}{on}]"]), hits
                 if not matcher.search(line[:_LONGEST_LINE]):
                     continue
                 text = f"{entry.id} t{entry.turn} line {number}: {line.strip()[:_LONGEST_LINE]}"
                 room += len(text) + 1
                 if len(hits) == _MOST_HITS or room > min(longest, LONGEST_ANSWER):
-                    return "\n".join(
-                        [*shown, f"[… more than {len(hits)} lines match; the next is line {number}]"]
-                    ), hits
+                    more = f"[… more than {len(hits)} lines match; the next is line {number}]"
+                    return "\n".join([*shown, more]), hits
                 shown.append(text)
                 hits.append(ShownRange(entry.id, place, place + min(len(line), _LONGEST_LINE)))
         if shown:
             return "\n".join(shown), hits
         within = f"{key} from line {first} on" if only else "the archive"
-        return (
-            f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; of a line its first {_LONGEST_LINE} "
-            "characters were searched."
-        ), hits
+        searched = f"the first {_LONGEST_LINE} characters of each line were searched"
+        return f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; {searched}.", hits
 
 
 def _size_of(message: Mapping[str, object]) -> int:
-    """Bytes in memory: a text takes one, two or four per character, as its widest one needs."""
+    """Return the bytes in memory; a text takes one, two or four per character, by its widest one."""
     text = text_of(message)
     shown = sum(len(picture["data"]) for picture in images_of(message))
     return shown + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
@@ -199,13 +193,13 @@ def _same_call(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
 
 
 def _same_head(whole: Mapping[str, object], cut: Mapping[str, object]) -> bool:
-    """Return whether the beginning of a text without a call stands in another one of its role."""
+    """Return whether a text without a call begins like another one of its role."""
     head = text_of(whole)[:_HEAD]
     return whole.get("role") == cut.get("role") and "tool_call_id" not in whole and head != "" and head in text_of(cut)
 
 
 def line_matcher(pattern: str) -> re.Pattern[str]:
-    """Return what finds a pattern in a line, in any case; as plain text if it is no safe expression."""
+    """Compile a pattern for single lines, ignoring case; as plain text if it is no safe expression."""
     if len(pattern) <= LONGEST_PATTERN and not _SLOW.search(pattern):
         try:
             return re.compile(pattern, re.IGNORECASE)
@@ -215,13 +209,13 @@ def line_matcher(pattern: str) -> re.Pattern[str]:
 
 
 def text_in(entry: Archived) -> str:
-    """The whole text of an entry: what its message says, and the calls that it makes."""
+    """Return the whole text of an entry, calls included."""
     text, calls = text_of(entry.message), calls_of(entry.message)
     return "\n".join([text, *(f"{call_name(call)} {call_arguments(call)}" for call in calls)]) if calls else text
 
 
 def _numbered(entry: Archived, first: int) -> Iterator[tuple[int, int, str]]:
-    """Number, place and text of an entry's lines, from line `first` on."""
+    """Yield number, place and text of an entry's lines, from line `first`."""
     text = text_in(entry)
     number, place = first, place_of_line(text, first)
     while place < len(text):
@@ -231,15 +225,8 @@ def _numbered(entry: Archived, first: int) -> Iterator[tuple[int, int, str]]:
         number, place = number + 1, end + 1
 
 
-def _lines(entry: Archived) -> Iterator[str]:
-    yield from text_of(entry.message).split("\n")
-    for call in calls_of(entry.message):
-        yield f"{call_name(call)} {call_arguments(call)}"
-
-
 def _shown(entry: Archived) -> str:
-    body = "\n".join(_lines(entry))
-    return f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}]\n{body}"
+    return f"[{entry.id}, turn {entry.turn}, {entry.message.get('role')}]\n{text_in(entry)}"
 
 
 def _bounded(text: str) -> str:

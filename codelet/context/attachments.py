@@ -1,8 +1,8 @@
-"""The files that a prompt names as `@path`: small texts stand behind the words, pictures beside them.
+"""The files that a prompt names as `@path`: small texts are added after the prompt, images are attached.
 
-What the policy lets the tool `read` open without asking is attached. A person who typed the path has asked for it, and
-confirms a file that holds secrets or is outside the workspace. A file that is too long is named with its size, and the
-model reads what it needs. A word that names no file is a word.
+Files that the tool `read` opens without asking are attached. A path that the user typed is a request for it; the user
+confirms a file that has secrets or is outside the workspace. A file that is too long is listed with its size, so that
+the model can read what it needs. A word that is not the name of a file is left unchanged.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LARGEST_TEXT = 32_768
 _MOST = 20
 _MENTION = re.compile(r"(?:^|(?<=[\s(\"'`]))@(?:\"([^\"\n]+)\"|([^\s\"'`]+))")
 _AFTER = ".,;:!?)]}>"
-_PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LONGEST_PATH = 4_096
 
 
 class Refused(Record):
-    """A file that was not attached: the policy's reason, and whether no flag would permit it."""
+    """A file that was not attached: the policy's reason, and whether it is denied whatever the flags."""
 
     path: str
     reason: str
@@ -41,8 +41,10 @@ class Refused(Record):
 
 
 class Person(Record):
-    """The user at the terminal: whether they typed the character of the prompt at a position, and their answer to
-    whether a file is attached, given its path and why that is asked.
+    """The user at the terminal.
+
+    `typed` returns whether the prompt's character at a position was typed; `confirm` asks whether to attach a file,
+    given its path and the reason for asking.
     """
 
     typed: Callable[[int], bool]
@@ -50,10 +52,10 @@ class Person(Record):
 
 
 class Mentions:
-    """Attaches what prompts name. `person` can be asked, if there is one; `refused` has what was not attached.
+    """Attaches files. `person` is the user, if there is one to ask; `refused` are the files that were not attached.
 
-    `mask` takes secrets out of texts, `model` is who is to see the pictures. `pasted` are pictures by name that are no
-    files.
+    `mask` removes secrets from texts, `model` is the name of the model for images, `pasted` are images without a file,
+    by name.
     """
 
     def __init__(
@@ -75,16 +77,14 @@ class Mentions:
         self.refused: list[Refused] = []
 
     async def attached(self, text: str) -> Attached | None:
-        """Return what a prompt brings with it; None if it names no file. Raises UsageError for a picture that cannot
-        be sent.
-        """
+        """Return a prompt's attachments; None without any. Raises UsageError for an image that cannot be sent."""
         texts: list[str] = []
-        pictures: list[Picture] = []
+        images: list[Picture] = []
         names: list[str] = []
         notes: list[str] = []
         for path, typed in self._paths(text).items():
             if path in self._pasted:
-                pictures.append(shown := self._of_clipboard(path))
+                images.append(shown := self._of_clipboard(path))
                 names.append(f"{shown['name']} ({shown['width']} × {shown['height']})")
                 continue
             verdict = self._policy.judge("read", [Touch("read", path)])
@@ -95,28 +95,26 @@ class Mentions:
                 notes.append(f"@{path} is not attached: {verdict.reason}{hint}")
                 continue
             try:
-                name = self._take(path, self._context.replace(place=verdict.place), texts, pictures)
+                name = self._take(path, self._context.replace(place=verdict.place), texts, images)
                 names.append(name)
             except ToolError as error:
                 notes.append(f"@{path} is not attached: {error}")
-        for number, each in enumerate(pictures, 1):
+        for number, each in enumerate(images, 1):
             fields = {key: each[key] for key in ("name", "width", "height")}
             sent = prompt.PICTURE_SENT.format(number=number, **fields)
             texts.append(f"{'' if number > 1 else chr(10)}\n{sent}")
         if not texts and not notes:
             return None
-        return Attached("".join(texts), tuple(pictures), tuple(names), tuple(notes))
+        return Attached("".join(texts), tuple(images), tuple(names), tuple(notes))
 
     async def _may_attach(self, path: str, verdict: Verdict, *, typed: bool) -> bool:
-        """Return whether the policy or the person permits it. A rule of theirs that asks is answered by typing the
-        path.
-        """
+        """Return whether the policy or the user permits it. Typing the path answers a rule of the user's that asks."""
         if verdict.action != "ask" or self._person is None or not typed:
             return verdict.action == "allow"
         return verdict.rule is not None or await self._person.confirm(path, verdict.reason)
 
     def _paths(self, text: str) -> dict[str, bool]:
-        """The paths of files that are there, each once, in order, and whether the person typed them."""
+        """Return the paths of existing files, each once, in order, and whether the user typed them."""
         found: dict[str, bool] = {}
         for mention in _MENTION.finditer(text) if "@" in text else ():
             quoted, plain = mention.groups()
@@ -136,15 +134,15 @@ class Mentions:
         except (OSError, ValueError, RuntimeError):
             return False
 
-    def _take(self, path: str, context: ToolContext, texts: list[str], pictures: list[Picture]) -> str:
-        """Read one file, and say what it is. Raises ToolError, and UsageError for a picture."""
+    def _take(self, path: str, context: ToolContext, texts: list[str], images: list[Picture]) -> str:
+        """Add one file; return its name. Raises ToolError, and UsageError for an image."""
         place = files.resolve(context, path)
         name = files.shown(context, place)
         with files.open_regular(place, name) as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(encoding.SAMPLE)
             if media_type(head) is not None:
-                pictures.append(shown := self._picture(file, head, name, size))
+                images.append(shown := self._image(file, head, name, size))
                 return f"{shown['name']} ({shown['width']} × {shown['height']})"
             if encoding.is_binary(head):
                 raise ToolError(f"it is {encoding.binary_kind(head)}")
@@ -159,14 +157,14 @@ class Mentions:
             return name
 
     def _of_clipboard(self, name: str) -> Picture:
-        """A picture that was pasted. Raises UsageError if it cannot be sent."""
+        """Return a pasted image. Raises UsageError if it cannot be sent."""
         data = self._pasted[name]
         with memory_file(data) as file:
-            return self._picture(file, data[: encoding.SAMPLE], name, len(data))
+            return self._image(file, data[: encoding.SAMPLE], name, len(data))
 
-    def _picture(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
+    def _image(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
         if not self._context.sees():
-            raise UsageError(f"{self._model} takes no pictures: {name} cannot be sent; --model names another model")
+            raise UsageError(f"{self._model} takes no images: {name} cannot be sent; choose a model with --model")
         try:
             return read_picture(file, head, name, size)
         except ToolError as error:
@@ -174,12 +172,12 @@ class Mentions:
 
 
 def dropped_picture(pasted: str) -> str | None:
-    """The mention of a picture whose path a terminal pastes when its file is dropped there; None for any other text.
+    """Return the mention of an image file that was dropped on the terminal; None for any other pasted text.
 
-    Terminals write such a path plain, in quotes, with spaces behind backslashes, or as an address.
+    Terminals paste its path plain, in quotes, with escaped spaces, or as a URL.
     """
     text = pasted.strip()
-    if not text.lower().removesuffix('"').removesuffix("'").endswith(_PICTURE_ENDINGS) or len(text) > _LONGEST_PATH:
+    if not text.lower().removesuffix('"').removesuffix("'").endswith(_IMAGE_ENDINGS) or len(text) > _LONGEST_PATH:
         return None
     if text.startswith("file://"):
         from urllib.parse import unquote

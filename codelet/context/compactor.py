@@ -1,4 +1,4 @@
-"""The compactor: decides when the list is made smaller, does it on a copy, commits, archives, and can undo it."""
+"""The compactor: decides when to compact, works on a copy, commits, archives, and can undo it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LEAST_ENTRIES = 10
 
 
 class _Undo(Record):
-    """The conversation before a rewrite, what it became, what the rewrite was, and what left the archive with it.
+    """The conversation before and after a rewrite, its kind, and the entries that a drop took from the archive.
 
-    `measurement` is what was known of its size.
+    `measurement` is the measurement of the list before.
     """
 
     before: list[Message]
@@ -45,9 +45,9 @@ class _Undo(Record):
 
 
 class CompactionPreview(Record):
-    """What a compaction would do: its report, the next request's size before and after in tokens, and its cost.
+    """The effect of a compaction: its report, and the next request's size before and after in tokens.
 
-    `pays_after` is the number of requests after which rewriting a warm cache is paid back, 0 for a cold one.
+    `pays_after` is the number of requests after which rewriting a warm cache pays off, 0 for a cold one.
     """
 
     report: CompactionReport
@@ -57,18 +57,17 @@ class CompactionPreview(Record):
 
 
 class Compactor:
-    """Works on the session's conversation; reminders take no part and stay where they are.
+    """Compacts the session's conversation, not its reminders.
 
-    `held` says whether the model is still to be sent a message: such a one stays whole if it can. `reform` may put
-    another message of the same size in the place of what a compaction left of the newest prompt. `announce` is awaited
-    before a compaction, with its reason.
+    `held` returns whether a message was not sent yet; it stays whole if possible. `reform` may replace a prompt that a
+    compaction cut by another text of the same size. `announce` is awaited before a compaction, with its reason.
     """
 
     def __init__(self, conversation: Conversation, window: ContextWindow, options: CompactionOptions) -> None:
         self.options = options
         self.report: CompactionReport | None = None
         self.sizes = (0, 0)
-        """The next request's size in tokens before and after the last compaction."""
+        """The sizes of the next request in tokens, before and after the last compaction."""
         self.count = 0
         self.narrator: NarrativeWriter | None = None
         self.bring_narrator: Callable[[], NarrativeWriter] | None = None
@@ -85,19 +84,19 @@ class Compactor:
 
     @cached_property
     def _pins(self) -> Pins:
-        """Return what the user keeps word for word; imported with the first question about it."""
+        """The user's pins."""
         from codelet.context.pins import Pins
 
         return Pins()
 
     def due(self) -> Reason | None:
-        """Return which limit asks for an automatic compaction now, if one does."""
+        """Return the reason for an automatic compaction now, if there is one."""
         if not self.options.automatic or self._fruitless >= _FRUITLESS:
             return None
         budget, size = self._window.budget, self._window.size(self._conversation)
         count = len(self._conversation.body) - len(self._conversation.appended)
         if size < budget.hard_trigger and count == 1 and self.held(self._conversation.body[0]):
-            return None  # there is nothing but the prompt, and it fits
+            return None  # only the prompt, and it fits
         if self.options.at is not None and 100 * size >= self.options.at * budget.limit:
             return "hard"
         if (trigger := budget.trigger(size, self._window.cached)) is not None:
@@ -105,7 +104,7 @@ class Compactor:
         return "entries" if self._too_many(count) else None
 
     def _too_many(self, count: int) -> bool:
-        """Return whether there are more entries than the user wants, and enough of them before the newest turns."""
+        """Return whether there are more entries than the user's limit, and enough of them before the newest turns."""
         most = self.options.entries
         if most is None or count <= most:
             return False
@@ -114,14 +113,14 @@ class Compactor:
 
     @property
     def shortener(self) -> Shortener:
-        """Return what makes the smaller conversation, by the options, the archive, and the records as they are now."""
+        """A shortener for the current options, archive, and records."""
         from codelet.context.shortener import Shortener
 
         conversation = self._conversation
         return Shortener(self._window, self.options, self._pins, self._archive, self.held, conversation.calls)
 
     def new_turn(self) -> None:
-        """A user's prompt came in: what did not help before may help now."""
+        """Allow automatic compaction again at a new prompt."""
         self._fruitless = 0
         if self.narrator is not None:
             self.narrator.new_turn()
@@ -129,9 +128,9 @@ class Compactor:
     async def run(
         self, reason: Reason, instruction: str = "", size: Size | None = None
     ) -> AsyncGenerator[events.Event, None]:
-        """Compact: announce it, work on a copy in a thread, swap that in. Cancelling leaves the list as it was.
+        """Compact a copy in a thread and commit the result. Cancelling leaves the list unchanged.
 
-        `instruction` is what the user wants kept, `size` what the next request is to have.
+        `instruction` is what the user asked to keep, `size` the wanted size of the next request.
         """
         from codelet.context.allotment import NothingToCompact
         from codelet.context.compaction import IrreducibleContext
@@ -152,8 +151,8 @@ class Compactor:
                 self._fruitless = _FRUITLESS
             yield events.Compaction(phase="stopped", reason=reason, before=before, after=before, note=str(error))
             return
-        await asyncio.to_thread(give_back_memory)  # what was made to read the list takes several times as much
-        # No await from here to `done`: who cancels has either the old list or the receipt.
+        await asyncio.to_thread(give_back_memory)  # reading the list takes several times its size
+        # No await from here to `done`: after a cancellation there is either the old list or the receipt.
         if (note := self._commit(snapshot, said, made)) is not None:
             self._fruitless += reason in ("hard", "cost")
             if self._fruitless >= _FRUITLESS:
@@ -171,7 +170,7 @@ class Compactor:
             yield events.Compaction(phase="stopped", reason=reason, before=after, after=after, note=self._what_stays())
 
     async def _smaller(self, snapshot: Parts, reason: Reason, instruction: str, size: Size | None) -> Compacted:
-        """The smaller conversation, with a handoff if a model gives one."""
+        """Return the smaller conversation, with a handoff if a model writes one."""
         from codelet.context.narrative import LARGEST, narrative_room, with_struck
 
         shortener = self.shortener
@@ -188,21 +187,20 @@ class Compactor:
         return with_struck(made, narrator.struck, "" if lines else "The model gave nothing that could be used")
 
     def approach(self) -> None:
-        """A request is about to be sent without a compaction: if one is near, its narrative is begun beside it."""
+        """Begin the handoff next to a request if a compaction is near."""
         size, at = self._window.size(self._conversation), self.options.at
         trigger = self._window.budget.hard_trigger if at is None else at * self._window.budget.limit // 100
         if self._growth.nears(size, trigger) and self.options.automatic and (narrator := self._writer()):
             narrator.begin(self._conversation.messages)
 
     def _writer(self) -> NarrativeWriter | None:
-        """Return who tells the narrative; brought when first needed."""
         if self.narrator is None and self.bring_narrator is not None:
             self.narrator = self.bring_narrator()
         return self.narrator
 
     @property
     def archive(self) -> Archive:
-        """Return what compaction took out of the list."""
+        """The messages that compactions removed from the list."""
         if self._archive is None:
             from codelet.context.archive import Archive
 
@@ -211,11 +209,11 @@ class Compactor:
 
     @property
     def archived(self) -> bool:
-        """Return whether there is something to recall."""
+        """Return whether the archive has entries."""
         return self._archive is not None and len(self._archive) > 0
 
     def preview(self, instruction: str = "", size: Size | None = None) -> CompactionPreview:
-        """Return what a compaction would do now. Raises IrreducibleContext and NothingToCompact."""
+        """Return the effect of a compaction now. Raises IrreducibleContext and NothingToCompact."""
         now = self._conversation.snapshot().without_appended()
         made = self.shortener.compacted(now, "asked", instruction, size)
         before = self._window.size(now)
@@ -223,9 +221,9 @@ class Compactor:
         return CompactionPreview(made.report, before, after, 0 if self._window.cold else pays_after(before, after))
 
     def undo(self) -> events.Compaction | None:
-        """Put back what the last compaction or drop took out; what came since stays. None if that cannot be done.
+        """Undo the last compaction or drop, and keep newer messages. Returns None if that is impossible.
 
-        Raises UsageError if a message that was pinned since would go: a summary.
+        Raises UsageError if a summary that was pinned since would be removed.
         """
         conversation, body = self._conversation, self._conversation.body
         while self._undo:
@@ -235,26 +233,26 @@ class Compactor:
                     self._undo.append(last)
                     raise UsageError(_PINNED.format(number=pinned[0], what="undo the compaction"))
                 before = self._window.size(conversation)
-                conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was taken back")
-                self._pins.taken_back(last.before, last.after, conversation.body)
+                conversation.rewrite([*last.before, *body[len(last.after) :]], f"a {last.what} was undone")
+                self._pins.undone(last.before, last.after, conversation.body)
                 for entry in last.taken:
                     self.archive.restore(entry.id, entry.turn, entry.message)
                 if last.measurement is not None and len(body) == len(last.after):
-                    self._window.restore(last.measurement)  # the very list that it knew stands again
+                    self._window.restore(last.measurement)  # the list that it measured returns
                 return events.Compaction(
                     phase="undone", reason="asked", before=before, after=self._window.size(conversation), note=last.what
                 )
         return None
 
     def pin(self, number: int) -> None:
-        """Keep a message, and what belongs to it, word for word.
+        """Keep a message verbatim, with its call or results.
 
-        Raises UsageError if there is no such message, or if the pinned messages would exceed the share of the context.
+        Raises UsageError if the number is unknown, or if the pinned messages would exceed the context's share.
         """
         self._pin(self._unit(number)[1])
 
     def _unit(self, number: int) -> tuple[int, list[Message]]:
-        """Return what the message of this number stays or goes with: first number and messages. Raises UsageError."""
+        """Return the first number and the messages of the unit that a message is part of. Raises UsageError."""
         from codelet.context.pins import unit_at
 
         messages = self._conversation.sent()
@@ -272,14 +270,13 @@ class Compactor:
         self._pins.add(unit)
 
     def unpin(self, number: int) -> None:
-        """Unpin a message."""
         self._pins.remove(self._unit(number)[1])
 
     def drop(self, number: int) -> list[int]:
-        """Take a message out, a call with its results; return the numbers that went. `undo` puts them back.
+        """Remove a message, a call with its results; return their numbers. `undo` restores them.
 
-        They do not go into the archive, and what the archive has of them is removed: the model is not to find again
-        what the user dropped. Raises UsageError if one of them is pinned.
+        The archive loses their originals too, so that the model cannot recall what the user dropped. Raises UsageError
+        if one of them is pinned.
         """
         first, gone = self._unit(number)
         if (pinned := next((place for place, each in enumerate(gone, first) if each in self._pins), None)) is not None:
@@ -297,7 +294,7 @@ class Compactor:
         return message in self._pins
 
     def pinned_outside(self, kept: Sequence[Message], among: Sequence[Message] | None = None) -> list[int]:
-        """The numbers of the pinned messages that are not in `kept`; only of those in `among`, if given."""
+        """Return the numbers of pinned messages that are not in `kept`, only of messages in `among` if given."""
         there = set(map(id, kept))
         wanted = None if among is None else set(map(id, among))
         return [
@@ -313,13 +310,13 @@ class Compactor:
 
     @pins.setter
     def pins(self, numbers: Iterable[int]) -> None:
-        """Pin these messages and no others; numbers without a message are left out."""
+        """Pin only these messages; unknown numbers are ignored."""
         self._pins.prune(())
         messages = self._conversation.sent()
         self._pins.add(messages[number] for number in numbers if number < len(messages))
 
     def forget(self) -> None:
-        """The conversation was cleared."""
+        """Reset after the conversation was cleared."""
         self._undo.clear()
         self._pins.prune(())
         self.report = None
@@ -328,38 +325,38 @@ class Compactor:
             self._archive.clear()
 
     def went_back(self) -> None:
-        """The list is what it was before a prompt. The archive stays: segments in the list may speak of it."""
+        """Adjust to a rewound list. The archive stays, as segments may refer to it."""
         self._pins.prune(self._conversation.body)
         self._fruitless = 0
 
     def share_of(self, category: str) -> int:
-        """The limit of one category, in tokens."""
+        """Return the limit of one category in tokens."""
         return self._limits().share(category)
 
     def _limits(self) -> Shares:
         return Shares.of(self._window.budget.limit, self.options.shares)
 
     def shares(self) -> list[Share]:
-        """Return what each category uses of the budget, in tokens, and its limit."""
+        """Return the tokens and the limit of each category."""
         from codelet.context.allotment import Share, category_sizes
 
         used = category_sizes(self._conversation.sent(), self._window.estimate, self._window.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
     def _commit(self, snapshot: Parts, said: Parts, made: Compacted) -> str | None:
-        """Swap the result in, or return a sentence that says why not.
+        """Commit the result, or return why that is impossible.
 
-        `said` is the list without the reminders in its body: they are older texts, and the newest ones are sent again.
+        `said` is the list without the reminders in its body, which are old: the newest ones are sent again.
         """
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
         measurement = self._window.measurement()
         if not self._conversation.same_body(body):
-            return "the list changed meanwhile"
+            return "the list changed in the meantime"
         if self.reform is not None:
             new = self.reform(new)
         if said.same_body(new):
-            return "nothing in it can be made smaller by a summary"
+            return "a summary would make nothing in it smaller"
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, measurement=measurement))
@@ -370,7 +367,7 @@ class Compactor:
         return None
 
     def _keep(self, body: list[Message], report: CompactionReport) -> None:
-        """Archive what went, first what was cut, whose ids are told; except segments and what the archive has whole."""
+        """Archive removed messages, cut ones first as their ids are in the list; not segments or what is archived."""
         from codelet.context.compaction.segments import turns_of
 
         turns = turns_of(body)
@@ -387,14 +384,14 @@ class Compactor:
         )
 
     def _what_stays(self) -> str:
-        """Return why compacting again would not help: what each category has."""
+        """Return why another compaction would not help, with the size of each category."""
         sizes = ", ".join(f"{share.name} {share.used:,}" for share in self.shares())
         pinned = f"; {len(self._pins)} messages are pinned" if len(self._pins) else ""
-        return f"two compactions had little effect, no more are made in this turn. Tokens: {sizes}{pinned}"
+        return f"two compactions had little effect; this turn makes no more. Tokens: {sizes}{pinned}"
 
 
 def _done(reason: Reason, before: int, after: int, report: CompactionReport, *, warm: bool) -> events.Compaction:
-    """Return what a compaction did, for the user. `warm` says that a cache that worked was rewritten for it."""
+    """Return the receipt of a compaction. `warm`: it rewrote a working cache."""
     return events.Compaction(
         phase="done",
         reason=reason,

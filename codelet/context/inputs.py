@@ -1,6 +1,6 @@
-"""The user's input: a prompt and what came with it through a pipe, how much of it stands in the list, what was sent.
+"""The user's input: a prompt and its piped input, the part in the list, and the part that was sent.
 
-Of what does not fit, both ends are shown, with a marker between them that names its size and how to read on.
+A text that does not fit is cut to both ends, with a marker between them that has its size and how to read the rest.
 Places in a text are offsets in characters; lines count from 1, bytes from 0, in UTF-8.
 """
 
@@ -20,9 +20,9 @@ _MARKER = r"\n\[… cut here: (stdin|the prompt) has ([0-9,]+) bytes in [0-9,]+ 
 
 
 class Piped(Record):
-    """What came through a pipe: `text`, or, of more than is kept in memory, its beginning, and `tail`, its end.
+    """Piped input: `text`, or its beginning and `tail`, its end, if it is too large for memory.
 
-    `bytes` and `lines` are the size of all of it.
+    `bytes` and `lines` are its whole size.
     """
 
     text: str
@@ -32,8 +32,9 @@ class Piped(Record):
 
 
 class Attached(Record):
-    """What the files that a prompt names bring to it: `text` behind its words, `images` beside. `names` tells
-    people what these are, `notes` what is not brought.
+    """The attachments of a prompt: `text` to add after it, and `images`.
+
+    `names` lists them for the user, `notes` the files that are not attached.
     """
 
     text: str = ""
@@ -43,7 +44,7 @@ class Attached(Record):
 
 
 class Part:
-    """A text in memory, the id that recalls it once it has one, and what of it was sent."""
+    """A text in memory, its id in the archive, and the ranges that were sent."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -52,14 +53,14 @@ class Part:
 
 
 class Shown(Record):
-    """What stands in the list for some input, and the ranges of its parts that this shows."""
+    """The text in the list for some input, and the ranges of its parts in that text."""
 
     text: str
     ranges: tuple[tuple[Part, int, int], ...]
 
 
 class Input:
-    """One text of the user's; `what` names it. `cut` is set where it was sent other than whole."""
+    """One text of the user's, named `what`. `cut` is set if it was not sent whole."""
 
     def __init__(self, what: str, text: str, tail: str = "", size: int | None = None, lines: int | None = None) -> None:
         self.what = what
@@ -69,7 +70,7 @@ class Input:
         self._lines = line_count(text) if lines is None else lines
 
     @property
-    def kept(self) -> bool:
+    def in_memory(self) -> bool:
         """Return whether all of it is in memory."""
         return len(self.parts) < 2
 
@@ -80,22 +81,22 @@ class Input:
 
     @property
     def account(self) -> Cut:
-        """Its size and how much of it the model was sent, in bytes, each byte counted once."""
-        if self.kept and all(part.sent.cover(part.text) for part in self.parts):
+        """Its size and the part that the model was sent, in bytes."""
+        if self.in_memory and all(part.sent.cover(part.text) for part in self.parts):
             return Cut(what=self.what, bytes=self._bytes, read=self._bytes)
         read = sum(part.sent.bytes_of(part.text) for part in self.parts)
         return Cut(what=self.what, bytes=self._bytes, read=min(read, self._bytes - 1))
 
     def shown(self, room: int, *, recall: bool) -> Shown:
-        """Return what stands in the list for it, in at most `room` characters, or as few as the marker allows."""
+        """Return its text for the list, in at most `room` characters, or as few as the marker allows."""
         first, last = self.parts[0], self.parts[-1]
-        if self.kept and len(first.text) <= room:
+        if self.in_memory and len(first.text) <= room:
             return Shown(first.text, ((first, 0, len(first.text)),))
         longest = self._marker(0, 0, recall=recall)
         brief = room < len(longest) + _LEAST_SHOWN
         marker_room = len(self._brief_marker()) if brief else len(longest) + 40
         left = max(0, room - marker_room)
-        if self.kept:
+        if self.in_memory:
             head, tail = ends(first.text, left)
         else:
             tail = _tail_of(last.text, left * 4 // 10)
@@ -115,7 +116,7 @@ class Input:
         size = prompt.CUT_INPUT.format(what=self.account.name, size=self._bytes, lines=self._lines)
         if not recall or not all(part.key for part in self.parts):
             return prompt.CUT_MARKER.format(says=size + prompt.CUT_LOST)
-        if self.kept:
+        if self.in_memory:
             between = f"{line_at(first.text, head)}-{line_at(first.text, max(head, tail - 1))}"
             return prompt.CUT_MARKER.format(says=size + prompt.CUT_KEPT.format(id=first.key, between=between))
         missing = self._bytes - sum(byte_length(part.text) for part in self.parts)
@@ -130,13 +131,13 @@ class Input:
 
 
 def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
-    """A prompt, and behind it what was piped in with it, in at most about `room` characters; whole where that fits."""
+    """Return a prompt and its piped input in at most about `room` characters."""
     if len(inputs) == 1:
         return inputs[0].shown(room, recall=recall)
     words, piped = inputs
     frame = prompt.STDIN.format(text="")
     room -= len(frame) + 2
-    if words.length + piped.length <= room and piped.kept:
+    if words.length + piped.length <= room and piped.in_memory:
         shares = words.length, piped.length
     else:
         spent = min(words.length, room // 2)
@@ -146,7 +147,7 @@ def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
 
 
 def cut_in(text: str) -> tuple[Cut, ...]:
-    """Return what the markers in a prompt's text say was cut; as read counts what stands beside each of them."""
+    """Return the cuts by the markers in a prompt's text; the text around a marker counts as read."""
     found = []
     for marker in re.finditer(_MARKER, text):
         piped = marker[1] == "stdin"
@@ -160,22 +161,22 @@ def cut_in(text: str) -> tuple[Cut, ...]:
 
 
 def byte_length(text: str) -> int:
-    """Return how many bytes a text has in UTF-8."""
+    """Return the bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def line_count(text: str) -> int:
-    """Return how many lines a text has; one without an end counts."""
+    """Return the number of lines, with an unfinished last one."""
     return text.count("\n") + (text != "" and not text.endswith("\n"))
 
 
 def line_at(text: str, place: int) -> int:
-    """The number of the line that a place is in."""
+    """Return the number of the line at a place."""
     return text.count("\n", 0, place) + 1
 
 
 def place_of_line(text: str, number: int) -> int:
-    """Return where a line begins; the end of the text if there is none of that number."""
+    """Return the place of a line's beginning; the end of the text if there are fewer lines."""
     place, left = 0, number - 1
     while left > 0:
         found = text.count("\n", place, place + _STEP)
@@ -191,21 +192,21 @@ def place_of_line(text: str, number: int) -> int:
 
 
 def byte_at(text: str, place: int) -> int:
-    """The number of the byte at which a place's character begins."""
+    """Return the number of the first byte of the character at a place."""
     return place if text.isascii() else byte_length(text[:place])
 
 
 def place_of_byte(text: str, number: int) -> int:
-    """The place of the character that a byte belongs to, or of the text's end."""
+    """Return the place of the character with a byte, or the text's end."""
     if text.isascii():
         return min(number, len(text))
     return len(text.encode("utf-8", "replace")[:number].decode("utf-8", "ignore"))
 
 
 def ends(text: str, room: int) -> tuple[int, int]:
-    """Return where the head ends and the tail begins that together have at most `room` characters, 60 to 40.
+    """Return the end of a head and the beginning of a tail with at most `room` characters together, 60 to 40.
 
-    Both cuts lie at line ends if there is one in the outer half, else anywhere.
+    Both are at line ends if there is one in the outer half.
     """
     if len(text) <= room:
         return len(text), len(text)
@@ -222,13 +223,13 @@ def _tail_of(text: str, most: int) -> int:
 
 
 class Spans:
-    """Ranges of one text, as places; what is covered twice counts once."""
+    """Ranges of one text, as places, merged."""
 
     def __init__(self) -> None:
         self._spans: list[tuple[int, int]] = []
 
     def add(self, start: int, end: int) -> None:
-        """Cover the characters from `start` to before `end`."""
+        """Add the characters from `start` to before `end`."""
         merged: list[tuple[int, int]] = []
         for first, last in sorted([*self._spans, (start, max(start, end))]):
             if merged and first <= merged[-1][1]:
@@ -238,9 +239,9 @@ class Spans:
         self._spans = merged
 
     def bytes_of(self, text: str) -> int:
-        """Return how many bytes of `text` are covered."""
+        """Return the number of bytes of `text` in the ranges."""
         return sum(byte_length(text[start:end]) for start, end in self._spans)
 
     def cover(self, text: str) -> bool:
-        """Return whether all of `text` is covered."""
+        """Return whether the ranges cover all of `text`."""
         return not text or any(start <= 0 and end >= len(text) for start, end in self._spans)

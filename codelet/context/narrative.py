@@ -1,8 +1,8 @@
-"""The handoff: the head of a summary in a model's words, checked line by line before anything of it is kept.
+"""The handoff: a model's summary at the head of a segment, checked line by line.
 
-The model is asked by the caller. Here are the instruction, the circuit breaker, and what makes an answer worthless: it
-is empty, larger than its source, without a heading, or a tool call. In any other answer, lines are struck that name
-something that never occurred, tell an earlier run's counts, or have no room. That a line stays does not make it true.
+Here are the instruction, the circuit breaker, and the checks. An answer is rejected as a whole if it is empty, larger
+than its source, without a heading, or a tool call. Single lines are struck if they name something that never occurred,
+have counts of an earlier run, or do not fit. An accepted line may still be untrue.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ DELAYS = (0.0, 1.0, 2.0)
 OPENS_AFTER = 3
 HALF_OPEN_AFTER = 5
 LARGEST = 3_000
-"""Tokens that an answer may have, with the reasoning before it."""
-# What is kept of it: its share of the target of a compaction, in percent, and its bounds in tokens.
+"""The most tokens of an answer, with its thinking."""
+# The size of a handoff: in percent of the target of a compaction, and its limits in tokens.
 _PERCENT, _LEAST, _MOST = 15, 150, 600
 INSTRUCTION = (
     "Write a handoff of the conversation above for the colleague who continues it and sees little else of it, in the "
     "language of the conversation. Use these five headings, each line beginning with its heading and a colon: Task "
     "now; Decided and why; Tried and refuted; Open; Next step. Write one point a line, in complete sentences, as many "
     "lines under a heading as it needs. Under Decided and why, also write each value that later work must know exactly "
-    "(a port, a name, a version, a limit) on a line of its own, as [what it is] value, such as [port] 8443. Use only "
-    "what stands above, with names, numbers, and quotes exactly as they occurred; call nothing passed or fixed that "
+    "(a port, a name, a version, a limit) on a separate line, as [what it is] value, such as [port] 8443. Use only "
+    "what occurs above, with names, numbers, and quotes exactly as they occurred; call nothing passed or fixed that "
     "was not. No code, no lists of files, no tool calls."
 )
 _PATH = re.compile(r"(?:[\w.~@-]+/)+[\w.@-]*\w|\b[\w-]{2,}\.[A-Za-z][A-Za-z0-9]{0,4}\b", re.ASCII)
@@ -41,13 +41,13 @@ _NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d\b", re.ASCII)
 _QUOTE = re.compile(
     r"`([^`\n]{3,200})`|\"([^\"\n]{3,200})\"|[“„]([^”“\n]{3,200})[”“]|«([^»\n]{3,200})»|「([^」\n]{3,200})」"
 )
-# What occurs in another form: a call without its arguments, words that a stroke joins.
+# Other forms of what occurred: a call without its arguments, words that a slash joins.
 _CALL = re.compile(r"[\w.]*\w\(\)")
 _ELLIPSIS = re.compile(r"…|\.\.\.")
 _WORD = re.compile(r"[A-Za-z][A-Za-z-]*")
 _FOLDER = re.compile(r"([\w.-]+)/(?=[\w.])", re.ASCII)
 VALUE = re.compile(r"\[([^\[\]]{1,60})\]\s*(\S.*)")
-"""A line that names a value, whatever the language: what it is in brackets, then the value as it occurred."""
+"""A line with a value, in any language: its name in brackets, then the value as it occurred."""
 _MARKS = str.maketrans({"*": None, "`": None, "’": "'", "“": '"', "”": '"'})
 _HEADING = re.compile(r"^\W*[^:：\n]{1,80}[:：]", re.MULTILINE)
 _LONGEST_LINE = 600
@@ -58,32 +58,30 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Breaker:
-    """A circuit breaker: opens after three failures in a row; five turns later one try is allowed."""
+    """A circuit breaker: it opens after three failures in a row and allows one try five turns later."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
         self._opened_at: int | None = None
 
     def allows(self, turn: int) -> bool:
-        """Return whether a try may be made in this turn."""
+        """Return whether this turn allows a try."""
         return self._opened_at is None or turn >= self._opened_at + HALF_OPEN_AFTER
 
     def failed(self, turn: int) -> None:
-        """Count a failure."""
         self.failures += 1
         if self.failures >= OPENS_AFTER:
             self._opened_at = turn
 
     def succeeded(self) -> None:
-        """Close the circuit."""
         self.failures, self._opened_at = 0, None
 
 
 class NarrativeCheck:
-    """Checks an answer line by line against its `source`, the texts that it is about; `struck` says what went and why.
+    """Checks an answer line by line against its `source`, the texts that it summarises.
 
-    `runs` are the endings of each command that ran, in order: what an earlier one printed is not said of the last.
-    `room` is in tokens.
+    `struck` are the rejected lines with the reason. `runs` are the endings of each command, in order, to reject counts
+    of earlier runs. `room` is in tokens.
     """
 
     def __init__(
@@ -97,7 +95,7 @@ class NarrativeCheck:
         self._runs = runs or {}
 
     def accepted(self, answer: object) -> tuple[str, ...]:
-        """The lines that can be kept; none if the answer is worthless as a whole."""
+        """Return the accepted lines; none if the answer is rejected as a whole."""
         self.struck = []
         if not isinstance(answer, str) or not answer.strip() or estimate_text(answer) > self._source_size:
             return ()
@@ -106,20 +104,20 @@ class NarrativeCheck:
         if not _HEADING.search(answer) and not any(
             name in self._joined for name in _NAME.findall(answer) + _PATH.findall(answer)
         ):
-            return ()  # a refusal has no heading, and names nothing
+            return ()  # a refusal has no heading and no names
         kept = []
         for raw in answer.splitlines():
             line = " ".join(raw.split()).lstrip("-*•# ").strip()
             if not line:
                 continue
-            if why := self._fault(line):
+            if why := self._error_in(line):
                 self.struck.append(f"{line[:160]} ({why})")
             else:
                 kept.append(line)
         return self._fitting(kept)
 
     def _fitting(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """The lines that the room takes, in their order: first of all the task and the next step, at both ends."""
+        """Return the lines that fit, in order; the task and the next step, at both ends, go first."""
         taken: set[int] = set()
         for number in sorted(range(len(lines)), key=lambda place: place not in (0, len(lines) - 1)):
             with_it = [lines[place] for place in sorted({*taken, number})]
@@ -129,8 +127,8 @@ class NarrativeCheck:
                 self.struck.append(f"{lines[number][:160]} (no room for it)")
         return tuple(line for number, line in enumerate(lines) if number in taken)
 
-    def _fault(self, line: str) -> str:
-        """Return why a line cannot be kept; "" if it can."""
+    def _error_in(self, line: str) -> str:
+        """Return why a line is rejected; "" if it is accepted."""
         if len(line) > _LONGEST_LINE:
             return "too long for one point"
         for pattern in (_PATH, _NAME, _NUMBER):
@@ -139,15 +137,13 @@ class NarrativeCheck:
                     return f"{found} never occurred"
         for groups in _QUOTE.findall(line):
             if not self._was_said(" ".join("".join(groups).split())):
-                return "quotes what nobody said"
+                return "the quote never occurred"
         if (named := VALUE.fullmatch(line)) and not self._was_said(named[2]):
             return "the value never occurred"
         return self._outdated(line)
 
     def _otherwise(self, name: str) -> bool:
-        """Return whether a name occurred without `./`, a number without commas, or each of the words that a stroke
-        joins.
-        """
+        """Return whether a name occurred without `./`, a number without commas, or all words that a slash joins."""
         if name.startswith("./"):
             return name[2:] in self._joined
         if name[0].isdigit():
@@ -155,11 +151,11 @@ class NarrativeCheck:
         parts = name.split("/")
         if len(parts) == 1 or not all(map(_WORD.fullmatch, parts)):
             return False
-        # `edit/retry` is no path if both are words that occurred and neither is a folder.
+        # `edit/retry` is no path if both words occurred and neither is a folder.
         return self._words.issuperset(part.lower() for part in parts) and self._folders.isdisjoint(parts)
 
     def _was_said(self, quote: str) -> bool:
-        """Return whether a quote occurred, apart from marks, capitals and an ellipsis; `name()` is a name."""
+        """Return whether a quote occurred, ignoring marks, case and ellipses; `name()` counts as a name."""
         if quote in self._flat:
             return True
         if _CALL.fullmatch(quote):
@@ -189,9 +185,7 @@ class NarrativeCheck:
         return frozenset(_FOLDER.findall(self._joined))
 
     def _outdated(self, line: str) -> str:
-        """Return whether a line tells counts that only an earlier run of a command printed, and none that its last one
-        did.
-        """
+        """Return why a line is outdated: it has counts of an earlier run of a command, and none of its last run."""
         counts = {count.lower() for count in counts_in(line)}
         for command, endings in self._runs.items() if counts else ():
             earlier = {count.lower() for ending in endings[:-1] for count in counts_in(ending)}
@@ -202,7 +196,7 @@ class NarrativeCheck:
 
 
 def _plain(text: str) -> str:
-    """A text without the marks of Markdown, in small letters."""
+    """Return a text without the marks of Markdown, in lower case."""
     return text.translate(_MARKS).lower()
 
 
@@ -215,10 +209,10 @@ async def narrate(
     *,
     sleep: Sleep,
 ) -> tuple[str, ...]:
-    """Ask for a narrative and check it; () if there is none to be had. Without an answer it is asked for three times.
+    """Ask for a handoff and check it; try three times without an answer. Returns () if that fails.
 
-    `sleep` waits between the tries. Cancelling ends it; every other failure of the summariser counts for the breaker.
-    The caller sets the time limit of one try inside `summariser`.
+    `sleep` waits between the tries. Cancellation ends it; every other failure counts for the breaker. The time limit of
+    a try is up to `summariser`.
     """
     for delay in DELAYS:
         if not breaker.allows(turn):
@@ -232,17 +226,17 @@ async def narrate(
             return lines
         breaker.failed(turn)
         if isinstance(answer, str):
-            return ()  # an answer was paid for: no compaction asks for a second one
+            return ()  # it was paid for: do not ask a second time
     return ()
 
 
 def narrative_room(target: int) -> int:
-    """The tokens that a handoff may take of a target."""
+    """Return the most tokens of a handoff for a target."""
     return min(_MOST, max(_LEAST, target * _PERCENT // 100))
 
 
 def with_struck(made: Compacted, struck: tuple[str, ...], without: str = "") -> Compacted:
-    """The same with what was not kept of a handoff; `without` says in the receipt why there is none."""
-    notes = (f"{without}: the summary stands without a handoff.",) if without else ()
+    """Add the rejected lines of a handoff to the report, and `without`, the reason if there is no handoff."""
+    notes = (f"{without}: the summary has no handoff.",) if without else ()
     report = made.report.replace(warnings=(*made.report.warnings, *notes), struck=struck)
     return made._replace(report=report)

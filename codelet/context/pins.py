@@ -1,4 +1,4 @@
-"""What the user keeps word for word: pins, known by identity so that they survive every rewrite."""
+"""Pins: the messages that stay verbatim, known by identity so that they survive every rewrite."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, reminder_type
 
 VOTE = 5
-"""What a pin counts for its turn, and a drop against it."""
+"""The points of a pin for its turn, and of a drop against it."""
 
 
 class Pins:
     """The pinned messages. A call and its results are pinned together.
 
-    A pin also speaks for the rest of its turn, and what was dropped against the turn that it was part of.
+    A pin also raises the score of its turn, a drop lowers it.
     """
 
     def __init__(self) -> None:
@@ -23,13 +23,13 @@ class Pins:
         self._against: dict[int, Message] = {}
 
     def dropped(self, body: Sequence[Message], place: int, gone: Sequence[Message]) -> None:
-        """These messages of the list, which begin at `place`, are dropped: it speaks against the turn they were in."""
+        """Note a drop of messages at `place`, against the turn that they were in."""
         self.remove(gone)
         if place and kind_of(gone[0]) != "prompt":
             self._against[id(body[place - 1])] = body[place - 1]
 
-    def taken_back(self, before: Sequence[Message], after: Sequence[Message], body: Sequence[Message]) -> None:
-        """`before` stands again in the place of `after`, at the beginning of this list."""
+    def undone(self, before: Sequence[Message], after: Sequence[Message], body: Sequence[Message]) -> None:
+        """Note that `before` replaces `after` again at the beginning of this list."""
         self.prune(body)
         place = next((n for n, (old, new) in enumerate(zip(before, after, strict=False)) if old is not new), len(after))
         rest = after[place:]
@@ -37,7 +37,7 @@ class Pins:
             self._against.pop(id(before[place - 1]), None)
 
     def votes(self, body: Sequence[Message]) -> dict[int, int]:
-        """Return what pins and drops say of the turns in this list, by the turn's number."""
+        """Return the points of pins and drops, by the number of the turn."""
         voted = [
             (place, message) for place, message in enumerate(body) if id(message) in self._against or message in self
         ]
@@ -48,8 +48,8 @@ class Pins:
         turns = turns_of(body)
         found: dict[int, int] = {}
         for place, message in voted:
-            said = (VOTE if message in self else 0) - (VOTE if id(message) in self._against else 0)
-            found[turns[place]] = max(-VOTE, min(VOTE, found.get(turns[place], 0) + said))
+            points = VOTE * (message in self) - VOTE * (id(message) in self._against)
+            found[turns[place]] = max(-VOTE, min(VOTE, found.get(turns[place], 0) + points))
         return found
 
     def __contains__(self, message: Message) -> bool:
@@ -59,23 +59,21 @@ class Pins:
         return len(self._kept)
 
     def add(self, messages: Iterable[Message]) -> None:
-        """Pin messages."""
         self._kept.update((id(message), message) for message in messages)
 
     def remove(self, messages: Iterable[Message]) -> None:
-        """Unpin messages."""
         for message in messages:
             self._kept.pop(id(message), None)
 
     def prune(self, messages: Sequence[Message]) -> None:
-        """Unpin what is no longer in the list."""
-        standing = set(map(id, messages))
-        self._kept = {key: message for key, message in self._kept.items() if key in standing}
-        self._against = {key: message for key, message in self._against.items() if key in standing}
+        """Unpin messages that are no longer in the list."""
+        there = set(map(id, messages))
+        self._kept = {key: message for key, message in self._kept.items() if key in there}
+        self._against = {key: message for key, message in self._against.items() if key in there}
 
 
 def unit_at(messages: Sequence[Message], number: int) -> list[int]:
-    """The numbers of the messages that stay or go together with this one. Raises UsageError."""
+    """Return the numbers of the messages that form a unit with this one. Raises UsageError."""
     if not 0 <= number < len(messages):
         raise UsageError(f"there is no message {number}; /context lists them")
     if (kind := reminder_type(messages[number])) is not None:

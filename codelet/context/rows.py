@@ -1,4 +1,4 @@
-"""What the next request would carry, entry by entry."""
+"""The entries of the next request."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from codelet.record import Record
 class ContextRow(Record):
     """One entry: `tokens` is an estimate, `turn` counts the user's prompts from 1 as segments do (0: none yet).
 
-    `number` is the message's index in the list; the system prompt and the tools have -1. `anchor` names what was
-    settled in the turn that a prompt began, and what that weighs.
+    `number` is the message's index in the list; the system prompt and the tools have -1. `anchor` are the kinds and
+    weights of the anchors in a prompt's turn.
     """
 
     number: int
@@ -33,7 +33,7 @@ def context_rows(
     is_pinned: Callable[[Message], bool],
     records: Iterable[CallRecord] = (),
 ) -> list[ContextRow]:
-    """The rows, the system prompt and the tools first."""
+    """Return the rows, the system prompt and the tools first."""
     rows = [
         ContextRow(-1, "system", "system prompt", system_tokens),
         ContextRow(-1, "system", "tools", tool_tokens),
@@ -49,7 +49,7 @@ def context_rows(
 
 
 def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
-    """Return what no compaction makes smaller, in tokens by part; parts that are not there are left out."""
+    """Return the tokens that no compaction can save, by part, without empty parts."""
     floor = {
         "system prompt and tools": sum(row.tokens for row in rows if row.number < 0),
         "reminders": sum(row.tokens for row in rows if row.source.startswith("reminder")),
@@ -59,7 +59,7 @@ def floor_of(rows: Sequence[ContextRow]) -> dict[str, int]:
 
 
 def _turns(messages: Sequence[Message], records: Iterable[CallRecord]) -> tuple[list[int], dict[int, str]]:
-    """The turn of each message, and the kinds of anchors by turn."""
+    """Return the turn of each message, and the anchors by turn."""
     from codelet.context.compaction.observed import anchors_of, observations_of
     from codelet.context.compaction.reading import ReadSession
 

@@ -1,4 +1,4 @@
-"""The shortener: makes a smaller conversation out of a session's, on a copy, fit to run in a thread."""
+"""The shortener: compacts a copy of a session's conversation, in any thread."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ BESIDE = "system prompt, tools and reminders"
 
 
 class Shortener:
-    """Keeps nothing. `archive` is what earlier compactions took out, `records` are those of the session's calls.
+    """A stateless compaction. `archive` has the messages of earlier compactions, `records` are the session's calls.
 
-    `held` says whether the model is still to be sent a message: such a one stays whole if it can.
+    `held` returns whether a message was not sent yet; it stays whole if possible.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Shortener:
     ) -> Compacted:
         """Return the conversation in `snapshot`, smaller. Raises IrreducibleContext and, by hand, NothingToCompact.
 
-        `size` is what the user wants the next request to have, `instruction` what is to be kept.
+        `size` is the wanted size of the next request, `instruction` what the user asked to keep.
         """
         window, body = self._window, snapshot.body
         targets = conversation_targets(snapshot, window, self._options, reason, size)
@@ -101,7 +101,7 @@ class Shortener:
         pinned: Sequence[int],
         handoff: Sequence[str],
     ) -> Compacted:
-        """Compact what was cut earlier as it was, unless it would then only come back."""
+        """Compact with the originals of cut messages, unless that saves nothing."""
         estimate, records = self._window.estimate, self._records
 
         def compacted(given: Sequence[Message]) -> Compacted:
@@ -117,7 +117,7 @@ class Shortener:
         return made._replace(report=made.report.replace(before=before))
 
     def originals(self, body: Sequence[Message]) -> list[Message]:
-        """Return the conversation with what was cut before as it was; what was pinned since stays cut."""
+        """Return the conversation with the originals of cut messages, except pinned ones."""
         archive = self._archive
         if archive is None:
             return list(body)

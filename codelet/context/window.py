@@ -1,4 +1,4 @@
-"""The context window: how full it is, by reported usage and an estimate; and how much came from the prompt cache."""
+"""The context window: its fill, by reported usage and an estimate, and the effect of the prompt cache."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ CACHE_LIFETIME = 300.0
 """Seconds after which a provider's prompt cache counts as gone."""
 
 _LEAST_DOUBTED = 4_000
-"""Tokens below which a report is taken as it is: so short a list fits any window, whoever is right."""
+"""Tokens below which a report is always believed: such a list fits any window, even if the report is wrong."""
 
 
 class Measurement(Record):
-    """What a window knew of a list: the last usage and when it was reported, and what was counted since."""
+    """A window's knowledge of a list: the last usage and when it was reported, and the count since."""
 
     budget: Budget
     last: Usage | None
@@ -36,11 +36,10 @@ class Measurement(Record):
 class ContextWindow:
     """Measures one message list. `fixed` is the plain estimate of system prompt and tools in tokens.
 
-    What is new is estimated, the rest is what the provider reported; each report calibrates the estimate. A message
-    is counted once, when it is settled: a measurement costs what the new messages cost, whatever the list's length.
-    A report under a third of the estimate is not believed: some gateways leave the cached part out, and a list that
-    seems small for ever would never be compacted.
-    `at` is the % of the budget at which the user compacts, if that was set.
+    New messages are estimated, the rest is the provider's report; each report calibrates the estimate. A message is
+    counted once, when it is settled, so that a measurement costs no more for a long list. A report under a third of the
+    estimate is not believed: some gateways omit the cached part, and the list would never be compacted.
+    `at` is the user's threshold for compaction in % of the budget.
     """
 
     def __init__(self, budget: Budget, fixed: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,19 +56,19 @@ class ContextWindow:
 
     @property
     def cold(self) -> bool:
-        """Return whether the provider's cache holds nothing of the list: rewritten, another model, or too long ago."""
+        """Return whether the cache has nothing of the list: it was rewritten, the model changed, or time passed."""
         return self._last is None or self._clock() - self._reported_at > CACHE_LIFETIME
 
     def estimate(self, message: AnyMessage) -> int:
-        """The size of a message in tokens, calibrated."""
+        """Return the size of a message in tokens, calibrated."""
         return self._estimator.message(message)
 
     def estimate_length(self, length: int) -> int:
-        """The size of a message of so many characters in tokens, calibrated."""
+        """Return the size of a message of this many characters in tokens, calibrated."""
         return self._estimator.scaled(estimate_length(length))
 
     def characters(self, tokens: int) -> int:
-        """About how many characters so many tokens have, calibrated."""
+        """Return the approximate characters in `tokens`, calibrated."""
         return self._estimator.characters(tokens)
 
     @property
@@ -78,7 +77,7 @@ class ContextWindow:
         return self._estimator.scaled(self.fixed)
 
     def beside(self, parts: Parts) -> int:
-        """Return what stands beside the conversation in tokens: system prompt, tools and reminders."""
+        """Return the tokens next to the conversation: system prompt, tools and reminders."""
         return self.fixed_size + sum(map(self.estimate, [*parts.head, *parts.tail]))
 
     def size(self, parts: Parts) -> int:
@@ -90,15 +89,15 @@ class ContextWindow:
         return known + self._estimator.scaled(beside + new)
 
     def rewritten(self, parts: Parts) -> int:
-        """P of the next request if the list were `parts`: estimated, as no report counts then."""
+        """P of the next request if the list became `parts`: an estimate, as reports are void then."""
         return self._estimator.scaled(self.fixed + _plain(parts.messages) + _plain(parts.tail))
 
     def measurement(self) -> Measurement:
-        """Return what is known of the list now, to be put back by `restore` if the very same list stands again."""
+        """Return what is known of the list, for `restore` if the same list returns."""
         return Measurement(self.budget, self._last, self._reported_at, (self._settled, self._since))
 
     def restore(self, known: Measurement) -> None:
-        """Restore what was known, as that very list stands again; another model's measurement counts for nothing."""
+        """Restore the measurement of a list that returned; one for another model is void."""
         self.forget()
         if known.budget is self.budget:
             self._last, self._reported_at = known.last, known.reported_at
@@ -106,15 +105,15 @@ class ContextWindow:
 
     @property
     def cached(self) -> int:
-        """Tokens that the next request can hope to have from the cache; a cold one gives none."""
+        """Tokens that the next request can get from the cache; 0 if it is cold."""
         return 0 if self._last is None or self.cold else self._last.cache_read
 
     def effective(self, parts: Parts) -> int:
-        """E: the same with what the cache gave counted at a tenth; a cold cache gives nothing."""
+        """E: P with the cached tokens counted at a tenth."""
         return effective_tokens(self.size(parts), self.cached)
 
     def settle(self, parts: Parts) -> None:
-        """Count what came since, for good: none of it will be replaced before the next rewrite."""
+        """Count the new messages for good: none of them changes before the next rewrite."""
         self._settle(parts.messages, len(parts.messages))
 
     def _settle(self, messages: Sequence[Message], end: int) -> None:
@@ -124,16 +123,16 @@ class ContextWindow:
         self._settled = end
 
     def measured(self, usage: Usage, parts: Parts, answered: int) -> str | None:
-        """Take in what a request used: the messages up to index `answered` are counted by it, its answer included.
+        """Note a request's usage, which counts the messages up to index `answered`, its answer included.
 
-        Returns a sentence if the report is not believed and that matters.
+        Returns a notice if the report is not believed.
         """
         self._settle(parts.messages, answered)
         beside = self.fixed + _plain(parts.tail)
         sent = beside + self._whole - _plain(parts.messages[answered - 1 : answered])
         if usage.total < 1 or (sent >= _LEAST_DOUBTED and 3 * usage.total_input < sent):
-            told = f"the provider counts {usage.total_input:,} tokens where about {sent:,} were sent"
-            return told if sent >= _LEAST_DOUBTED else None
+            notice = f"the provider counts {usage.total_input:,} tokens, but about {sent:,} were sent"
+            return notice if sent >= _LEAST_DOUBTED else None
         known, plain = (self._last.total, self._since) if self._last is not None else (0, self._since + beside)
         self._estimator.calibrate(plain, usage.total - known)
         self._last, self._reported_at = usage, self._clock()
@@ -141,20 +140,19 @@ class ContextWindow:
         return None
 
     def list_changed(self, why: str, *, body: bool) -> None:
-        """What was measured of the list is void: only estimates are left, and the cache is cold."""
+        """Void the measurement, and with it the cache, after the list was rewritten."""
         self.forget()
 
     def forget(self) -> None:
-        """Void what was measured."""
         self._last, self._settled, self._since, self._whole = None, 0, 0, 0
 
     def replaced(self, place: int) -> None:
-        """Another message stands at `place` now: if the old one was measured, that is void."""
+        """Note that the message at `place` was replaced; a measurement that counted it is void."""
         if place < self._settled:
             self.forget()
 
     def switch(self, budget: Budget) -> None:
-        """Another model reads the list: another budget, and another tokeniser."""
+        """Switch to another model's budget; its tokeniser differs too."""
         self.budget = budget
         self._estimator = Estimator()
         self.forget()
@@ -182,20 +180,20 @@ class CacheWatch:
         self._why: str | None = None
 
     def list_changed(self, why: str, *, body: bool) -> None:
-        """The prefix changed, by a compaction for example; if `why` is empty, the messages tell what changed."""
+        """Note why the prefix changed, by a compaction for example; without `why` the messages are compared."""
         if why:
             self._why = why
 
     def switched(self) -> None:
-        """Another model reads the list; whether its provider keeps a cache is not known yet."""
+        """Note a switch of the model; its provider may have no cache."""
         self._switched = True
         self._why = "another model was chosen"
 
     def observe(self, messages: Sequence[Message], usage: Usage, volatile: int) -> str | None:
-        """Take in a request (its stable messages) and its usage; return a sentence if the cache gave too little.
+        """Note a request's stable messages and its usage; return a notice if the cache gave too little.
 
-        `volatile` is the size in tokens of what stood behind the stable messages: the next request should find all
-        but that in the cache.
+        `volatile` is the size in tokens of what followed the stable messages; the next request should find all the rest
+        in the cache.
         """
         self.hits += usage.cache_read
         self.total += usage.total_input
@@ -222,7 +220,7 @@ def _reason(before: Sequence[Message], now: Sequence[Message], why: str | None, 
     if why is not None:
         return why
     if waited > CACHE_LIFETIME:
-        return f"it had {waited / 60:.0f} minutes to expire"
+        return f"{waited / 60:.0f} minutes passed, and it expires"
     return "the prefix is the same; the provider did not keep it"
 
 
@@ -232,38 +230,38 @@ _RISES = 3
 
 
 class Growth:
-    """The sizes of the last requests, in tokens: whether a compaction is near."""
+    """The sizes of the last requests in tokens, to see a compaction coming."""
 
     def __init__(self) -> None:
         self._sizes: deque[int] = deque(maxlen=_RISES)
 
     def nears(self, size: int, trigger: int) -> bool:
-        """Count a request of this size: whether it is close to the trigger, and larger than the two before."""
+        """Note a request of this size; return whether it is close to the trigger and larger than the two before."""
         self._sizes.append(size)
         sizes = list(self._sizes)
         return len(sizes) == _RISES and sizes == sorted(set(sizes)) and 100 * size >= _NEAR_PERCENT * trigger
 
 
 class NarrativeWriter(Protocol):
-    """Who tells what a conversation decided, in lines that were checked, or in none."""
+    """A writer of handoffs, whose lines are checked."""
 
     def new_turn(self) -> None:
-        """A user's prompt came in."""
+        """Note a new prompt."""
 
     @property
     def available(self) -> bool:
-        """Return whether it may be asked now."""
+        """Return whether it can write one now."""
 
     @property
     def struck(self) -> tuple[str, ...]:
-        """Return what of its last lines was not kept, each with the reason."""
+        """The rejected lines of its last handoff, each with the reason."""
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """The lines of its last handoff that were kept."""
+        """The accepted lines of its last handoff."""
 
     def begin(self, messages: Sequence[Message]) -> None:
-        """A compaction is near: begin ahead."""
+        """Begin a handoff ahead of a compaction."""
 
     async def lines(self, messages: Sequence[Message], instruction: str, room: int) -> tuple[str, ...]:
-        """Lines on these messages of at most `room` tokens, with what the user wants kept."""
+        """Return a handoff of these messages of at most `room` tokens; `instruction` is what the user asked to keep."""

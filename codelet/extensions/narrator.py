@@ -152,5 +152,5 @@ def _runs(messages: Sequence[Message], records: Iterable[CallRecord]) -> Mapping
     found: dict[str, list[str]] = {}
     for fact in observations_of(session):
         if fact.kind == "ran":
-            found.setdefault(command_key(fact.what), []).append(fact.said)
+            found.setdefault(command_key(fact.what), []).append(fact.ending)
     return found

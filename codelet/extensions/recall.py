@@ -74,7 +74,7 @@ def recall_tool(archive: Callable[[], Archive], own: Entry) -> Tool:
     ) -> ToolOutput:
         if entry or pattern:
             text, ranges = _answered(archive(), entry, lines, byte_range, pattern, own.piece_room())
-            own.told(ranges, text)
+            own.recalled(ranges, text)
             return ToolOutput(text)
         if turn:
             return ToolOutput(archive().by_turn(turn))

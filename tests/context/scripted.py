@@ -128,14 +128,14 @@ class ScriptedProvider:
         """Nothing to do."""
 
     async def ask(self) -> None:
-        """Nobody can be asked."""
+        """No one can be asked."""
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
 async def look(context: ToolContext, progress: Progress, *, lines: int, about: str = "a") -> ToolOutput:
-    """Give so many lines."""
+    """Give this many lines."""
     await asyncio.sleep(0)
     progress("looking")
     return ToolOutput(text(lines, about))
@@ -153,7 +153,7 @@ async def defect(context: ToolContext, progress: Progress) -> ToolOutput:
 
 
 def text(lines: int, about: str = "a") -> str:
-    """Lines as code has them, each with names of its own."""
+    """Lines as code has them, each with different names."""
     return "\n".join(f"value_{about}_{n} = compute_{n % 17}(src/{about}/mod_{n % 9}.py, key_{n})" for n in range(lines))
 
 
@@ -189,7 +189,7 @@ def compactions(seen: Sequence[events.Event], phase: str | None = None) -> list[
 
 
 async def fill(session: Session, provider: ScriptedProvider, turns: int, lines: int = 70) -> list[events.Event]:
-    """So many turns, each with a prompt, a call with so many lines, and an answer."""
+    """Run `count` turns, each with a prompt, a call with `lines` lines, and an answer."""
     seen = []
     for number in range(turns):
         provider.answers.extend([Answer("looking", [("look", {"lines": lines, "about": f"part{number}"})]), Answer()])

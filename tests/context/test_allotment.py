@@ -1,4 +1,4 @@
-"""What a compaction aims at, what a refused request tells of the limit, and what each category takes."""
+"""The target of a compaction, the limit after a refused request, and the size of each category."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BUDGET = Budget(100_000, user_limit=LIMIT)
 
 
 def opened(*turns: int, beside: int = 1_000) -> tuple[Conversation, ContextWindow]:
-    """A conversation with turns of so many estimated tokens, and its window."""
+    """A conversation with turns of these estimated tokens, and its window."""
     conversation = Conversation()
     for tokens in turns:
         conversation.append(user("x" * 4 * (tokens // 2 - 4)))
@@ -58,7 +58,7 @@ def test_sizes_grow_and_the_last_stays_below_the_trigger():
 
 
 @pytest.mark.parametrize("at", [30, 50, 80])
-def test_who_compacts_early_gets_less(at: int):
+def test_an_early_threshold_lowers_the_target(at: int):
     early, usual = targets(*[1_000] * 40, at=at)[0], targets(*[1_000] * 40)[0]
     assert early.size < usual.size
     assert early.size + 1_000 < at * LIMIT // 100

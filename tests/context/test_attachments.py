@@ -1,4 +1,4 @@
-"""Files that a prompt names: texts by their size, pictures beside the words, what the policy keeps out, compaction."""
+"""Files that a prompt names: texts by their size, images, what the policy keeps out, compaction."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ async def test_what_is_named_is_attached_by_its_kind_and_size(files: Path, make_
     assert found is not None
     assert found.text.count("a needle") == 1
     assert '<file name="small.txt">\na needle\n' in found.text
-    assert "[large.txt has 131,072 bytes and is not attached whole" in found.text
+    assert prompt.ATTACHED_LARGE.format(name="large.txt", size=131_072) in found.text
     assert "[image 1: my shot.png, 3 × 2 pixels]" in found.text
     assert [each["name"] for each in found.images] == ["my shot.png"]
-    assert found.names == ("small.txt", "the size of large.txt (131,072 bytes)", "my shot.png (3 × 2)")
-    assert found.notes == ("@prog.bin is not attached: it is binary data",)
+    small, large, image = found.names
+    assert (small, image) == ("small.txt", "my shot.png (3 × 2)") and "131,072" in large
+    [note] = found.notes
+    assert note.startswith("@prog.bin ")
     assert await mentioned(session, "write to me@small.txt about @decorators", person=TYPED) is None
 
 
@@ -149,7 +151,7 @@ async def test_a_picture_that_cannot_be_sent_is_one_line(files: Path, make_sessi
     with pytest.raises(UsageError, match=r"half\.png begins as a PNG image, but is broken or not whole"):
         await mentioned(session, "@half.png", person=TYPED)
     session.meter.facts = session.models.facts.replace(images=False)
-    with pytest.raises(UsageError, match=r"scripted takes no pictures: my shot\.png cannot be sent; --model"):
+    with pytest.raises(UsageError, match=r"scripted .*my shot\.png.*--model"):
         await mentioned(session, 'what is @"my shot.png"?', person=TYPED)
 
 
@@ -162,7 +164,7 @@ async def test_a_prompt_and_a_read_show_them_to_the_model(
     async with aclosing(session.send(words, None, await mentioned(session, words, person=TYPED))) as stream:
         seen = [event async for event in stream]
     (result,) = [event for event in seen if isinstance(event, events.ToolResult)]
-    assert (result.status, result.text) == ("done", "my shot.png is a PNG image, 3 × 2 pixels: it is shown to you")
+    assert result.status == "done" and "3 × 2" in result.text
     assert [sent.body.count(b"data:image/png;base64,") for sent in model_server.requests] == [1, 2]
     assert session.rewind() == words
     assert session.messages == []
@@ -197,7 +199,7 @@ def test_a_compaction_drops_old_ones_and_says_so():
     made = compact(listed, sum(map(estimate_message, listed)) // 2)
     left = [each["name"] for message in made.messages for each in message.get("images", ())]
     gone = [f"p{number}.png" for number in range(8) if f"p{number}.png" not in left]
-    assert "p7.png" in left, "the newest turn stays as it is"
+    assert "p7.png" in left, "the newest turn stays whole"
     told = made.messages[0]["content"]
     assert gone
     assert [name for name in gone if name not in told] == []

@@ -1,4 +1,4 @@
-"""A compaction that is cancelled at any of its awaits leaves the list as it was, whatever the model's handoff does."""
+"""A compaction that is cancelled at any of its awaits leaves the list unchanged, whatever the model's handoff does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the check strikes of good handoffs, and of ones with invented paths, numbers and quotes, in four languages."""
+"""Lines that the check strikes from good and invented handoffs, in four languages."""
 
 from __future__ import annotations
 
@@ -132,4 +132,4 @@ async def test_what_is_struck_of_thirty_lines(open_session: Open, lines: str, mo
     assert narrator is not None
     kept = await narrator.lines(session.conversation.messages, "", 3_000)
     assert least_kept <= len(kept) <= most_kept, (narrator.struck, [line for line in said if line in kept])
-    assert len(kept) + len(narrator.struck) == 30, "each line was looked at for itself"
+    assert len(kept) + len(narrator.struck) == 30, "each line was checked separately"

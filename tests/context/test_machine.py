@@ -91,7 +91,7 @@ class Machine(RuleBasedStateMachine):
             self.reported |= event.name in Zones().head
 
     def look_at_requests(self) -> None:
-        """Each request goes on from the one before, unless a rewrite was reported; and it fits, or that was said."""
+        """Each request continues the one before, unless a rewrite was reported; and it fits, or that was said."""
         for number in range(max(1, self.checked), len(self.provider.sent)):
             before, now = self.provider.sent[number - 1], self.provider.sent[number]
             if not self.reported:
@@ -116,7 +116,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(cancel_at=CANCEL)
     def resume(self, cancel_at: int | None) -> None:
-        self.reported = True  # text that was cut off is taken out
+        self.reported = True  # text that was cut off is removed
         self.consume(self.session.resume(), cancel_at)
         self.look_at_requests()
 

@@ -1,4 +1,4 @@
-"""What a session holds once much of it was freed; each in a process of its own, as a test's holds much else."""
+"""The memory of a session after much of it was freed, in separate processes."""
 
 from __future__ import annotations
 

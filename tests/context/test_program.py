@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codelet.context.shortener import BESIDE
 from tests.e2e.conftest import Codelet
 from tests.support.program import run
 from tests.support.recorded import Start, recording, step
@@ -31,7 +32,7 @@ def tokens(request: Recorded) -> int:
 
 
 def reads(window: int, steps: int, refusal: HttpError = OVERFLOW):
-    """A model that reads pieces of a file in so many steps; what is larger than its window it refuses."""
+    """A model that reads pieces of a file in `steps` steps; what is larger than its window it refuses."""
 
     def script(request: Recorded) -> Step:
         size = tokens(request)
@@ -51,7 +52,7 @@ def reads(window: int, steps: int, refusal: HttpError = OVERFLOW):
 
 
 def valid(request: Recorded) -> bool:
-    """Whether each call in the request has its result right behind it."""
+    """Return whether each call in the request has its result right after it."""
     wanted: list[str] = []
     for message in request.json["messages"]:
         if message["role"] == "tool":
@@ -81,7 +82,7 @@ def test_a_window_that_a_refusal_names_is_kept_to_from_then_on(codelet: Codelet)
     done = codelet("-p", "read long.py piece by piece")
     assert (done.exit, done.out.strip()) == (0, "All read."), done.err
     assert sum(tokens(request) > 8_000 for request in codelet.server.requests) == 1
-    assert done.err.count("the model's window is 8,000 tokens, says its server") == 1
+    assert done.err.count("8,000 tokens") == 1
     assert done.err.count("context compacted") >= 2
 
 
@@ -99,7 +100,7 @@ def test_compact_off_ends_with_the_providers_word(codelet: Codelet):
     codelet.server.script = reads(window=4_500, steps=30)
     done = codelet("-p", "read", "--compact", "off")
     assert done.exit == 3
-    assert "compaction is off (--compact auto)" in done.err
+    assert "--compact auto" in done.err
     assert "context compacted" not in done.err
     assert sum(tokens(request) > 4_500 for request in codelet.server.requests) == 1
 
@@ -112,7 +113,7 @@ def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: i
     largest = max(map(tokens, codelet.server.requests))
     if largest > window * 3 // 4:
         assert "context not compacted: " in done.err
-        assert "system prompt, tools and reminders" in done.err or re.search("Tokens: core [12],", done.err)
+        assert BESIDE in done.err or re.search("Tokens: core [12],", done.err)
     if window == 8_000:
         assert "not compacted" not in done.err
     bare = codelet("-p", "hello", "--window", str(window), "--bare", "--tools", "read", "--system-prompt", "Be brief.")

@@ -1,4 +1,4 @@
-"""What the user was promised of a compaction, at default settings: turns that stay whole, and why if they do not."""
+"""The promises about a compaction, at default settings: turns that stay whole, and why if they do not."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ GPT_4O = 128_000
 
 
 def reading(number: int, characters: int) -> list[Message]:
-    """A turn that reads a file of so many characters."""
+    """A turn that reads a file of this many characters."""
     text = "\n".join(f"row {n} of table_{number}_{n}" for n in range(characters // 24))[:characters]
     calls = [tool_call(f"c{number}", "look", f'{{"about": "big{number}.txt"}}')]
     return [user(f"read big{number}.txt"), assistant("", calls), tool_result(f"c{number}", text), assistant("Read.")]
 
 
 async def compacted(session: Session, messages: list[Message]) -> list[str]:
-    """Go on with these messages, and return the notes of the compaction before the next request."""
+    """Continue with these messages, and return the notes of the compaction before the next request."""
     session.adopt(messages)
     return [event.note for event in compactions(await turn(session, "go on"), "done")]
 
 
 def stands(session: Session, messages: list[Message]) -> int:
-    """How many of the newest messages stay as they were."""
+    """Return the number of the newest messages that stay unchanged."""
     here = [str(message["content"]) for message in session.messages]
     return sum(str(message["content"]) in here for message in messages)
 

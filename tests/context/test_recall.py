@@ -99,7 +99,7 @@ async def test_what_was_recalled_but_not_sent_any_more_is_unread(open_session: O
 
 
 async def test_what_was_not_sent_whole_is_still_known_where_the_list_is_taken_over(open_session: Open):
-    """What was recalled there counts as unread: nobody says what it was."""
+    """Recalled text of that list counts as unread, as it is unknown."""
     session, provider = open_session(window=24_000)
     provider.answers.extend([Answer("", [("recall", {"entry": "r1", "lines": "4001-4100"})]), Answer()])
     await read(session, "".join(f"line {number} of the pipe\n" for number in range(1, 9_001)))

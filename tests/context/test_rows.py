@@ -1,4 +1,4 @@
-"""What /context is made of: rows with turns, anchors and pins, and the shares."""
+"""The parts of /context: rows with turns, anchors and pins, and the shares."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ async def played(session: Session, provider: ScriptedProvider, prompt: str, step
 
 
 def untrue(line: str, session: Session, folder: Path, open_steps: str) -> bool:
-    """Whether a line of `[state]` says what did not happen, or is not so any more."""
+    """Return whether a line of `[state]` is untrue, or is so by now."""
     if ran := re.fullmatch(r"t(\d+) ran `(.*?)`: (.*)", line):
         return not was_so(ran[2], ran[3].partition(" (before")[0], session)
     if commit := re.fullmatch(r"t\d+ committed (\w+) (.*)", line):
@@ -204,7 +204,7 @@ def untrue(line: str, session: Session, folder: Path, open_steps: str) -> bool:
 
 
 def was_so(command: str, told: str, session: Session) -> bool:
-    """Whether a call of this command, or of a tool, ended so; its last run counts."""
+    """Return whether the last call of this command or tool ended so."""
     records = [
         each
         for each in session.conversation.calls
@@ -236,7 +236,7 @@ async def test_nothing_in_state_is_untrue(name: str, work: Path):
         size = sum(map(estimate_message, body))
         for share in (50, 25, 12, 6):
             made: list[Any] = body
-            for _ in range(2):  # once more: what stands in a summary is read back
+            for _ in range(2):  # again: the lines of a summary are parsed
                 made = compact(made, size * share // 100, records=records).messages
                 state = [line for m in made if kind_of(m) == "segment" for line in parse_segment(text_of(m)).state]
                 assert [line for line in state if untrue(line, session, work, "".join(plans[-1:]))] == []

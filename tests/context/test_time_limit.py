@@ -1,4 +1,4 @@
-"""What a time limit leaves in the list says that it was the limit, not the user."""
+"""A list after a time limit says that it was the limit, not the user."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ async def test_calls_that_a_time_limit_stopped_name_it(open_session: Open):
     assert unpaired(session.messages) == []
     done, running, waiting = results(session)
     assert done.startswith("value_a_0")
-    assert running.startswith(f"interrupted because {REASON} while it ran: it may have taken effect")
-    assert "begun" in running
-    assert waiting == f"interrupted because {REASON} before it started: nothing was done"
+    assert running.startswith(f"interrupted because {REASON}") and "begun" in running
+    assert waiting.startswith(f"interrupted because {REASON}") and "begun" not in waiting
     assert session.conversation.interruption == events.Interrupted(
         done=("call1",), half_done=("call2",), not_done=("call3",)
     )

@@ -1,4 +1,4 @@
-"""Real sessions taken up in a small window: the list stays valid and within its budget, and says what it did."""
+"""Real sessions, resumed in a small window: the list stays valid and within its budget, and says what it did."""
 
 from __future__ import annotations
 

@@ -95,13 +95,13 @@ def test_what_was_sent_is_all_but_the_answer_that_a_report_came_with():
     window = ContextWindow(Budget(100_000), 1_000)
     messages = listed(user("x" * 20_000), user("y" * 8_000), assistant("z" * 4_000))
     report = Usage(total_input=10, cache_read=0, cache_write=0, output=5, reasoning=0)
-    told = "the provider counts 10 tokens where about 8,008 were sent"
-    assert window.measured(report, messages, 3) == told
+    notice = window.measured(report, messages, 3)
+    assert notice and " 10 tokens" in notice and "8,008" in notice
     assert window.size(messages) == 8_008 + 1_004, "what is not believed is not taken"
     messages.append(user("w" * 400))
-    assert window.measured(report, messages, 3) == told
+    assert window.measured(report, messages, 3) == notice
     small = ContextWindow(Budget(100_000), 0)
-    assert small.measured(report, listed(user("x" * 15_980)), 0) is None, "so short a list fits whoever is right"
+    assert small.measured(report, listed(user("x" * 15_980)), 0) is None, "such a list fits any window"
 
 
 def test_a_prefix_that_the_cache_should_have_held_is_told_with_the_reason():
@@ -112,22 +112,26 @@ def test_a_prefix_that_the_cache_should_have_held_is_told_with_the_reason():
     def answered(read: int, total: int = 10_000) -> str | None:
         return watch.observe(messages, Usage(total_input=total, cache_read=read), 1_000)
 
+    def reason(read: int) -> str:
+        size, _, why = (answered(read) or "").partition(": ")
+        assert f"{read:,} of about 9,000" in size
+        return why
+
     assert answered(0) is None, "whether this provider keeps a cache is not known"
     assert answered(0) is None
     assert answered(9_000) is None
-    told = "the cache gave 4,499 of about 9,000 tokens"
     assert answered(4_500) is None, "half of it is enough"
-    assert answered(4_499) == f"{told}: the prefix is the same; the provider did not keep it"
+    assert "provider" in reason(4_499)
     now += 301
-    assert answered(4_499) == f"{told}: it had 5 minutes to expire"
+    assert "5 minutes" in reason(4_499)
     watch.list_changed("the list was compacted", body=True)
-    assert answered(4_499) == f"{told}: the list was compacted"
+    assert reason(4_499) == "the list was compacted"
     messages[0] = user("look again")
-    assert answered(4_499) == f"{told}: the user message at 0 changed"
+    assert "message at 0" in reason(4_499)
     assert answered(9_000, total=2_999) is None
     assert answered(0) is None, "so short a prefix is not worth a word"
     assert (watch.hits, watch.total) == (4 * 4_499 + 4_500 + 18_000, 9 * 10_000 + 2_999)
     assert answered(9_000) is None
     watch.switched()
-    assert answered(0) == "the cache gave 0 of about 9,000 tokens: another model was chosen"
+    assert "another model" in reason(0)
     assert answered(0) is None, "whether its provider keeps one is not known"

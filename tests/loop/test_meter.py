@@ -209,7 +209,7 @@ def test_a_report_that_cannot_be_right_is_doubted_once(tmp_path: Path) -> None:
     assert report.usage == doubted
     assert 9_000 < report.context == session.size < report.budget < report.window == 100_000
     assert isinstance(note, events.Note)
-    assert note.text.startswith("the provider counts 60 tokens where about ")
+    assert note.text.startswith("the provider counts 60 tokens")
     assert note.text.endswith(": the size of the list is estimated instead; usage and cost are as reported")
     assert len(meter.spend(doubted, 2)) == 1
     (report,) = meter.spend(Usage(total_input=11_000, output=3), 2)

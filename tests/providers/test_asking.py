@@ -202,7 +202,7 @@ async def test_a_session_attaches_no_picture_for_a_server_that_takes_none(tmp_pa
         session.models.switch(other)
         session.upkeep.ask_server()
         await session.upkeep.ask_settled()
-    with pytest.raises(UsageError, match="takes no pictures"):
+    with pytest.raises(UsageError, match="--model"):
         await mentioned(session, "@a.png", person=TYPED)
     await other.close()
     await provider.close()

@@ -1,4 +1,4 @@
-"""The greedy choice of lines: those that cover the most of what is worth something, for their length."""
+"""The greedy choice of lines: those that cover the most value for their length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST_LEFT, _SAME_GAIN = 12, 0.95
 
 
 class Line(NamedTuple):
-    """One line of a segment: the number of the piece that it comes from, the piece, and its text."""
+    """One line of a segment: the number of its piece, the piece, and the text."""
 
     number: int
     piece: SessionPiece
@@ -20,21 +20,22 @@ class Line(NamedTuple):
 
     @property
     def is_in_heading(self) -> bool:
-        """Return whether the heading of its call says it already."""
+        """Return whether the heading of its call has the same text."""
         return self.piece.kind == "call" and self.piece.label.endswith(f" {self.text}")
 
     @property
     def heading(self) -> object:
-        """Return what lines under one heading share: a call and its result stand together."""
+        """A key that lines under one heading share, as a call and its result do."""
         piece = self.piece
         return piece.call.id if piece.call is not None else (piece.turn, piece.label, self.number)
 
 
 class Coverage:
-    """Lines taken so far, in `room` characters. A name's value falls to `covered` of it each time that a line has it.
+    """The lines chosen so far, in `room` characters.
 
-    `frame` is added to a line's length, so that a short line with one name is worth no more than a long one with many.
-    With `headings` the first line of a call pays for its heading.
+    `covered` is the share of a name's value that is left each time a chosen line has it. `frame` is added to a line's
+    length, so that a short line with one name does not win over a long line with many. With `headings` the first line
+    of a call pays for its heading.
     """
 
     def __init__(
@@ -52,14 +53,14 @@ class Coverage:
         self._headings, self._headed = headings, set[object]()
 
     def cost(self, line: Line) -> int:
-        """Return the characters that a line takes."""
+        """Return the cost of a line in characters."""
         if not self._headings:
             return len(line.text) + 1
         heading = 0 if line.heading in self._headed else len(line.piece.label) + 8
         return heading + (0 if line.is_in_heading else len(line.text) + 1)
 
     def take(self, line: Line) -> None:
-        """Take a line: what it covers counts less from now on."""
+        """Choose a line; the names in it count less from now on."""
         self._left -= self.cost(line)
         self.lines.append(line)
         if self._headings:
@@ -68,7 +69,7 @@ class Coverage:
             self._value[name] *= self._covered
 
     def fill(self, lines: Sequence[Line], weights: Sequence[float], least: float = 0.0) -> None:
-        """Take the lines of most gain for their length until there is no room. `least` is what any line is worth."""
+        """Choose the lines of most gain for their length until the room is full. `least` is the value of any line."""
         value, frame = self._value, self._frame
         known = [self._names(line.text) for line in lines]
         scale = [weight / (len(line.text) + frame) for line, weight in zip(lines, weights, strict=True)]

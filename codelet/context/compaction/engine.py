@@ -2,13 +2,13 @@
 
 Its stages, in the order in which they run:
 
-1. `normalise`: calls are paired with their results, each reminder stands once.
-2. `reading`: the list becomes pieces (said, called, answered); earlier segments are taken apart again.
-3. `observed`: what was seen to happen, and the anchors; `score`: what counts for each turn.
-4. `plan`: what stays as it is, what of that is cut, and what segments will stand for.
-5. The text, each part in the room that the parts before it left: the user's words, recorded state, the agent's prose
-   (`prose`), and evidence from calls and results (`evidence`).
-6. `segments`: the text is written so that it can be read back; `report`: what was done, and what was lost.
+1. `normalise`: pair calls with their results, keep one text of each reminder.
+2. `reading`: split the list into pieces (texts, calls, results), those of earlier segments included.
+3. `observed`: events and anchors; `report.scores`: a score for each turn.
+4. `plan`: the messages that stay whole, the ones that are cut, and the ones that segments replace.
+5. The text, each part in the room that the earlier parts left: the user's words and the agent's prose (`prose`), the
+   recorded state, evidence from calls and results (`evidence`).
+6. `segments`: write the text in a form that can be parsed again; `report`: what was done and lost.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from codelet.context.tokens import Estimate, estimate_message
 from codelet.context.tokens.budget import SizeTarget, checked_tokens
 from codelet.messages import AnyMessage, Normalised, calls_of, kind_of, newest_prompt, normalise, segment, text_of
 
-# In percent of what the user's words leave: recorded state, and then the agent's prose.
+# The recorded state in percent of the room after the user's words, the agent's prose in percent of the room after that.
 _STATE, _PROSE = 6, 50
-# Characters of a text that is measured to learn how many a token has.
+# Characters of a text that is measured to get the characters per token.
 _PROBE = 4_000
-# Tokens from which on segments say what they are.
+# The least tokens for segments with an explanation.
 _LEAST_FOR_NOTE = 600
 _LEVELS, _TRIES = 4, 12
 _MOST_LOST = 20
@@ -55,12 +55,13 @@ def compact(
     records: Mapping[str, CallRecord] | None = None,
     in_flight: bool = False,
 ) -> Compacted:
-    """Return a list that says what matters of `messages` in at most `target` tokens, and a report of what was done.
+    """Return a list with the essence of `messages` in at most `target` tokens, and a report.
 
-    `messages` are Chat Completions messages of any shape; they are not changed. `estimate` measures one message in
+    `messages` are Chat Completions messages of any shape; they are not changed. `target` can also limit parts of the
+    list. `estimate` measures one message in
     tokens (default: characters / 4, rounded up, + 4). `pinned` are indices of messages that stay verbatim, a call with
-    its results. `handoff` are lines of a model's summary, checked by the caller. `records` are those of calls, by their
-    ids. `in_flight` leaves the calls of the last assistant message open. A list that fits already is only normalised.
+    its results. `handoff` are lines of a model's summary, checked by the caller. `records` are call records by id.
+    `in_flight` leaves the calls of the last assistant message open. A list that fits already is only normalised.
     Raises IrreducibleContext, with the floor itemized, if the target cannot be met, and ValueError for a target that
     is not a positive integer.
     """
@@ -89,7 +90,7 @@ def compact(
 
 
 class _Text(NamedTuple):
-    """What segments are to say: evidence is in the order of choice, best first, `used` are names by weight."""
+    """The content of segments. Evidence is in the order of choice, best first; `used` are names by weight."""
 
     words: Words
     state: list[str]
@@ -104,7 +105,7 @@ class _Text(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A list that fits, its size in tokens, that of what stays in it, and what it was made of."""
+    """A list with its size and the size of its verbatim messages in tokens, and what it was made of."""
 
     messages: list[dict[str, Any]]
     size: int
@@ -115,7 +116,7 @@ class _Made(NamedTuple):
 
 
 class _Compaction:
-    """One list, read once, and made smaller by plans."""
+    """One list, read once, to be shortened by one plan after another."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class _Compaction:
         self._characters = _PROBE / max(1, probe)
 
     def made(self, plan: KeepPlan) -> _Made | None:
-        """Return the list that a plan gives; None if that is impossible."""
+        """Return the list that a plan results in; None if it does not fit."""
         kept = sum(map(self._measure, plan.kept.values()))
         runs, free = self._runs(plan), self._target.size - kept
         note = free >= _LEAST_FOR_NOTE
@@ -157,7 +158,7 @@ class _Compaction:
         return self._assembled(plan, runs, kept, self._text(plan, 0), note) if not runs and free >= 0 else None
 
     def _text(self, plan: KeepPlan, room: int) -> _Text:
-        """Divide the room, in characters: each part gets its share of what the parts before it left."""
+        """Fill the room, in characters: each part gets its share of what the parts before it left."""
         session, target, lexicon = self._session, self._target, self._lexicon
         old = [(n, piece) for n, piece in enumerate(session.pieces) if piece.at not in plan.kept]
         said = [each for each in old if each[1].kind == "user"]
@@ -193,7 +194,7 @@ class _Compaction:
         return self._scores[turn].lift if turn in self._scores else 1.0
 
     def _runs(self, plan: KeepPlan) -> list[list[int]]:
-        """Return the runs of old messages between kept ones: reminders and system messages do not part them."""
+        """Return the runs of old messages between kept ones, across reminders and system messages."""
         runs: list[list[int]] = []
         parted = True
         for at, message in enumerate(self._messages):
@@ -210,7 +211,7 @@ class _Compaction:
         return self._session.first_turns.get(run[0], turns[run[0]]), turns[run[-1]]
 
     def _fitted(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made | None:
-        """Leave out as much of the evidence, the least first, as the target asks for."""
+        """Remove evidence, the least first, until the list meets the target."""
         while (made := self._assembled(plan, runs, kept, text, note)).size > self._target.size:
             if not text.evidence:
                 return None
@@ -222,7 +223,7 @@ class _Compaction:
         return made
 
     def _assembled(self, plan: KeepPlan, runs: list[list[int]], kept: int, text: _Text, note: bool) -> _Made:
-        """Write the segments, and put them between what stays."""
+        """Write the segments and put them between the messages that stay."""
         run_of = {at: number for number, run in enumerate(runs) for at in run}
         by_run: list[list[Line]] = [[] for _ in runs]
         for line in sorted(text.lines, key=lambda line: (line.piece.at, line.number, _ORDER[line.piece.kind])):
@@ -238,7 +239,7 @@ class _Compaction:
         return _Made(messages, kept + sum(map(self._measure, segments.values())), kept, text, len(segments), plan)
 
     def floor(self, fixed: Collection[int]) -> dict[str, int]:
-        """Return what no plan makes smaller, by part."""
+        """Return the size of what no plan shortens, by part."""
         parts: Counter[str] = Counter()
         names = {"system": "system messages", "developer": "system messages", "reminder": "reminders"}
         for at in fixed:
@@ -248,11 +249,11 @@ class _Compaction:
         return dict(parts)
 
     def report(self, made: _Made, normal: Normalised, before: int) -> CompactionReport:
-        """Return the report. `removed` and `cut` are about the list that was given, all else about the normalised."""
+        """Return the report. `removed` and `cut` refer to the given list, all else to the normalised one."""
         plan, text, lexicon = made.plan, made.text, self._lexicon
         warnings = list(plan.warnings)
         if text.words.left_out:
-            warnings.append(f"{text.words.left_out} of the user's messages left no line: the target is too small.")
+            warnings.append(f"{text.words.left_out} of the user's messages have no line: the target is too small.")
         wanted = min(self._settings.keep_last, sum(kind_of(message) == "prompt" for message in self._messages))
         same = {normal.origin[at] for at in plan.kept if at not in plan.cut}
         whole = "\n".join(map(_whole, made.messages))
@@ -318,13 +319,13 @@ def _entries(lines: Sequence[Line]) -> list[SegmentEntry]:
 
 
 def _whole(message: AnyMessage) -> str:
-    """All that a message says: its text and the texts in its calls."""
+    """Return a message's text and the texts in its calls."""
     calls = [text for call in calls_of(message) for text in strings(call_of(call).values)]
     return "\n".join([text_of(message), *calls])
 
 
 def _as_given(made: list[dict[str, Any]], normal: Normalised, given: Sequence[AnyMessage]) -> list[dict[str, Any]]:
-    """Return `made` with the caller's own object for each message that differs from it only by its known kind."""
+    """Return `made` with the caller's own object for each message that only got a kind."""
     own = {
         id(message): cast("dict[str, Any]", given[origin])
         for message, origin in zip(normal.messages, normal.origin, strict=True)

@@ -1,7 +1,7 @@
-"""The lines of calls and results that cover most of the names which the agent works with, in the room that is left.
+"""The lines of calls and results that cover most of the names the agent works with, in the room that is left.
 
-A name weighs more the more the agent used it itself and the more recently; covered once, it counts little. Lines that
-an edit removed are left out, and so are base64, markup, and what a tool says at the head of most of its results.
+A name weighs more the more often and the more recently the agent used it; once covered, it counts little. Left out are
+lines that an edit removed, base64, markup, and the fields at the head of most results of a tool.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from codelet.context.compaction.coverage import Coverage, Line
 from codelet.context.compaction.lexicon import Lexicon, as_changed, is_noise, pieces, stripped
 from codelet.context.compaction.reading import DecodedCall, ReadSession, SessionPiece, is_error, strings
 
-# A use by the agent next to one in a result; the oldest use next to the newest.
+# The weight of a use by the agent (in a result: 1), and of the oldest use (the newest: 1).
 _BY_AGENT, _OLDEST = 15, 0.1
-# What stays of a name's weight once it is covered, if it stands elsewhere, and if it is a plain word; the weight of one
-# of which the user spoke.
+# Factors for a name: each time it is covered, if another part has it, if it is a plain word, if the user asked for it.
 _COVERED, _KEPT, _PLAIN, _WANTED = 0.18, 0.15, 0.003, 4.0
 _FRAME, _SHORTEST = 24, 9
-# In percent of the room: errors of the commands that failed last; at most so many lines of so many commands.
+# Errors of the commands that failed last: their share of the room in percent, the most lines, the most commands.
 _ERRORS, _MOST_ERRORS, _OPEN = 6, 8, 2
 _DIFFS = (".diff", ".patch")
 # The shortest part of a line that tells which line an edit changed.
 _LEAST_PART = 6
-# The lines at the head of a result that may be the tool's own, and the results from which on that can be told.
+# The lines at the head of a result that can be the tool's own, and the least results of a tool to recognise them.
 _HEAD, _MANY = 6, 4
 _HEADER = re.compile(r"([A-Za-z][A-Za-z _-]{1,30}):(?= |$)")
 
@@ -33,8 +32,8 @@ _HEADER = re.compile(r"([A-Za-z][A-Za-z _-]{1,30}):(?= |$)")
 class Evidence:
     """The candidate lines of a session's old pieces: each text once, at its last place.
 
-    Of the pieces whose message is `kept` only what they remove counts. `removals` are by the number of a piece the
-    files that may not be there as they were any more; `taken` are lines that stand elsewhere.
+    Pieces whose message is `kept` give no lines, but what they remove counts. `removals` are, by the number of a piece,
+    the files that may be gone or changed; `taken` are lines in other parts.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Evidence:
         taken: Collection[str],
     ) -> None:
         self.used: defaultdict[str, float] = defaultdict(float)
-        """How much each name was used."""
+        """The weight of all uses of each name."""
         self._lexicon, self._taken, self._total = lexicon, taken, max(1, len(session.pieces))
         self._place: dict[str, Line] = {}
         self._gone: set[str] = set()
@@ -68,7 +67,7 @@ class Evidence:
                 self._gone |= self._of_file.pop(path, set())
 
     def _add_call(self, number: int, piece: SessionPiece, call: DecodedCall, shows: bool, failed: bool) -> None:
-        """Take in a call's arguments, but for the old text of its edits; of a write that failed only its names."""
+        """Add a call's arguments, without the old text of its edits; only the names of a write that failed."""
         edits, removed = call.edits, set[str]()
         if call.writes and failed:
             for name in filter(self._lexicon.is_name, self._lexicon.of_text("\n".join(before for before, _ in edits))):
@@ -88,14 +87,14 @@ class Evidence:
         self._remove(removed, call.path)
 
     def _remove(self, lines: set[str], path: str) -> None:
-        """Note that an edit of a file removed lines; one whose last place is in another file stays."""
+        """Note lines that an edit of a file removed, unless their last place is in another file."""
         for part in (part for line in lines for part in pieces(line)):
             last = self._place.get(part)
             if last is None or _is_same_file(last.piece.path, path):
                 self._gone.add(part)
 
     def _changed_in_part(self, path: str, before: str, after: str) -> set[str]:
-        """Return the lines of a file of which an edit changed a part: those around the ends of its old text."""
+        """Return the lines of a file that an edit changed in part: those around the ends of its old text."""
         lines = before.split("\n")
         ends = {part for part in (lines[0].strip(), lines[-1].strip()) if len(part) >= _LEAST_PART}
         return {
@@ -135,8 +134,8 @@ class Evidence:
     ) -> list[Line]:
         """Return lines of at most `room` characters with their headings, best first.
 
-        `have` are names that stand elsewhere, `failures` the results that failed and were not run again, newest first;
-        `wanted` are names of which the user spoke.
+        `have` are names in other parts, `failures` the failed results of commands that did not run again, newest first,
+        `wanted` names in the user's instruction.
         """
         value = {
             name: weight**0.5 * (_KEPT if name in have else 1.0) * (_WANTED if name in wanted else 1.0)
@@ -164,7 +163,7 @@ class Evidence:
 
 
 def _headers(session: Sequence[SessionPiece]) -> dict[str, set[str]]:
-    """Return by tool the names of the fields with which most of its results begin, such as `Chunk ID`."""
+    """Return, by tool, the fields at the head of most of its results, such as `Chunk ID`."""
     results, count = Counter[str](), defaultdict[str, Counter[str]](Counter)
     for piece in session:
         if piece.kind == "result" and piece.call is not None:
@@ -179,5 +178,5 @@ def _headers(session: Sequence[SessionPiece]) -> dict[str, set[str]]:
 
 
 def _is_same_file(one: str, other: str) -> bool:
-    """Return whether two paths may be one file, however they are written; an unknown one may be any."""
+    """Return whether two paths may be one file, relative or absolute; an unknown path may be any file."""
     return not one or not other or one.endswith(other) or other.endswith(one)

@@ -1,6 +1,6 @@
-"""Names, words, and noise in a line, texts cut between tokens, and diffs carried out.
+"""Names, words, and noise in a line; texts cut between tokens; diffs applied.
 
-Knows how names and diffs look, and no natural language. Old lines are never shown as what a file says now.
+It knows the forms of names and diffs, and no natural language.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HUNKS = re.compile(r"^((?:\*\*\* Begin Patch|@@ |@@$|diff --git ).*)", re.MULTI
 
 
 class _Forms(dict[str, bool]):
-    """Whether a token has the form of a name in code or a path; each is looked at once."""
+    """A cache: does a token have the form of a name in code or a path?"""
 
     def __missing__(self, token: str) -> bool:
         has = 4 <= len(token) <= 120 and not token[0].isdigit() and _MARKED.search(token) is not None
@@ -41,7 +41,7 @@ class _Forms(dict[str, bool]):
 
 
 class Lexicon:
-    """The names of lines, each line looked at once."""
+    """A cache of the names in each line."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[str, bool]] = {}

@@ -1,7 +1,7 @@
-"""What was seen to happen, as facts with their turn, and the anchors among them: places at which something was settled.
+"""Observations: events with their turn, for `[state]`; and anchors, the places at which something was settled.
 
-Facts come from the records of calls; for a list from elsewhere from the calls, where they leave no doubt. They are
-events and never judgments. `state_lines` writes them, `observations_in` reads what an earlier compaction wrote.
+Events come from the records of calls; in a list from elsewhere from the calls, if they leave no doubt. They are never
+judgments. `state_lines` writes them, `observations_in` reads the lines of an earlier compaction.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from codelet.context.compaction.reading import (
 WEIGHTS = {"error fixed": 36, "task done": 32, "milestone": 30, "checkpoint": 28, "last edit": 20}
 CONFIDENCE = {"error fixed": 95, "task done": 92, "milestone": 92, "checkpoint": 91, "last edit": 90}
 _APPROVAL = 40
-"""Characters of the longest answer that counts as one, if it is no question."""
+"""Characters of the longest approval, which is not a question."""
 _QUESTION = ("?", "？", "؟", "\u037e")
 _COMMAND, _SAID, _STEP, _READ, _SEARCHED = 80, 120, 100, 2_000, 20_000
-_NOT_TOLD = 4
+_UNRANKED = 4
 _SHOWN = re.compile(r"\s*2>&1|(?:\s*\|\s*(?:tail|head)\b[^|]*)+\Z")
 _BOTH = re.compile(r"\s*2>&1")
 _LONG_CD = re.compile(r"(?:(?<=\A)|(?<=[;&\s]))cd\s+[^\s;&]{12,300}(?=/[^\s/;&]+/?(?:\s|;|&|\Z))")
@@ -65,23 +65,23 @@ _REFUSED = re.compile(r"(?i)\b(?:error|failed|refused|denied|not found|cannot|no
 
 
 class Observation(NamedTuple):
-    """One event: `kind` is wrote, deleted, ran, committed, or done; `number` is its piece, -1 for an earlier text.
+    """One event: `kind` is wrote, deleted, ran, committed, or done; `number` is its piece, -1 for an earlier segment.
 
-    `said` is how a command ended, in words to quote; `good` whether it is known that it ended well (True) or failed;
-    `changes` whether a command is known to do more than read, or was told of before.
+    `ending` is the exit status and the printed counts of a command, to quote; `good` is True if it ended well, False if
+    it failed, None if unknown; `changes` if it is known to do more than read, or was listed before.
     """
 
     turn: int
     kind: str
     what: str
-    said: str = ""
+    ending: str = ""
     good: bool | None = None
     number: int = -1
     changes: bool = False
 
     @property
     def failed(self) -> bool:
-        """Return whether it is known that a command failed."""
+        """Return whether a command is known to have failed."""
         return self.good is False
 
 
@@ -95,12 +95,12 @@ class TurnAnchor(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Points that it is worth, at most 40."""
+        """Its points, at most 40."""
         return WEIGHTS[self.kind]
 
     @property
     def confidence(self) -> int:
-        """Return how sure it is, in percent."""
+        """Its certainty in percent."""
         return CONFIDENCE[self.kind]
 
 
@@ -118,7 +118,7 @@ def command_key(command: str) -> str:
 
 
 def observations_of(session: ReadSession) -> list[Observation]:
-    """Return the facts of a session in order, those of earlier compactions first."""
+    """Return the events of a session in order, those of earlier compactions first."""
     found = observations_in(session.state)
     failed: set[str] = set()
     for number, piece in enumerate(session.pieces):
@@ -132,8 +132,8 @@ def observations_of(session: ReadSession) -> list[Observation]:
             found += _of_files(number, piece, call, record)
         if not call.command and (piece.failed or piece.label in failed):
             failed.add(piece.label)
-            said = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
-            found.append(Observation(piece.turn, "ran", piece.label, said, not piece.failed, number))
+            ending = f"failed: {_first_line(piece.text)}" if piece.failed else "done"
+            found.append(Observation(piece.turn, "ran", piece.label, ending, not piece.failed, number))
     return found
 
 
@@ -142,7 +142,7 @@ def _first_line(text: str) -> str:
 
 
 def _take_steps(found: list[Observation], number: int, turn: int, steps: Iterable[tuple[str, bool]]) -> None:
-    """Add the steps that a plan calls done, and take out those that it calls open again."""
+    """Add the steps that a plan marks as done, and remove those that it marks as open again."""
     marked = list(steps)
     done = [fact for fact in found if fact.kind == "done"] if marked else []
     for step, is_done in marked:
@@ -157,7 +157,7 @@ def _take_steps(found: list[Observation], number: int, turn: int, steps: Iterabl
 
 
 def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
-    """Yield the steps of a plan in a call, and whether it marks them as completed."""
+    """Yield the steps of a plan in a call, and whether each is marked as done."""
     for each in inside(call.values):
         if isinstance(each, dict) and isinstance(status := each.get("status"), str):
             texts = [text for key, text in each.items() if isinstance(text, str) and key not in ("status", "id")]
@@ -170,9 +170,9 @@ def _steps(call: DecodedCall) -> Iterator[tuple[str, bool]]:
 def _of_command(
     number: int, piece: SessionPiece, call: DecodedCall, record: CallRecord | None, before: Sequence[Observation]
 ) -> Iterator[Observation]:
-    said = _ending(piece, call, record)
-    good = False if piece.failed else True if _ended_well(said) else None
-    yield Observation(piece.turn, "ran", call.command, said, good, number, record is not None and record.changes)
+    ending = _ending(piece, call, record)
+    good = False if piece.failed else True if _ended_well(ending) else None
+    yield Observation(piece.turn, "ran", call.command, ending, good, number, record is not None and record.changes)
     removed = _REMOVES.match(call.command)
     if removed and piece.code == 0:
         there = {fact.what for fact in before if fact.kind == "wrote"} if re.search(r"-\w*f", removed[1]) else None
@@ -187,7 +187,7 @@ def _of_files(number: int, piece: SessionPiece, call: DecodedCall, record: CallR
     if record is not None:
         changed = [(fact.path, fact.effect == "deleted") for fact in record.files if fact.effect in _CHANGED]
     elif piece.failed or _REFUSED.search(_first_line(piece.text)):
-        changed = []  # the result of a write from elsewhere may say that it failed
+        changed = []  # a write from elsewhere may report a failure in its text
     else:
         changed = [*patched_files(call), *([(call.path, False)] if call.writes else [])]
     for path, deleted in changed:
@@ -201,41 +201,41 @@ def patched_files(call: DecodedCall) -> list[tuple[str, bool]]:
 
 
 def _ending(piece: SessionPiece, call: DecodedCall, record: CallRecord | None) -> str:
-    """Return how a command ended: its exit status, if it is its own, and the last line of counts that it printed."""
-    told = []
+    """Return a command's exit status, unless it may be another program's, and the last line of counts it printed."""
+    parts = []
     if record is not None and record.ended is not None:
-        parts = record.ended.pipeline or ()
-        codes = parts if any(parts) else (record.ended.code,)
-        told += [f"exit {'|'.join(map(str, codes))}"] if codes != (None,) else ["stopped at its time limit"]
+        pipeline = record.ended.pipeline or ()
+        codes = pipeline if any(pipeline) else (record.ended.code,)
+        parts += [f"exit {'|'.join(map(str, codes))}"] if codes != (None,) else ["stopped at its time limit"]
     elif record is not None:
-        if record.status != "failed":  # what stands there is not all that it printed, or that it was started
+        if record.status != "failed":  # the result is not all of its output, or says that it started
             return "interrupted" if record.status == "interrupted" else "its end is not known"
     elif piece.code is not None and not (piece.code == 0 and hides_status(call.command)):
-        told.append(f"exit {piece.code}")
+        parts.append(f"exit {piece.code}")
     text = piece.text[-_SEARCHED:]
     lines = (line_around(text, found.start()) for found in reversed(list(_COUNTS.finditer(text))))
     counts = next((line for line in lines if len(line) < 200), "") or (first_error(text) if piece.failed else "")
-    return ", ".join([*told, *([clip(counts, _SAID)] if counts else [])])
+    return ", ".join([*parts, *([clip(counts, _SAID)] if counts else [])])
 
 
-def _ended_well(said: str) -> bool:
-    """Return whether an ending shows success: exit status 0, or counts without a failure where it is not known."""
-    if said.startswith("exit "):
-        return re.match(r"exit 0\b(?!\|)", said) is not None
-    return bool(_COUNTS.search(said)) and not _FAILURES.search(said)
+def _ended_well(ending: str) -> bool:
+    """Return whether an ending shows success: exit status 0, or without a status counts without a failure."""
+    if ending.startswith("exit "):
+        return re.match(r"exit 0\b(?!\|)", ending) is not None
+    return bool(_COUNTS.search(ending)) and not _FAILURES.search(ending)
 
 
 def observations_in(lines: Iterable[str]) -> list[Observation]:
-    """Return the facts that an earlier compaction wrote down."""
+    """Return the events in the lines of an earlier compaction."""
     found: list[Observation] = []
     for line in lines:
         if (row := _ROW.match(line)) is not None:
-            turn, command, said, commit, step = int(row[1]), row[2], (row[3] or "").removeprefix(": "), row[4], row[5]
-            ended = said.partition(" (before, at t")[0]
-            bad = ended.startswith(("exit ", "failed: ")) or is_error(ended) or _FAILURES.search(ended) is not None
-            good = True if _ended_well(ended) else False if bad else None
+            turn, command, ending, commit, step = int(row[1]), row[2], (row[3] or "")[2:], row[4], row[5]
+            last = ending.partition(" (before, at t")[0]
+            bad = last.startswith(("exit ", "failed: ")) or is_error(last) or _FAILURES.search(last) is not None
+            good = True if _ended_well(last) else False if bad else None
             if command is not None:
-                found.append(Observation(turn, "ran", command, said, good, changes=True))
+                found.append(Observation(turn, "ran", command, ending, good, changes=True))
             else:
                 found.append(Observation(turn, "committed" if commit else "done", commit or step))
         elif (row := _FILE_ROW.match(line)) is not None:
@@ -245,10 +245,10 @@ def observations_in(lines: Iterable[str]) -> list[Observation]:
 
 
 def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -> tuple[list[str], list[int]]:
-    """Write the facts about old pieces in at most `room` characters; also return the last failures not run again.
+    """Write the events of old pieces in at most `room` characters; also return failures of commands not run again.
 
-    Of each command its last run, and before that its last failure. A file that a command may have moved or removed
-    since is not mentioned.
+    Each command has its last run, with its last failure before. Files that a command may have moved or removed since
+    are left out.
     """
     files: dict[str, Observation] = {}
     runs: dict[str, list[Observation]] = {}
@@ -272,9 +272,9 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
     ended = [each for each in runs.values() if each[-1].number < 0 or each[-1].number in old]
     ended.sort(key=lambda each: (each[-1].number, each[-1].turn), reverse=True)
     failures = [each[-1].number for each in ended if each[-1].failed and each[-1].number >= 0]
-    told = sorted((each for each in ended if _rank(each) < _NOT_TOLD), key=_rank)
+    ranked = sorted((each for each in ended if _rank(each) < _UNRANKED), key=_rank)
     rows: list[tuple[int, int, str]] = []
-    for fact, row in [*((each[-1], _run_row(each)) for each in told), *reversed(others)]:
+    for fact, row in [*((each[-1], _run_row(each)) for each in ranked), *reversed(others)]:
         if row and len(row) + 1 <= room * 2 // 3:
             room -= len(row) + 1
             rows.append((fact.number, fact.turn, row))
@@ -282,11 +282,11 @@ def state_lines(facts: Sequence[Observation], old: Collection[int], room: int) -
 
 
 def _rank(ran: Sequence[Observation]) -> int:
-    """Return how much a command is worth a line, 0 the most: it failed, failed before, printed counts, or did more."""
+    """Return a command's rank, 0 the highest: it failed, failed before, printed counts, or did more than read."""
     last = ran[-1]
-    does_more = last.said and (len(ran) > 1 or last.changes)
-    told = (last.failed, any(fact.failed for fact in ran), _COUNTS.search(last.said), does_more)
-    return next((place for place, holds in enumerate(told) if holds), _NOT_TOLD)
+    does_more = last.ending and (len(ran) > 1 or last.changes)
+    reasons = (last.failed, any(fact.failed for fact in ran), _COUNTS.search(last.ending), does_more)
+    return next((rank for rank, holds in enumerate(reasons) if holds), _UNRANKED)
 
 
 def _run_row(ran: Sequence[Observation]) -> str:
@@ -295,14 +295,14 @@ def _run_row(ran: Sequence[Observation]) -> str:
     command, before = _shown(last), ""
     if failure is not None and not last.failed:
         other = "" if _shown(failure) == command else f" as `{_shown(failure)}`"
-        before = f" (before, at t{failure.turn}{other}: {failure.said})"
-    if not last.said and not before:
+        before = f" (before, at t{failure.turn}{other}: {failure.ending})"
+    if not last.ending and not before:
         return ""
-    return f"t{last.turn} ran `{command}`: {last.said or 'its exit status is not known'}{before}"
+    return f"t{last.turn} ran `{command}`: {last.ending or 'its exit status is not known'}{before}"
 
 
 def _shown(run: Observation) -> str:
-    """Return a command in one line, of a script the first that does something; what bounds its output is left out."""
+    """Return a command in one line: the first step of a script, without what limits the output."""
     lines = [line for each in run.what[:_READ].split("\n") if (line := each.strip()) and not _NO_STEP.match(line)]
     first = clip(" ".join(_SHOWN.sub("", _LONG_CD.sub("cd …", lines[0])).split()), _COMMAND) if lines else "…"
     return f"{first} …" if len(lines) > 1 else first
@@ -322,7 +322,7 @@ def _file_rows(files: dict[str, Observation], left: int) -> list[str]:
 
 
 def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, list[str]]:
-    """Return by the piece of a command, or of a deletion, the files that may not be there as they were any more."""
+    """Return, by the piece of a command or deletion, the files that may be gone or changed."""
     found: dict[int, list[str]] = {}
     for fact in facts:
         if fact.number >= 0 and fact.kind in ("ran", "deleted"):
@@ -332,7 +332,7 @@ def removals(facts: Sequence[Observation], paths: Collection[str]) -> dict[int, 
 
 
 def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
-    """Return the files that a command may have removed, moved, or put back: it names them, a folder, or a pattern."""
+    """Return the files that a command may have removed, moved, or restored, by name, folder, or pattern."""
     if not _MAY_REMOVE.search(command):
         return []
     if _TAKES_ALL_BACK.search(command):
@@ -349,7 +349,7 @@ def _may_be_gone(command: str, paths: Collection[str]) -> list[str]:
 
 
 def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnAnchor]:
-    """Return what was settled, in order: at most one anchor of a kind in a turn."""
+    """Return the anchors in order: at most one of a kind in a turn."""
     found: dict[tuple[int, str], TurnAnchor] = {}
 
     def add(turn: int, kind: str, text: str, number: int) -> None:
@@ -361,7 +361,7 @@ def anchors_of(session: ReadSession, facts: Sequence[Observation]) -> list[TurnA
         if fact.kind == "ran":
             key = command_key(fact.what)
             if fact.good and key in failing:
-                add(fact.turn, "error fixed", f"{key}: {fact.said}", fact.number)
+                add(fact.turn, "error fixed", f"{key}: {fact.ending}", fact.number)
             if fact.good is not None:
                 (failing.discard if fact.good else failing.add)(key)
         elif fact.kind in ("committed", "done"):

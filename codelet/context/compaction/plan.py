@@ -1,4 +1,4 @@
-"""The plan: which messages stay as they are, which of them are cut, and which the segments stand for."""
+"""The plan of a compaction: the messages that stay whole, the ones that are cut, and the ones that segments replace."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from codelet.messages import AnyMessage, calls_of, kind_of, text_of, with_text, 
 from codelet.prompt import PICTURES_DROPPED
 from codelet.record import Record
 
-# In percent of what is available: the newest turns whole, else the newest units; the newest prompt before its calls;
-# the results, or the prompt, that the model has not seen, and what they are cut to if they are larger.
+# Limits in percent of the available tokens: the newest whole turns, else the newest units; the newest prompt if calls
+# follow it; the results or the prompt that the model has not seen, and their size after a cut.
 _TURNS, _UNITS, _PROMPT, _UNSEEN, _CUT_TO = 40, 18, 45, 80, 60
-# An anchor moves the cut if at least so much of the units stays, in percent.
+# The least part of the units, in percent, that stays when the cut moves to an anchor.
 _AT_ANCHOR = 67
 _SAME_FROM = 1_000
 SAME = "[unchanged: a later call below has the same result{hint}]"
@@ -28,7 +28,7 @@ BODY = frozenset({"prompt", "segment", "assistant", "tool"})
 
 
 class IrreducibleContext(CodeletError):
-    """The target cannot be met: what must stay is larger. `floor` itemizes it, in tokens, largest first."""
+    """The target is smaller than what must stay. `floor` itemizes that in tokens, largest first."""
 
     exit_status = EXIT_LIMIT
 
@@ -40,7 +40,7 @@ class IrreducibleContext(CodeletError):
 
 
 class CompactionSettings(Record):
-    """What a compaction keeps, apart from sizes.
+    """The options of a compaction, apart from sizes.
 
     The newest `keep_last` turns stay whole if they fit. `fold` writes segments even if the list fits. `votes` are the
     user's pins and drops by turn, -5 to 5. `instruction` is what the user asked to keep. `first_id` is the number of
@@ -55,7 +55,7 @@ class CompactionSettings(Record):
 
 
 class _Unit(NamedTuple):
-    """A prompt, or an assistant message with its results: their places and size, and whether it is a prompt."""
+    """A prompt, or an assistant message with its results: places, size, and whether it is a prompt."""
 
     places: range
     size: int
@@ -63,11 +63,11 @@ class _Unit(NamedTuple):
 
 
 class KeepPlan:
-    """What stays of a normalised list for a target: `kept` messages by their place, `cut` those that are cut.
+    """The messages of a normalised list that stay, for a target: `kept` by place; those at `cut` are shortened.
 
-    `pinned` and `fixed` places stay in any case; `anchored` are those at which something was settled. At a higher level
-    less stays: 1 no turn for being whole, 2 what is unseen cut short, 3 only what must stay. `whole_turns` of the
-    newest turns are whole.
+    `pinned` and `fixed` places stay in any case; at `anchored` places something was settled. Higher levels keep less: 1
+    no whole turns, 2 unseen messages cut short, 3 only what must stay. `whole_turns` counts the newest turns that are
+    whole.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class KeepPlan:
         return sum(unit.size for unit in units)
 
     def _keep_turns(self, available: int) -> int:
-        """Keep the newest turns whole, as many as there is room for; return their size.
+        """Keep as many of the newest turns whole as fit; return their size.
 
-        What follows a segment without a prompt counts as a turn.
+        Messages after a segment without a prompt count as a turn.
         """
         most = available * _TURNS // 100 if self._target.whole is None else self._target.whole
         kinds = list(map(kind_of, self._messages))
@@ -134,7 +134,7 @@ class KeepPlan:
         return 0
 
     def _keep_unseen(self, available: int, *, short: bool) -> int:
-        """Keep the newest prompt, and the results that the model has not seen; return their size."""
+        """Keep the newest prompt and the results that the model has not seen; return their size."""
         if not self._units:
             return 0
         messages, last, size = self._messages, self._units[-1], 0
@@ -175,7 +175,7 @@ class KeepPlan:
         return "" if first is None else f"r{first + number}"
 
     def _keep_units(self, left: int) -> None:
-        """Keep the newest units before the whole turns; the cut moves to an anchor if one is near."""
+        """Keep the newest units before the whole turns; move the cut to an anchor if one is near."""
         units = self._units
         total, chosen = 0, list[_Unit]()
         for unit in reversed([u for u in units if u.places[0] not in self.kept and u.places[0] < self._newest]):
@@ -197,7 +197,7 @@ class KeepPlan:
         self._keep(chosen)
 
     def _say_once(self) -> None:
-        """Of equal long results among those that stay, leave the newest one whole."""
+        """Keep only the newest of equal long results whole."""
         seen: set[str] = set()
         for at in sorted(set(self.kept) - self.fixed, reverse=True):
             message, text = self.kept[at], text_of(self.kept[at])
@@ -210,7 +210,7 @@ class KeepPlan:
 
 
 def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: str) -> dict[str, Any] | None:
-    """Return the message cut to at most so many tokens; None if that leaves nothing of it."""
+    """Return the message cut to at most `tokens`; None if that leaves too little of it."""
     has_images = "images" in message
     bare = without_images(dict(message), PICTURES_DROPPED) if has_images else with_text(message, text_of(message))
     shorter, length = bare, len(text_of(bare))
@@ -225,9 +225,9 @@ def shortened(message: AnyMessage, tokens: int, measure: Estimate, recall_id: st
 
 
 def cut(text: str, most: int, recall_id: str = "") -> str:
-    """Cut a text to `most` characters: head and tail, 60 to 40, and the first error lines between; whole if it fits.
+    """Cut a text to `most` characters: head and tail, 60 to 40, and the first error lines between.
 
-    The marker counts the lines left out; `recall_id` names what to ask the archive for.
+    The marker has the number of lines left out, and the `recall_id` of the whole text.
     """
     if len(text) <= most:
         return text

@@ -1,4 +1,4 @@
-"""The user's words and the agent's prose: all of it if it fits, else what says most in the room."""
+"""The user's words and the agent's prose: all of it if it fits, else the sentences that say most in the room."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from codelet.context.compaction.coverage import Coverage, Line
 from codelet.context.compaction.lexicon import Lexicon, as_changed, clip, common_cap, pieces
 from codelet.context.compaction.reading import SessionPiece
 
-# In percent of the room: all prompts under one cap; while that is below `_SHORT` characters a prompt, more of it.
+# The share of all prompts in percent of the room; it grows up to `_WORDS_MOST` while a prompt has less than `_SHORT`.
 _WORDS, _WORDS_MOST, _SHORT = 20, 50, 240
-# Characters of a prompt below which it is told by its rarest words, and below which by none.
+# Below `_STUB` characters a prompt is represented by its rarest words, below `_SHORTEST` by none.
 _STUB, _SHORTEST, _FEW_WORDS = 60, 12, 4
-# Weights of a sentence: the agent's last in a turn, after a failed call, right before a call; one in the oldest piece.
+# Weights of a sentence: in a turn's last text, after a failed call, right before a call, in the oldest text.
 _CLOSES, _AFTER_FAILURE, _BEFORE_CALL, _OLDEST = 1.5, 2.0, 0.4, 0.3
 _SAID_BEFORE, _WANTED, _FRAME = 0.3, 6.0, 30
 _CODE_BLOCK = 160
 _FENCE = re.compile(r"^\s*```.*?(?:^\s*```|\Z)", re.MULTILINE | re.DOTALL)
 _AGAIN = re.compile(r" \(again at (t\d+(?:, t\d+)*)\)\Z")
 _GONE, _LEADS_IN = "\0", (":", "：")
-# A sentence ends where Unicode's sentence terminals stand: those that a space follows, and those that need none.
+# A sentence ends at Unicode's sentence terminals: at some only if a space follows.
 _SENTENCE = re.compile(r"(?<=[.!?…؟۔։।॥።။។])\s+|(?<=[。！？｡])")
 _NO_SPACE_AFTER = ("。", "！", "？", "｡")
 ENTRY = 12
-"""Characters that the heading of an entry takes."""
+"""Characters of an entry's heading."""
 
 
 class Words(NamedTuple):
-    """The user's words, a line for each message: at most `each` characters (None: whole); `left_out` left nothing."""
+    """The user's words, a line for each message of at most `each` characters (None: whole).
+
+    `left_out` is the number of messages without a line.
+    """
 
     lines: list[Line]
     each: int | None = None
@@ -40,7 +43,7 @@ class Words(NamedTuple):
 def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int | None = None) -> Words:
     """Fit the user's messages into a share of the room, in characters, under one cap; `most` bounds that share.
 
-    A prompt that was said before, word for word, is told with the first one.
+    Of equal prompts only the first is written, with the turns of the others.
     """
     most = room if most is None else max(0, most)
     lines, again = list[Line](), dict[str, list[str]]()
@@ -70,7 +73,7 @@ def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int |
 
 
 def _gist(text: str, most: int, common: Mapping[str, int]) -> str:
-    """Return the words of a text that are in the fewest of the prompts."""
+    """Return the words of a text that occur in the fewest prompts."""
     words = text.split()
     if len(text) <= most or len(words) < _FEW_WORDS:
         return clip(text, most)
@@ -83,7 +86,7 @@ def _gist(text: str, most: int, common: Mapping[str, int]) -> str:
 
 
 def prose_lines(text: str) -> list[str]:
-    """Return the lines of a text without long code blocks; the sentence that leads into such a block goes too."""
+    """Return the lines of a text without long code blocks and the sentences that lead into them."""
     shortened = _FENCE.sub(lambda found: found[0] if len(found[0]) < _CODE_BLOCK else _GONE, text)
     lines = [line for each in shortened.split("\n") if (line := each.strip())]
     return [
@@ -102,10 +105,10 @@ def agents_prose(
     wanted: Collection[str],
     cut: Mapping[int, str],
 ) -> list[Line]:
-    """Return the agent's words in at most `room` characters, and the user's where they were cut.
+    """Return the agent's sentences in at most `room` characters, and those of the user's that were cut.
 
-    `lift` is a factor for each turn; `wanted` are words of which the user spoke; `cut` are the prompts, by number, of
-    which there is only that text.
+    `lift` is a factor for each turn, `wanted` are words in the user's instruction, `cut` are the shortened prompts by
+    number.
     """
     found: dict[str, tuple[float, int, Line]] = {}
     after_failure = False

@@ -1,7 +1,7 @@
-"""A list of messages read as pieces: what was said, called, and answered, in order, with segments taken apart again.
+"""A list of messages as pieces: texts, calls, and results, in order, with the entries of earlier segments.
 
-Records of calls say how a call ended. For a list from elsewhere it is read from the result, and only where programs
-print it in their own form. Tools are known by the keys of their arguments, not by name.
+The end of a call comes from its record. In a list from elsewhere it is read from the result, and only from forms that
+programs print. Tools are recognised by the keys of their arguments, not by name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ERROR_LINE = re.compile(f"^{_ERROR_START}", re.MULTILINE)
 
 
 class DecodedCall(NamedTuple):
-    """One call: its arguments decoded, the path and the command in them if there are any, and its heading."""
+    """One call: its decoded arguments, the path and the command in them, and its heading."""
 
     id: str
     name: str
@@ -50,7 +50,7 @@ class DecodedCall(NamedTuple):
 
     @property
     def edits(self) -> list[tuple[str, str]]:
-        """The pairs of old and new text in its arguments."""
+        """The pairs of old and new text."""
         found = []
         for each in _objects(self.values):
             texts = {key: text for key, text in each.items() if isinstance(text, str)}
@@ -61,17 +61,17 @@ class DecodedCall(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Return whether its arguments say what a file is to contain."""
+        """Return whether it has text for a file."""
         texts = [text for key, text in self.values.items() if isinstance(text, str) and not _PATH_KEY.search(key)]
         has_content = any("content" in key.lower() or "text" in key.lower() for key in self.values) and bool(texts)
         return bool(self.path) and not self.command and (has_content or bool(self.edits))
 
 
 class SessionPiece(NamedTuple):
-    """Something said or done: `kind` is user, agent, call, or result, `at` the place of its message.
+    """A text, call, or result: `kind` is user, agent, call, or result, `at` the place of its message.
 
-    `failed` and `code`, the exit status, are those of a result; `label` is the heading of a call and its result.
-    `closes` marks the agent's last words in a turn, `calls` those that are followed by a call.
+    `failed` and `code`, the exit status, belong to results; `label` is the heading of a call and its result. `closes`
+    marks the agent's last text in a turn, `calls` texts before a call.
     """
 
     at: int
@@ -87,16 +87,16 @@ class SessionPiece(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The file that a call was about; of a piece from a segment its heading tells."""
+        """The file of a call; for a piece from a segment the subject in its heading."""
         return self.call.path if self.call is not None else self.label.partition(" ")[2]
 
 
 class ReadSession:
     """The pieces of a normalised list; `turns` has the turn of each message.
 
-    `handoff` and `state` are those of earlier segments, `first_turns` their first turns by place. `records` are by the
-    id of the call. Of pieces before number `recent` only the user's words and the facts are read: what is older than
-    the newest four million characters costs no more time.
+    `handoff` and `state` come from earlier segments, `first_turns` are their first turns by place. `records` are by the
+    call's id. Of pieces before number `recent`, older than the newest four million characters, only the user's words
+    and the events are used, to limit the time.
     """
 
     def __init__(self, messages: Sequence[AnyMessage], records: Mapping[str, CallRecord] | None = None) -> None:
@@ -128,7 +128,7 @@ class ReadSession:
             left -= len(self.pieces[self.recent].text)
 
     def _unfold(self, at: int, segment: ParsedSegment) -> None:
-        """Take an earlier compaction's text apart again."""
+        """Add the entries of an earlier segment."""
         self.handoff = segment.handoff or self.handoff
         self.first_turns[at] = segment.first
         self.state += segment.state
@@ -155,7 +155,7 @@ class ReadSession:
 
 
 def _with_images(message: AnyMessage, text: str) -> str:
-    """Return a text with the names of the images beside it, which no segment has."""
+    """Return a text with the names of the message's images, as segments have no images."""
     names = ", ".join(image["name"] for image in images_of(message))
     return f"{text}\n{names}: {PICTURES_DROPPED}" if names else text
 
@@ -197,7 +197,7 @@ def _command(value: object) -> str:
 
 
 def inside(value: object) -> Iterator[object]:
-    """Yield a decoded value and all that is inside it, in order."""
+    """Yield a decoded value and all values in it, in order."""
     stack = [value]
     while stack:
         each = stack.pop()
@@ -217,14 +217,14 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
 
 
 def output_of(text: str) -> tuple[str, int | None, bool]:
-    """Return what a result says, the exit status if it tells one, and whether it is a JSON object that reports failure.
+    """Return a result's output, its exit status if it has one, and whether it is a JSON object that reports failure.
 
-    Of a JSON object with an exit status the texts are what it says.
+    The output of a JSON object with an exit status is its texts.
     """
     values = _decoded(text) if text.startswith("{") and len(text) <= _LONGEST_JSON else {}
     named = {key.lower(): value for key, value in values.items()}
-    told = [named[key] for key in ("success", "ok") if isinstance(named.get(key), bool)]
-    says_no = False in told or (True not in told and bool(named.get("error")))
+    success = [named[key] for key in ("success", "ok") if isinstance(named.get(key), bool)]
+    says_no = False in success or (True not in success and bool(named.get("error")))
     flat = [(str(key), value) for each in _objects(values) for key, value in each.items()]
     code = next((value for key, value in flat if _CODE_KEY.match(key) and type(value) is int), None)
     if code is not None:
@@ -240,7 +240,7 @@ def is_error(line: str) -> bool:
 
 
 def first_error(text: str) -> str:
-    """Return the first line that begins as programs print errors, "" if there is none."""
+    """Return the first line that begins as programs print errors, else ""."""
     if any(end in text for end in _ERROR_ENDS):
         return next((line.strip() for line in text.split("\n") if is_error(line)), "")
     found = _ERROR_LINE.search(text)
@@ -248,10 +248,10 @@ def first_error(text: str) -> str:
 
 
 def line_around(text: str, place: int) -> str:
-    """Return the line of a text in which a place lies."""
+    """Return the line of a text around a place."""
     return text[text.rfind("\n", 0, place) + 1 :].partition("\n")[0].strip()
 
 
 def hides_status(command: str) -> bool:
-    """Return whether the exit status may be that of another program than the one that matters."""
+    """Return whether the exit status may be that of another program in the command."""
     return "|" in command or ";" in command or command.rstrip().endswith("&")

@@ -1,4 +1,4 @@
-"""What a compaction did and what it lost, and the score of each turn: what previews, receipts, and `/why` show."""
+"""The report of a compaction, with what it lost, and the score of each turn: previews, receipts, and `/why` show it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from codelet.context.compaction.observed import TurnAnchor
 from codelet.context.compaction.reading import ReadSession
 from codelet.record import Record
 
-ANCHOR_CAP, RECENCY_CAP, RELEVANCE_CAP, FILES_CAP, REFERENCE_CAP, FEEDBACK_CAP = 40, 20, 20, 15, 10, 5
-_RECENT, _READ, _MOST_NAMES = 3, 20_000, 60
+CAPS = {"anchor": 40, "recency": 20, "relevance": 20, "files": 15, "reference": 10, "feedback": 5}
+"""The most points of each part of a score, so that no part wins alone."""
+_POINTS_EACH, _RECENT, _READ, _MOST_NAMES = 5, 3, 20_000, 60
 
 
 class Score(NamedTuple):
-    """A turn's score, in capped parts so that none wins alone. `feedback` is what pins and drops say, from -5 to 5."""
+    """A turn's score, by parts. `feedback` comes from the user's pins and drops, from -5 to 5."""
 
     turn: int
     anchor: int = 0
@@ -32,9 +33,9 @@ class Score(NamedTuple):
 
     @property
     def lift(self) -> float:
-        """The factor by which the turn's words and lines count: a pin or a drop moves it by half, the rest a little.
+        """The factor for the turn's words and lines: a pin or a drop moves it by half, the other parts a little.
 
-        Measured, no other weight of an anchor or a score kept more of what was asked later.
+        Larger factors for anchors or scores did not keep more of what was asked later.
         """
         return 1 + (self.total - self.feedback) / 1_000 + self.feedback / 10
 
@@ -46,7 +47,7 @@ def scores(
     votes: Mapping[int, int],
     instruction: str = "",
 ) -> dict[int, Score]:
-    """Score every turn. `votes` are what pins and drops say; an instruction counts as part of the newest prompt."""
+    """Score every turn. `votes` are the user's pins and drops; an instruction counts as part of the newest prompt."""
     texts: dict[int, list[str]] = {}
     files: dict[int, set[str]] = {}
     for number, piece in enumerate(session.pieces):
@@ -57,9 +58,9 @@ def scores(
     found = lexicon.of_text(f"{instruction}\n{prompt}"[:_READ])
     asked = sorted(filter(lexicon.is_name, found))[:_MOST_NAMES]
     recent_files = set[str]().union(*(files[turn] for turn in order[-_RECENT:]))
-    best: dict[int, int] = {}
+    anchor_weights: dict[int, int] = {}
     for anchor in anchors:
-        best[anchor.turn] = max(anchor.weight, best.get(anchor.turn, 0))
+        anchor_weights[anchor.turn] = max(anchor.weight, anchor_weights.get(anchor.turn, 0))
     first_named: dict[str, int] = {}
     result: dict[int, Score] = {}
     for place, turn in enumerate(order):
@@ -67,20 +68,22 @@ def scores(
         named = [name for name in asked if name in text]
         for name in named:
             first_named.setdefault(name, turn)
+        parts = {
+            "anchor": anchor_weights.get(turn, 0),
+            "recency": CAPS["recency"] * (place + 1) // len(order),
+            "relevance": _POINTS_EACH * len(named),
+            "files": _POINTS_EACH * len(files[turn] & recent_files),
+            "reference": CAPS["reference"] * any(first_named[name] == turn != order[-1] for name in named),
+            "feedback": votes.get(turn, 0),
+        }
         result[turn] = Score(
-            turn,
-            anchor=min(ANCHOR_CAP, best.get(turn, 0)),
-            recency=RECENCY_CAP * (place + 1) // len(order),
-            relevance=min(RELEVANCE_CAP, 5 * len(named)),
-            files=min(FILES_CAP, 5 * len(files[turn] & recent_files)),
-            reference=REFERENCE_CAP * any(first_named[name] == turn != order[-1] for name in named),
-            feedback=max(-FEEDBACK_CAP, min(FEEDBACK_CAP, votes.get(turn, 0))),
+            turn, **{name: max(-CAPS[name], min(CAPS[name], points)) for name, points in parts.items()}
         )
     return result
 
 
 class TurnFate(NamedTuple):
-    """What became of one turn: its size before and after in tokens, and what of it stays verbatim."""
+    """The result for one turn: its size before and after, and the part that stays verbatim, in tokens."""
 
     turn: int
     before: int
@@ -90,12 +93,11 @@ class TurnFate(NamedTuple):
 
     @property
     def fate(self) -> str:
-        """The same in a word."""
         return "kept" if self.verbatim >= self.before else "reduced" if self.verbatim else "summarised"
 
 
 class Allocation(NamedTuple):
-    """Where the tokens of a compacted list go, decided once: what stays as it is, and the parts of the segments."""
+    """The tokens of a compacted list: the messages that stay verbatim, and the parts of the segments."""
 
     verbatim: int = 0
     words: int = 0
@@ -106,15 +108,15 @@ class Allocation(NamedTuple):
 
 
 class CompactionReport(Record, kw_only=True):
-    """What one compaction did.
+    """The report of one compaction.
 
-    `tier`: 0 only put in order, 2 summarised, 3 fewer of the newest turns kept whole than asked for, or a message cut.
-    `before` and `after` are the sizes of the whole list in tokens. `removed` are the indices, in the list given, of
-    messages that are not in the result as they were; `cut` are those of them that are there cut, in order: the archive
-    takes them. `kept_turns` of the newest turns, and `kept_steps` of the agent's messages, stay as they were.
-    `words_each` are the characters that each of the user's messages has at most; None: they are whole. `lost` are some
-    of the agent's last words that went, then paths, then names; `sentences_gone` counts all of the first. `warnings`
-    are sentences for the user; `struck` are the lines of a handoff that were not kept, with the reason.
+    `tier`: 0 only normalised, 2 summarised, 3 a message was cut, or fewer of the newest turns stay whole than asked
+    for. `before` and `after` are the sizes of the list in tokens. `removed` are the indices, in the given list, of
+    messages that are not in the result unchanged; `cut` those that it has in a shorter form, in order. `kept_turns` of
+    the newest turns and `kept_steps` of the agent's messages stay verbatim. `words_each` is the limit for each of the
+    user's messages in characters; None: they are whole. `lost` are some of the agent's closing texts that are gone,
+    then paths, then names; `sentences_gone` counts all of the former. `warnings` are sentences for the user, `struck`
+    the lines of a handoff that were rejected, with the reason.
     """
 
     tier: int
@@ -137,7 +139,7 @@ class CompactionReport(Record, kw_only=True):
 
 
 class Compacted(NamedTuple):
-    """The new list, and the report of what was done."""
+    """The new list and its report."""
 
     messages: list[dict[str, Any]]
     report: CompactionReport

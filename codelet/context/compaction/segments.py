@@ -1,8 +1,8 @@
-"""Segments: the text that stands for compacted turns, written so that it can be read back.
+"""Segments: texts that replace compacted turns, in a form that can be parsed again.
 
-A segment is a user message. Its first line names its turns. Then come, each under its heading: the handoff in a
-model's words, `[state]` with what was recorded, and the entries in order of time: `[t12 user] the user's words`,
-`[t12] the agent's words`, `[t12 bash pytest -q]` and lines of that call and its result. A line of content that looks
+A segment is a user message. Its first line names its turns. The parts follow, each with its heading: the model's
+handoff, `[state]` with the recorded events, and the entries in order of time: `[t12 user] the user's words`,
+`[t12] the agent's words`, `[t12 bash pytest -q]` with lines of that call and its result. A line of content that looks
 like a heading begins with a backslash.
 """
 
@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 from codelet.messages import SEGMENT_OPENING, AnyMessage, kind_of, text_of
 
+_NOTE_OPENING = "These turns were compacted"
 NOTE = (
-    "These turns were compacted: the user's words and the agent's in order, then lines of what was read, written, and "
-    "run. Their requests are done unless something later says otherwise. `recall` has the rest."
+    f"{_NOTE_OPENING}. What follows are the user's messages, the agent's, and lines of tool calls and results, in "
+    "order; […] marks a cut. Do not repeat requests from these turns unless they are still open. `recall` has the rest."
 )
 _HEAD = re.compile(r'<compacted turns="(\d{1,7})-(\d{1,7})">\n')
 _ENTRY = re.compile(r"\[t(\d{1,7})(?: ([^\]\n]{0,300}))?\](?: (.*))?\Z", re.DOTALL)
@@ -41,7 +42,7 @@ class SegmentEntry:
 
 @dataclass
 class ParsedSegment:
-    """A segment as data: the first and last turn it stands for, its handoff, its recorded state, its entries."""
+    """A segment as data: the first and last of its turns, its handoff, its recorded state, its entries."""
 
     first: int
     last: int
@@ -67,13 +68,13 @@ def _guarded(line: str) -> str:
 
 
 def last_turn(text: str) -> int:
-    """Return the last turn that a segment stands for, 0 if it does not say."""
+    """Return the last turn of a segment, 0 if it does not say."""
     head = _HEAD.match(text)
     return max(int(head[1]), int(head[2])) if head else 0
 
 
 def parse_segment(text: str) -> ParsedSegment:
-    """Return the segment that a text was rendered from. Never raises: lines under no heading are taken as said."""
+    """Return the segment that a text was rendered from. Never raises: lines without a heading count as the agent's."""
     head = _HEAD.match(text)
     first = int(head[1]) if head else 0
     segment = ParsedSegment(first, max(first, last_turn(text)))
@@ -85,14 +86,14 @@ def parse_segment(text: str) -> ParsedSegment:
             segment.entries.append(SegmentEntry(int(found[1]), found[2] or "", target))
         elif line in headings:
             target = headings[line]
-        elif line != NOTE:
+        elif target is not unread.lines or not line.startswith(_NOTE_OPENING):  # older notes have other words
             target.append(line[1:] if line.startswith("\\") and _GUARDED.match(line) else line)
     segment.entries[:0] = [unread] if any(unread.lines) else []
     return segment
 
 
 def turns_of(messages: Sequence[AnyMessage]) -> list[int]:
-    """The turn of each message. Turns count from 1 and continue after the turns that segments stand for."""
+    """Return the turn of each message, counted from 1 and with the turns in segments."""
     found: list[int] = []
     turn = 0
     for message in messages:

@@ -1,4 +1,4 @@
-"""The graph: the files of a session and what they import; and how much a file bears on the work now."""
+"""The graph: the files of a session, their imports, and how much each file bears on the current work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codelet.context.relations.imports import stem_of
 from codelet.record import Record
 
 MOST_FILES = 300
-"""Files that are known; the one that was not touched for longest goes."""
+"""The most files; beyond it the least recently touched one is removed."""
 RECENT_CAP, CHANGED_CAP, NAMED_CAP, REFERS_CAP, REFERRED_CAP = 10, 5, 10, 5, 5
 LONGEST_PROMPT = 20_000
 
@@ -20,10 +20,10 @@ _PATH = re.compile(r"[\w@.~-]+(?:/[\w@.~-]+)+|[\w-]+\.\w{1,5}\b")
 
 
 class Bearing(Record, kw_only=True):
-    """Why a file bears on the work now, in points, every part capped so that no single one wins.
+    """A file's points, by reason, each capped so that none wins alone.
 
-    It was touched lately, it was changed, the prompt names it; it imports a file in use, or one of them imports it. In
-    use are the three files that were touched last, and as many that the prompt names.
+    It was touched lately, it was changed, the prompt names it, it imports a file in use, or a file in use imports it.
+    The files in use are the three touched last and up to three that the prompt names.
     """
 
     recent: int = 0
@@ -34,7 +34,6 @@ class Bearing(Record, kw_only=True):
 
     @property
     def total(self) -> int:
-        """Sum of the parts."""
         return self.recent + self.changed + self.named + self.refers + self.referred
 
 
@@ -42,14 +41,14 @@ _NOTHING = Bearing()
 
 
 class _File(Record, kw_only=True):
-    """What is known of a file."""
+    """A file's imports, and whether it was changed."""
 
     imports: frozenset[str] = frozenset()
     changed: bool = False
 
 
 class Relations:
-    """The files of a session, in the order of their newest touch, and what the user wants now."""
+    """The files of a session, in the order of their newest touch, and the user's prompt."""
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
@@ -66,7 +65,7 @@ class Relations:
         return list(self._files)
 
     def touch(self, path: str, imports: Collection[str] = (), *, changed: bool = False, whole: bool = False) -> None:
-        """A file was read or changed; `imports` are those in what was seen of it, `whole` says that this is all."""
+        """Note that a file was read or changed, with the imports seen in it; `whole` if these are all."""
         known = self._files.pop(path, _File())
         before = () if whole else known.imports
         self._files[path] = _File(imports=frozenset((*before, *imports)), changed=known.changed or changed)
@@ -75,14 +74,14 @@ class Relations:
         self._in_use = None
 
     def ask(self, prompt: str) -> None:
-        """What the user wants now."""
+        """Set the user's prompt."""
         text = prompt[:LONGEST_PROMPT]
         self._words = frozenset(_WORD.findall(text))
         self._paths = frozenset(posixpath.normpath(path) for path in _PATH.findall(text))
         self._in_use = None
 
     def bearing(self, path: str) -> Bearing:
-        """Return how much a file bears on the work now; one that the session never touched may be imported or named."""
+        """Return a file's points; an untouched file may be imported or named."""
         use = self._used()
         file = self._files.get(path)
         if file is None and not self._is_hinted(path):  # nearly all of a large workspace
@@ -99,14 +98,11 @@ class Relations:
         )
 
     def _is_hinted(self, path: str) -> bool:
-        """Return whether the name of a file, or of its folder where the file stands for that, occurs in a prompt or
-        import.
-        """
+        """Return whether the prompt or an import may name a file."""
         name = path.rpartition("/")[2]
         return name in self._hints or name.partition(".")[0] in self._hints
 
     def _used(self) -> list[str]:
-        """The files in use."""
         if self._in_use is None:
             files = list(self._files)
             asked = [path for path in files if self._named(path)]
@@ -119,14 +115,14 @@ class Relations:
         return self._in_use
 
     def _named(self, path: str) -> int:
-        """10 where the prompt names a file by its path or the end of it, 5 for its name without an ending."""
+        """Return 10 if the prompt names a file by its path or the end of it, 5 for its name without an extension."""
         if any(path == named or path.endswith(f"/{named}") for named in self._paths):
             return NAMED_CAP
         return NAMED_CAP // 2 if posixpath.splitext(posixpath.basename(path))[0] in self._words else 0
 
 
 def _ends_of(path: str) -> Iterator[str]:
-    """A path without its ending, and what is behind each of its folders: as an import may name it."""
+    """Yield the forms in which an import can name a path: without its extension and without outer folders."""
     stem = stem_of(path)
     while stem:
         yield stem

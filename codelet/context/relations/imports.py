@@ -1,4 +1,4 @@
-"""What a piece of source imports, as paths without an ending: read line by line, so a part of a file will do."""
+"""The imports in a piece of source, as paths without an extension: read by line, so a part of a file will do."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 LONGEST_SOURCE = 200_000
-"""Characters of one file that are looked at."""
+"""Characters of one file that are searched."""
 MOST_IMPORTS = 200
-"""Imports that are kept of one file."""
+"""The most imports of one file."""
 
 _NUMBER = r"^[ \t]*(?:\d+[ \t]*(?:\t|→|:|\|)[ \t]?)?[ \t]*"
-"""A line's beginning; what shows a file may have put a number there."""
+"""A line's beginning, which may have a line number."""
 _PYTHON = re.compile(
     _NUMBER + r"(?:from[ \t]+([.\w]+)[ \t]+import\b[ \t]*\(?([\w, \t]*)|import[ \t]+([\w.]+))", re.MULTILINE
 )
@@ -30,9 +30,9 @@ _ENDINGS = {
 
 
 def imports_in(path: str, text: str) -> frozenset[str]:
-    """Return what the file at `path` imports in this piece of it; empty where its language is not known.
+    """Return the imports in a piece of the file at `path`; none if its language is unknown.
 
-    A relative import is resolved against the file; any other one is the end of a path.
+    A relative import is resolved against the file; any other is the end of a path.
     """
     language = _ENDINGS.get(posixpath.splitext(path)[1].lower())
     text = text[:LONGEST_SOURCE]
@@ -50,7 +50,7 @@ def imports_in(path: str, text: str) -> frozenset[str]:
 
 
 def stem_of(path: str) -> str:
-    """A path without its ending, and without the name of a file that stands for its folder."""
+    """Return a path without its extension, and without `__init__` or `index`."""
     stem = posixpath.splitext(posixpath.normpath(path))[0]
     for name in ("/__init__", "/index"):
         stem = stem.removesuffix(name)

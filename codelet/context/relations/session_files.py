@@ -1,6 +1,6 @@
-"""The graph of what a session's calls read and changed: each call once; a compaction takes none out.
+"""The graph of the files that a session's calls read and changed: each call once, also after a compaction.
 
-Which files these are is in the calls' records. It is read from the list for calls without one, from elsewhere.
+The files come from the calls' records; for calls without one, in lists from elsewhere, from the list.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from codelet.messages import Message, calls_of, text_of
 from codelet.prompt import INTERRUPTED
 
 MOST_CALLS = 20_000
-"""Calls that are known to have been read; beyond them the oldest may be read again."""
+"""The most calls that are known as read; older ones may be read again."""
 
 
 class SessionFiles:
-    """The graph of one session; for any thread, one at a time."""
+    """The graph of one session, for use from any thread."""
 
     def __init__(self) -> None:
         self._relations = Relations()
@@ -32,9 +32,9 @@ class SessionFiles:
     def of(
         self, messages: Sequence[Message], prompt: str = "", root: str = "", records: Iterable[CallRecord] = ()
     ) -> Relations:
-        """Return the graph after these messages, for what the user is about to ask; its paths are relative to `root`.
+        """Return the graph after these messages, for the user's next prompt; its paths are relative to `root`.
 
-        `records` are those of the calls in the messages, as far as there are any.
+        `records` are the records of the calls in the messages.
         """
         with self._lock:
             recorded = {record.id: record for record in records if record.id not in self._done}
@@ -81,11 +81,11 @@ class SessionFiles:
 
 
 def _is_whole(call: DecodedCall) -> bool:
-    """Return whether a write says all that the file is to contain."""
+    """Return whether a write has the whole file."""
     return call.writes and not call.edits
 
 
 def _relative(path: str, root: str) -> str:
-    """A path as the list of the workspace's files has it; one outside stays as it is."""
+    """Return a path relative to `root`; a path outside it is unchanged."""
     found = posixpath.normpath(path)
     return found[len(root) + 1 :] if root and found.startswith(f"{root}/") else found

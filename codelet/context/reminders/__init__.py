@@ -1,34 +1,28 @@
-"""Reminders: tagged text that codelet adds for the model, kept up to date: all for a turn, the volatile for each step.
+"""Reminders: tagged text that codelet adds for the model and keeps current.
 
-Each type stands in the list once, the stable ones first, the volatile ones last.
-Head: `environment`, `claudeMd`; put in place again each turn, but the same message object while the text is
-the same, so that the prefix of the request stays as it is. Tail: `gitStatus`, `tokenStatus`, …; always the
-last messages of the list, behind the conversation.
+Each type has one current text. Types of the head (`environment`, `claudeMd`) are renewed each turn, but the message
+object stays while its text is the same, so the prefix of the request does not change. Types of the tail (`gitStatus`,
+`tokenStatus`, …) are renewed before each request and are always the last messages of the list.
 
-Instructions of folders that come up in the middle of a turn stand in the tail, as `nestedClaudeMd`: in the head they
-would move everything behind it, and the provider's cache with it, at that very step. With the next turn they are part
-of `claudeMd`, which costs the cache once, however many folders have come up.
+Instructions of folders that appear during a turn go to the tail, as `nestedClaudeMd`: in the head they would void the
+provider's cache at that step. At the next turn they become part of `claudeMd`, which voids the cache once, however
+many folders there are. Reminders of extensions come after `claudeMd` or before `nestedClaudeMd`, in the extensions'
+order.
 
-Reminders of extensions stand behind `claudeMd` or before `nestedClaudeMd`, in the extensions' order.
-
-With `--reminders prepend` all of them stand in front, in the order of PREPENDED; only what comes up in the middle of
-a turn stands in the tail.
-
-With `append`, the default for models whose reasoning is valid only after an unchanged prefix, nothing that was sent
-moves or changes: a type is appended to the conversation when its text has changed, and the newest text is the one in
-force. The head is written again only when the conversation begins or is rewritten from its beginning.
-
-Their ledger has each type's text, its tokens, what it has cost so far, and its switch.
+`--reminders prepend` puts all types before the conversation, in the order of PREPENDED, except `nestedClaudeMd`.
+`append`, the default for models whose thinking is only valid after an unchanged prefix, never moves or changes what
+was sent: a type whose text changed is added at the end, and its newest text is the one in force. The head is written
+again only when the conversation begins or is rewritten from its start.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from codelet import events, prompt
 from codelet.context.tokens import estimate_message, estimate_text
-from codelet.errors import CodeletError
 from codelet.messages import reminder_type
 from codelet.record import Record
 from codelet.zones import NESTED, Zones, is_withdrawn
@@ -40,15 +34,15 @@ Zone = Literal["head", "tail"]
 
 
 class Source:
-    """Where one reminder's text comes from. A subclass says `name` and `text`, and what it wants otherwise.
+    """The source of one reminder's text. Subclasses set `name` and `text()`, and the attributes that differ.
 
-    `name` is the reminder's type, one per session. What stands in the `head` is gathered once a turn and should be the
-    same bytes while nothing has changed: it is part of the prefix that the provider caches. What stands in the `tail`
-    is gathered at the turn's start and before each request; with `late` before each request only, once compaction is
-    through. With `off` it is left out until the user switches it on; with `quiet` no front end says that its text was
-    replaced. While it is off nothing is asked of it; what `instructs` only the user switches off, no saved session. A
-    `momentary` text tells of the moment: it is another one in the next run, so a replay does not compare it. `stays` is
-    set before each turn: what is sent stays in the conversation, so `momentary` figures should change rarely.
+    `name` is the reminder's type, unique in a session. Texts of the `head` zone are read once a turn and should keep
+    their bytes while nothing has changed, as they are part of the cached prefix. Texts of the `tail` zone are read at
+    the turn's start and before each request; with `late` only before each request, after any compaction. `off` is the
+    default switch; a source that is off is never called. `instructs` means that only the user can switch it off, not a
+    saved session. With `quiet`, front ends do not show replaced texts. A `momentary` text differs from run to run, so a
+    replay does not compare it. `stays` is set before each turn: sent texts stay in the conversation, so figures should
+    change rarely.
     """
 
     name: str
@@ -61,20 +55,20 @@ class Source:
     stays: bool = False
 
     async def text(self) -> str | None:
-        """Return what the model is to be told now; None, as here, or an empty text takes the reminder out."""
+        """Return the current text; None or "" removes the reminder."""
         return None
 
     async def begin(self) -> None:
-        """A turn begins: `text` is asked next."""
+        """Prepare for a new turn; `text` is called next."""
 
     def sent(self) -> None:
-        """The provider has begun to answer a request that had the text as it was given last."""
+        """Note that the provider has begun to answer a request with the last text."""
 
     def changed(self) -> None:
-        """Calls have run that may have changed files. Returns at once."""
+        """Note that calls may have changed files. Returns immediately."""
 
     async def stop(self) -> None:
-        """The turn is over: nothing is looked at any more."""
+        """End all work for the turn."""
 
 
 def zones_of(sources: Iterable[Source]) -> Zones:
@@ -86,7 +80,7 @@ def zones_of(sources: Iterable[Source]) -> Zones:
 
 
 class ReminderRow(Record):
-    """One type: `text` as it stands in the list, `tokens` of it, `sent` tokens over all requests so far."""
+    """One type: its text in the list, the text's tokens, the tokens `sent` in all requests so far, and its switch."""
 
     kind: str
     text: str
@@ -95,64 +89,62 @@ class ReminderRow(Record):
     on: bool
 
     @property
-    def told(self) -> bool:
-        """Return whether the model has been told of it, or will be with the next request as the list stands."""
+    def is_known(self) -> bool:
+        """Return whether the model has seen it, or will see it with the next request."""
         return bool(self.text or self.sent)
 
 
 class ReminderLedger:
-    """Counts what reminders cost; `off` are the types that are switched off, `at_first` those that begin so.
+    """The types of a session, their switches, and their cost.
 
-    `quiet` are those of which no front end says that their text was replaced, `sourced` those that have a source here.
+    `off` are the types that are off now, `off_by_default` those that start so, `quiet` those whose replaced texts
+    front ends do not show, `sourced` those with a source here.
     """
 
     def __init__(self, sources: Sequence[Source] = (), notices: events.Notices | None = None) -> None:
         self.notices = notices or events.Notices()
         self.zones = zones_of(sources)
         self.sourced = frozenset(source.name for source in sources)
-        self.at_first = frozenset(source.name for source in sources if source.off)
+        self.off_by_default = frozenset(source.name for source in sources if source.off)
         self.quiet = frozenset(source.name for source in sources if source.quiet)
-        self.instructing = frozenset(source.name for source in sources if source.instructs)
-        self.off = set(self.at_first)
+        self._instructing = frozenset(source.name for source in sources if source.instructs)
+        self.off = set(self.off_by_default)
         self._sent: dict[str, int] = {}
 
     @property
     def switched_off(self) -> tuple[str, ...]:
-        """The types that the user switched off, in the order of the list; those that are not known here last."""
-        off = self.off - self.at_first
+        """The types that the user switched off, in the order of the list; unknown ones last."""
+        off = self.off - self.off_by_default
         return (*(kind for kind in self.zones.types if kind in off), *sorted(off.difference(self.zones.types)))
 
     @property
     def switched_on(self) -> tuple[str, ...]:
-        """The types that begin switched off and that the user switched on."""
-        return tuple(kind for kind in self.zones.types if kind in self.at_first - self.off)
+        """The types that are off by default and that the user switched on."""
+        return tuple(kind for kind in self.zones.types if kind in self.off_by_default - self.off)
 
     def switch(self, *, off: Iterable[str], on: Iterable[str]) -> None:
-        """Set the switches as a saved session has them, but for instructions, which no file switches off.
-
-        `notices` says what became of them.
-        """
-        before, on = set(self.off), self.at_first.intersection(on)
-        self.off = (self.off | (set(off) - self.instructing)) - on
-        if kept := self.instructing.intersection(off) - before:
-            self.notices.say(
-                f"the saved session had {_listed(kept)} switched off: instruction files are sent all the same"
-            )
+        """Set the switches of a saved session, except for instructions; notify the user of changes."""
+        before, on = set(self.off), self.off_by_default.intersection(on)
+        self.off = (self.off | (set(off) - self._instructing)) - on
+        if ignored := self._instructing.intersection(off) - before:
+            names = ", ".join(sorted(ignored))
+            self.notices.say(f"the saved session had {names} switched off: instruction files are still sent")
         changed = self.sourced & (self.off ^ before)
-        for word, names in (("off", changed & self.off), ("on", changed - self.off)):
-            if names:
-                back = "off" if word == "on" else "on"
-                undo = f"/reminders NAME {back} undoes it"
-                self.notices.say(f"the saved session switches {word} the reminders {_listed(names)}; {undo}")
+        for word, back, kinds in (("off", "on", changed & self.off), ("on", "off", changed - self.off)):
+            if kinds:
+                names = ", ".join(sorted(kinds))
+                self.notices.say(
+                    f"the saved session switches {word} the reminders {names}; /reminders NAME {back} undoes it"
+                )
 
     def count(self, parts: Parts) -> None:
-        """A request with these reminders leaves."""
+        """Count the reminders of a request that is being sent."""
         for message in parts.reminders:
             if (kind := reminder_type(message)) is not None:
                 self._sent[kind] = self._sent.get(kind, 0) + estimate_message(message)
 
     def rows(self, parts: Parts) -> list[ReminderRow]:
-        """One row for each type that has a source, stands in the list, was sent or is off."""
+        """Return a row for each type that has a source, is in the list, was sent, or is off."""
         newest = {kind: message for message in parts.reminders if (kind := reminder_type(message)) is not None}
         in_force = {kind: message for kind, message in newest.items() if not is_withdrawn(message)}
         rows = []
@@ -166,18 +158,10 @@ class ReminderLedger:
         return rows
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-class _SourceFailed(CodeletError):
-    """What a reminder's source was to do it could not: the turn continues without it."""
-
-
 class Renewal:
-    """Brings the reminders of `conversation` up to date from their sources. `mask` takes secrets out of a text.
+    """Updates the reminders of a conversation from their sources. `mask` removes secrets from a text.
 
-    What the user switched off is taken out, and nothing is asked of its source.
+    Types that the user switched off are removed, and their sources are not called.
     """
 
     def __init__(
@@ -195,7 +179,7 @@ class Renewal:
         self._head: dict[str, str | None] = {}
 
     async def for_turn(self) -> list[events.Event]:
-        """Gather everything again, at the start of a turn."""
+        """Renew all types at the start of a turn."""
         for source in self._sources:
             source.stays = self._conversation.placement == "append"
         for source in self._on():
@@ -205,69 +189,65 @@ class Renewal:
             if source.zone == "head":
                 head[source.name] = await self._text(source)
         for source in self._sources:
-            if source.zone == "head" or source.stays or (source.late and not self._in_front(source)):
-                continue  # what stays in the list is sent right before the request
+            is_prepended = self._is_prepended(source)
+            if source.zone == "head" or source.stays or (source.late and not is_prepended):
+                continue  # sent texts that stay are read right before the request
             text = await self._text(source)
-            if not self._in_front(source):
+            if not is_prepended:
                 tail[source.name] = text
-            else:  # once a turn: it says of when it is, as the turn continues
+            else:  # read once a turn, so it says as of when
                 head[source.name] = prompt.AS_OF.format(when=prompt.TURN_START, text=text) if text else None
         self._head = head
         return self._renewed(head, tail)
 
     def changed(self) -> None:
-        """Calls have run that may have changed files: begin at once to see what is different."""
+        """Tell the sources that calls may have changed files."""
         for source in self._on():
-            if source.zone == "tail" and not self._in_front(source):
+            if source.zone == "tail" and not self._is_prepended(source):
                 source.changed()
 
     async def for_step(self) -> list[events.Event]:
-        """Renew what changes within a turn, right before a request."""
+        """Renew the types of the tail right before a request."""
         texts = {}
         for source in self._sources:
-            if source.zone == "tail" and not self._in_front(source):
+            if source.zone == "tail" and not self._is_prepended(source):
                 texts[source.name] = await self._text(source)
-        # A compaction may have taken out what was appended of the head's types: they are sent again.
+        # With `append`, a compaction may have removed texts of the head's types: they are sent again.
         return self._renewed(self._head if self._conversation.placement == "append" else {}, texts)
 
     def sent(self) -> None:
-        """The provider has begun to answer, so that it was sent the reminders."""
+        """Tell the sources that the provider has begun to answer."""
         for source in self._on():
             source.sent()
 
     async def stop(self) -> None:
-        """The turn is over: nothing is looked at any more."""
+        """End the sources' work for the turn."""
         for source in self._sources:
             await self._tried(source, source.stop)
 
     def _on(self) -> Iterator[Source]:
         return (source for source in self._sources if source.name not in self.ledger.off)
 
-    def _in_front(self, source: Source) -> bool:
-        """Return whether a volatile reminder stands in front with all others."""
+    def _is_prepended(self, source: Source) -> bool:
         return self._conversation.placement == "prepend" and source.name not in NESTED
 
     async def _text(self, source: Source) -> str | None:
-        """The source's text, masked; None if the user switched it off, or it fails, which is told."""
+        """Return the source's text, masked; None if it is switched off or fails."""
         if source.name in self.ledger.off:
             return None
         text = await self._tried(source, source.text)
         return self._mask(text) if text else None
 
     async def _tried(self, source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
-        try:
-            return await _done(source, act)
-        except _SourceFailed as error:
-            self.ledger.notices.say(str(error))
+        """Return the result of a source's method; notify the user if it fails, as the turn continues without it."""
+        [found] = await asyncio.gather(act(), return_exceptions=True)
+        if isinstance(found, Exception):
+            self.ledger.notices.say(f"the reminder {source.name} failed: {type(found).__name__}: {found}")
             return None
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
     def _renewed(self, head: dict[str, str | None], tail: dict[str, str | None]) -> list[events.Event]:
         changes = self._conversation.renew(head, tail)
         return [events.Reminder(each.kind, each.change, estimate_text(each.text)) for each in changes]
-
-
-async def _done(source: Source, act: Callable[[], Awaitable[str | None]]) -> str | None:
-    try:
-        return await act()
-    except Exception as error:
-        raise _SourceFailed(f"the reminder {source.name} failed: {type(error).__name__}: {error}") from error

@@ -1,4 +1,4 @@
-"""gitStatus: branch, distance to the upstream, and what has changed, bounded; kept true within a turn."""
+"""gitStatus: branch, distance to the upstream, and changed files, bounded; kept current within a turn."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _SHOWN = 20
 _OUTPUT_LIMIT = 256_000
 _TIMEOUT = 2.0
 _PATIENCE = 1.2
-"""Seconds for the whole answer alone; in the rest of _TIMEOUT git is asked beside it for one without new files."""
+"""Seconds for the full status alone; for the rest of _TIMEOUT, git also runs without looking for new files."""
 STEP_SECONDS = 0.15
-"""How long a request in the middle of a turn waits for git; at the turn's start it is given its whole time."""
+"""Seconds that a request within a turn waits for git; at the turn's start it waits for all of _TIMEOUT."""
 
 
 class GitStatus(Source):
-    """The status of one workspace. What it says always holds: now, or as of the moment that it names.
+    """The status of one workspace; a text that is not current says as of when it holds.
 
-    git is asked at the turn's start and again after each step that may have changed files. A question that it does not
-    answer within STEP_SECONDS continues during the request, and serves a later one. Once a turn has waited in vain, no
-    other one waits, until it answers again.
+    git runs at the turn's start and after each step that may have changed files. If it takes longer than STEP_SECONDS,
+    it continues during the request, and a later request gets the result. After one turn has waited in vain, later turns
+    do not wait until git answers in time again.
     """
 
     name = "gitStatus"
@@ -43,7 +43,7 @@ class GitStatus(Source):
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Ask again, and wait for it: the turn before was stopped."""
+        """Run git and wait for it; the previous turn was stopped."""
         self._changes = self._answered = 0
         self._when = prompt.TURN_START
         if self._slow:  # the text says so already
@@ -52,12 +52,12 @@ class GitStatus(Source):
         await self._read()
 
     def changed(self) -> None:
-        """Begin to ask git, unless it is still busy with the question before."""
+        """Start git, unless it is still running."""
         self._changes += 1
         self._ask()
 
     async def text(self) -> str | None:
-        """The status; waits at most STEP_SECONDS for git. None outside a repository or without git."""
+        """Return the status after waiting at most STEP_SECONDS; None outside a repository or without git."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + STEP_SECONDS
         while not self._slow and self._answered < self._changes and (left := deadline - clock()) > 0:
@@ -70,7 +70,7 @@ class GitStatus(Source):
         return prompt.AS_OF_CHANGED.format(when=self._when, text=self._text)
 
     async def stop(self) -> None:
-        """End a question that is still open."""
+        """Stop a git that is still running."""
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.cancel()
@@ -93,7 +93,7 @@ class GitStatus(Source):
 
 
 class RepositoryStatus:
-    """What `git status` said. `changes` are lines such as ` M src/app.py`; `more` counts those left out."""
+    """The output of `git status`. `changes` are lines such as ` M src/app.py`; `more` counts the lines left out."""
 
     def __init__(self, *, cut: bool = False) -> None:
         self.branch = self.upstream = ""
@@ -106,23 +106,21 @@ class RepositoryStatus:
 async def git_status(workspace: Path) -> str | None:
     """The reminder's text; None outside a repository or without git.
 
-    Where looking for new files takes too long, they are left out and the text says so.
+    If looking for new files takes too long, they are left out and the text says so.
     """
     text, _, _ = await _ask_git(workspace)
     return text
 
 
 async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
-    """Return within _TIMEOUT the reminder's text, whether git was too slow for more, and why it reads no repository."""
+    """Return within _TIMEOUT the reminder's text, whether git timed out, and why it refuses to read the repository."""
     whole = asyncio.create_task(run_git(workspace, "status", *STATUS, timeout=_TIMEOUT, limit=_OUTPUT_LIMIT))
     asked = [whole]
     try:
         await asyncio.wait(asked, timeout=_PATIENCE)
-        if not whole.done():  # ask for less as well: it is the search for new files that may take long
+        if not whole.done():  # the search for new files may be what takes long
             less, left = (*STATUS[:-1], "--untracked-files=no"), _TIMEOUT - _PATIENCE
-            asked.append(
-                asyncio.create_task(run_git(workspace, "status", *less, timeout=left, limit=_OUTPUT_LIMIT)),
-            )
+            asked.append(asyncio.create_task(run_git(workspace, "status", *less, timeout=left, limit=_OUTPUT_LIMIT)))
         answer = await whole
         if without_new := answer is not None and answer.timed_out:
             answer = await asked[-1]
@@ -141,7 +139,7 @@ async def _ask_git(workspace: Path) -> tuple[str | None, bool, str | None]:
 
 
 def parse_status(output: bytes, *, complete: bool = True) -> RepositoryStatus:
-    """Read the output of `git status --porcelain=v2 --branch -z`, whose last entry may be cut."""
+    """Parse the output of `git status --porcelain=v2 --branch -z`; the last entry may be cut."""
     status = RepositoryStatus(cut=not complete)
     entries = output.decode("utf-8", "replace").split("\0")
     if not complete:
@@ -164,7 +162,7 @@ def parse_status(output: bytes, *, complete: bool = True) -> RepositoryStatus:
 
 
 def describe(status: RepositoryStatus) -> str:
-    """The status in words for the model."""
+    """Return the status as text for the model."""
     branch = status.branch if status.branch != "(detached)" else prompt.GIT_DETACHED
     line = prompt.GIT_BRANCH.format(branch=branch) + (prompt.GIT_UNBORN if status.unborn else "")
     if status.upstream:
@@ -189,7 +187,7 @@ def _read_branch(status: RepositoryStatus, entry: str) -> None:
 
 
 def _change(entry: str) -> str | None:
-    """One entry in git's short form: two letters and the path."""
+    """Return an entry in git's short form: two letters and the path."""
     kind = entry[:2]
     if kind == "? ":
         return f"?? {_shown(entry[2:])}"
@@ -203,5 +201,5 @@ def _change(entry: str) -> str | None:
 
 
 def _shown(path: str) -> str:
-    """A path on one line, whatever characters it holds."""
+    """Return a path on one line, with unprintable characters escaped."""
     return path if path.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in path)

@@ -1,9 +1,9 @@
-"""claudeMd: the instructions that people wrote for the model, from CLAUDE.md or else AGENTS.md.
+"""claudeMd: the user's instructions for the model, from CLAUDE.md or else AGENTS.md.
 
-Read are the user's own file, then the files from the repository's root down to the workspace, then those of
-folders below it that the model has worked in. Lines may import others by `@path`, bounded in depth and size
-and only from the tree that the file belongs to: a repository must not pull in files from elsewhere, nor any whose
-name says that it holds secrets.
+The user's own file comes first, then the files from the repository's root down to the workspace, then those of folders
+below it that the model has worked in. A line can import another file by `@path`, with limits on depth and size, and
+only from the tree that the file belongs to: a repository must not include files from elsewhere, nor files whose names
+mark them as secret.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _LIST_ITEM = r"\s*(?:[-*+]|\d{1,9}[.)])\s"
 
 
 class Touched:
-    """The folders below the workspace that the model has worked in, the newest 1,000 in the order of their first touch.
+    """The folders below the workspace that the model has worked in: the newest 1,000, by first touch.
 
-    `count` grows with each new one.
+    `count` grows with each new folder.
     """
 
     def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
@@ -48,27 +48,24 @@ class Touched:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders, absolute and resolved."""
         return tuple(self._folders)
 
     @property
     def names(self) -> list[str]:
-        """The same relative to the workspace."""
         return [str(folder.relative_to(self._root)) for folder in self._folders]
 
     def restore(self, names: Iterable[str]) -> None:
-        """Take these in place of what is known; a name that leads out of the workspace is left out."""
+        """Replace the folders by these names; a name that leads out of the workspace is ignored."""
         self.clear()
         for name in names:
             self._add(Path(os.path.realpath(self._root / name.replace("\0", ""))))
 
     def clear(self) -> None:
-        """Forget all."""
         self._folders.clear()
         self.count += 1
 
     def note(self, touches: Iterable[Touch], place: Path | None) -> None:
-        """Note a call that is about to run; `place` is where its path leads, if it has one."""
+        """Note a call that is about to run; `place` is the target of its path, if it has one."""
         if place is not None:
             self._add(place if place.is_dir() else place.parent)
         for touch in touches:
@@ -88,47 +85,47 @@ class Touched:
 
 
 class Instructions:
-    """Finds and reads the instruction files of one workspace. `folders` are those that the model has worked in."""
+    """The instruction files of one workspace. `folders` are those that the model has worked in."""
 
     def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
         self._notices = notices or Notices()
         self._workspace = workspace.resolve()
         self._root = repository_root(self._workspace) or self._workspace
-        self._told: set[Path] | None = None
+        self._sent: set[Path] | None = None
 
     def _report(self, line: str, text: str) -> None:
-        """Say once what the user has to know about a file with this text."""
+        """Notify the user once about a file with this text."""
         self._notices.say(line, once=(line, hash(text)))
 
     def text(self, folders: Iterable[Path] = ()) -> str | None:
-        """The reminder's text, or None if there are no instructions."""
+        """Return the reminder's text; None without instructions."""
         files = self._files(folders)
-        self._told = {path for path, _ in files}
+        self._sent = {path for path, _ in files}
         body = self._joined(files)
         return prompt.INSTRUCTIONS.format(body=body) if body else None
 
     def in_force(self) -> list[Path]:
-        """The files that the first prompt brings along."""
+        """Return the files that are sent with the first prompt."""
         return [path for path, _ in self._files(())]
 
     def forget(self) -> None:
-        """A turn begins: until `text` is asked for there is no more."""
-        self._told = None
+        """Begin a turn: `more` has nothing until `text` is called."""
+        self._sent = None
 
     def more(self, folders: Iterable[Path]) -> str | None:
-        """Return what has come up since `text` was made: the files that it did not name; None if there are none."""
-        if self._told is None:
+        """Return the files that the last `text` did not have; None without any."""
+        if self._sent is None:
             return None
-        told = self._told
-        body = self._joined([file for file in self._files(folders) if file[0] not in told])
+        sent = self._sent
+        body = self._joined([file for file in self._files(folders) if file[0] not in sent])
         return prompt.MORE_INSTRUCTIONS.format(body=body) if body else None
 
     def _files(self, worked_in: Iterable[Path]) -> list[tuple[Path, Path]]:
-        """The instruction files in order, each with the tree that its imports may come from."""
+        """Return the instruction files in order, each with the tree that limits its imports."""
         found: dict[Path, Path] = {}
         for folder in user_folders():
             if (path := instruction_file(folder)) is not None:
-                path = path.resolve()  # the user's own file may well be a link to where they keep such files
+                path = path.resolve()  # often a link to a folder of dotfiles
                 found[path] = path.parent
                 break
         folders = [self._root, *_below(self._root, self._workspace)]
@@ -139,18 +136,18 @@ class Instructions:
             for empty in [folder / name for name in NAMES if _is_regular(folder / name)]:
                 if empty == path:
                     break
-                used = f"{path.name} is used instead" if path else "it says nothing to the model"
+                used = f"{path.name} is used instead" if path else "the model is sent nothing of it"
                 self._report(f"{empty} is empty: {used}", "")
         return list(found.items())
 
     def _joined(self, files: Iterable[tuple[Path, Path]]) -> str:
-        """The texts of the files under their names, as much as is let in."""
+        """Return the texts of the files under their names, up to the limit."""
         parts: list[str] = []
         left = _TOTAL_LIMIT
         for path, tree in files:
             body = _legible(_Reader(tree, self._report).read(path, 0)).strip()
             if not body:
-                self._report(f"{path} is empty: it says nothing to the model", body)
+                self._report(f"{path} is empty: the model is sent nothing of it", body)
                 continue
             part = f"# {path}\n\n{body}"
             if len(part) > left:
@@ -164,7 +161,7 @@ class Instructions:
 
 
 def _legible(text: str) -> str:
-    """The text with letters that no one sees written as their codes: what a person did not see gives no orders."""
+    """Return the text with invisible characters as codes: what the user cannot see gives no orders."""
     from codelet.system.text import with_codes  # only where there are instructions
 
     coded = with_codes(text)
@@ -172,13 +169,13 @@ def _legible(text: str) -> str:
 
 
 def instruction_file(folder: Path) -> Path | None:
-    """A folder's instruction file: CLAUDE.md, or AGENTS.md if that holds no text."""
+    """Return a folder's instruction file: CLAUDE.md, or AGENTS.md if that has no text."""
     found = [folder / name for name in NAMES if _is_regular(folder / name)]
     return next((path for path in found if len(found) == 1 or _head_of(path)[0].strip()), None)
 
 
 def user_folders() -> list[Path]:
-    """Return where the user's own instructions may stand, the first one found counts."""
+    """Return the folders of the user's own instructions; the first file found is used."""
     home = os.environ.get("HOME")
     config = os.environ.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else None)
     folders = [Path(config) / "codelet"] if config else []
@@ -186,20 +183,20 @@ def user_folders() -> list[Path]:
 
 
 def repository_root(folder: Path) -> Path | None:
-    """The nearest folder upwards that holds `.git`."""
+    """Return the nearest folder upwards that has `.git`."""
     return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
 def read_with_imports(path: Path, tree: Path) -> str:
-    """A file's text, each `@path` outside code replaced by that file's text where it may be read.
+    """Return a file's text, with each `@path` outside code replaced by that file's text if reading it is allowed.
 
-    Each file is read once, and only from inside `tree`, links followed, as long as all of it stays within the limit.
+    Each file is read once, only from inside `tree` after links are followed, and within the size limit.
     """
     return _Reader(tree, lambda line, text: None).read(path, 0)
 
 
 class _Reader:
-    """Reads files with their imports. `report` takes a line for the user about a file, and the file's text."""
+    """Reads files with their imports. `report` takes a notice about a file, and the file's text."""
 
     def __init__(self, tree: Path, report: Callable[[str, str], None]) -> None:
         self._tree = tree.resolve()
@@ -235,7 +232,7 @@ class _Reader:
         return "".join(parts)
 
     def _allowed(self, path: Path) -> Path | None:
-        """The resolved path if it is a regular file that a tool may read unasked in the tree, and not a hidden one."""
+        """Return the resolved path if a tool can read it in the tree without asking, and no part of it is hidden."""
         from codelet.safety.paths import judge_path  # where there is an instruction file
 
         found = judge_path(str(path), "read", self._tree, shell=True)
@@ -246,9 +243,9 @@ class _Reader:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of a Markdown text with their ends, and whether each is in a block of code or in a comment.
+    """Yield the lines of a Markdown text with their ends, and whether each is code or a comment.
 
-    Lines that are indented after a blank one are code, unless they continue with an item of a list.
+    A line that is indented after a blank line is code, except within a list.
     """
     fence, comment, after_blank, in_list = "", False, True, False
     for line in text.splitlines(keepends=True):
@@ -274,7 +271,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _head_of(path: Path) -> tuple[str, str]:
-    """A file's text, in UTF-8 or with a mark in UTF-16, or as much of it as is let in; and what is wrong with it."""
+    """Return a file's text, from UTF-8 or UTF-16 with a mark, up to the limit; and what is wrong with it."""
     try:
         with path.open("rb") as file:
             raw = file.read(4 * _FILE_LIMIT + 4)
@@ -287,7 +284,7 @@ def _head_of(path: Path) -> tuple[str, str]:
         text = codecs.getincrementaldecoder(encoding)().decode(raw, whole)
     except UnicodeDecodeError:
         text = raw.decode(encoding, "replace")
-        doubts.append("is not in UTF-8: letters that cannot be read are sent as �")
+        doubts.append("is not in UTF-8: undecodable bytes are sent as �")
     if len(text) > _FILE_LIMIT:
         doubts.append(f"is cut: the model is sent its first {_FILE_LIMIT:,} characters")
         text = text[:_FILE_LIMIT] + prompt.INSTRUCTION_FILE_CUT
@@ -302,7 +299,7 @@ def _is_regular(path: Path) -> bool:
 
 
 def _below(top: Path, folder: Path) -> list[Path]:
-    """The folders from below `top` down to `folder`; none where it is not inside."""
+    """Return the folders from below `top` down to `folder`; none if it is not inside."""
     if not folder.is_relative_to(top):
         return []
     names = folder.relative_to(top).parts

@@ -1,4 +1,4 @@
-"""Codelet's own reminders: where each text comes from. gitStatus is in a module of its own."""
+"""The sources of codelet's own reminders, apart from gitStatus."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def own_sources(
     permissions: Callable[[], str],
     notices: Notices,
 ) -> list[Source]:
-    """The sources of a session. `used` and `budget` give the size of its list and what it may reach, in tokens;
-    `model` is the name of the model that answers, `permissions` a line on what commands may do.
+    """Return the sources of a session.
+
+    `used` and `budget` return the size of its list and the limit, in tokens, `model` the current model's name,
+    `permissions` a line on what commands can do.
     """
     instructions = Instructions(workspace, notices)
     return [
@@ -38,7 +40,7 @@ def own_sources(
 
 
 class Environment(Source):
-    """Where the model works, and what it may do there. No clock, only the date: it stands in the cached prefix."""
+    """The model's surroundings and permissions. The date without the time, as it is part of the cached prefix."""
 
     name = "environment"
     zone = "head"
@@ -49,7 +51,6 @@ class Environment(Source):
         self._permissions = permissions
 
     async def text(self) -> str:
-        """Folder, platform, shell, permissions and date."""
         system = os.uname() if hasattr(os, "uname") else None
         platform = f"{system.sysname} {system.release} {system.machine}" if system else sys.platform
         lines = [
@@ -63,7 +64,7 @@ class Environment(Source):
 
 
 class ClaudeMd(Source):
-    """The instructions for the workspace and for the folders that the model has worked in."""
+    """The instructions for the workspace and for the folders that the model had worked in at the turn's start."""
 
     name = "claudeMd"
     zone = "head"
@@ -74,12 +75,11 @@ class ClaudeMd(Source):
         self._touched = touched
 
     async def text(self) -> str | None:
-        """The instructions that hold at the turn's start."""
         return self._instructions.text(self._touched.folders)
 
 
 class NestedClaudeMd(Source):
-    """The instructions of folders that came up in the middle of the turn. Nothing while claudeMd is switched off."""
+    """The instructions of folders that appeared during the turn, unless claudeMd is switched off."""
 
     name = "nestedClaudeMd"
     instructs = True
@@ -91,17 +91,14 @@ class NestedClaudeMd(Source):
         self._text: str | None = None
 
     async def begin(self) -> None:
-        """What came up in the turn before is part of claudeMd now."""
         self._known = self._touched.count
         self._text = None
         self._instructions.forget()
 
     def changed(self) -> None:
-        """Instruction files may have changed too."""
-        self._known = -1
+        self._known = -1  # instruction files may have changed too
 
     async def text(self) -> str | None:
-        """The instructions that claudeMd does not have yet."""
         if self._known != self._touched.count:
             self._known = self._touched.count
             self._text = self._instructions.more(self._touched.folders)
@@ -114,7 +111,7 @@ TOKEN_STATUS = (
 
 
 class TokenStatus(Source):
-    """How much of the budget is used, in whole % so that it changes seldom, and by which model."""
+    """The used share of the budget, in whole % so that it changes rarely, and the model."""
 
     name = "tokenStatus"
     late = True
@@ -127,7 +124,7 @@ class TokenStatus(Source):
         self._model = model
 
     async def text(self) -> str:
-        """Return how full the list is: in whole %, or in tenths of the budget where each text stays in the list."""
+        """Return the share in whole %, or in tenths if each text stays in the list."""
         budget = self._budget()
         percent = min(100, percent_of(self._used(), budget))
         percent -= percent % 10 if self.stays else 0

@@ -1,6 +1,6 @@
-"""The estimate: our own token count, cheap enough for every step, calibrated against what providers report.
+"""The estimate: our own token count, cheap enough for every step, calibrated by the providers' reports.
 
-A message is measured once, when it is new: the cost of a step is that of its new messages, whatever the list's length.
+A message is measured once, when it is new, so that a step costs no more in a long list.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ _LEAST_SAMPLE = 200
 
 
 def characters(message: AnyMessage) -> int:
-    """Characters that a message sends: its text, its calls as JSON, and the id that it answers; a picture counts as the
-    text that has as many tokens.
-    """
+    """Return the characters of a message: text, calls as JSON, and call id; an image counts as text of its tokens."""
     content = message.get("content")
     size = len(content) if isinstance(content, str) else len(text_of(message))
     calls = message.get("tool_calls")
@@ -39,25 +37,25 @@ def characters(message: AnyMessage) -> int:
 
 
 def picture_tokens(message: AnyMessage) -> int:
-    """About how many tokens a message's pictures have: a token for 750 pixels, as Anthropic counts them.
+    """Return the approximate tokens of a message's images: one for 750 pixels, as Anthropic counts.
 
-    Most vendors make a large picture smaller before they count it.
+    Most vendors shrink a large image before they count it.
     """
     return sum(min(_LARGEST_PICTURE, -(-each["width"] * each["height"] // 750)) for each in images_of(message))
 
 
 def estimate_text(text: str) -> int:
-    """About how many tokens a text has: a quarter of its characters, rounded up."""
+    """Return the approximate tokens of a text: a quarter of its characters, rounded up."""
     return -(-len(text) // _CHARACTERS_PER_TOKEN)
 
 
 def estimate_message(message: AnyMessage) -> int:
-    """About how many tokens a message of any shape has: a quarter of its characters, rounded up, and four more."""
+    """Return the approximate tokens of a message of any shape: a quarter of its characters, rounded up, and four."""
     return estimate_length(characters(message))
 
 
 def estimate_length(length: int) -> int:
-    """The same for a message of so many characters."""
+    """Return the approximate tokens of a message with `length` characters."""
     return -(-length // _CHARACTERS_PER_TOKEN) + _TOKENS_PER_MESSAGE
 
 
@@ -71,22 +69,19 @@ class Estimator:
         self.factor = min(LARGEST_FACTOR, max(LEAST_FACTOR, factor))
 
     def message(self, message: AnyMessage) -> int:
-        """Tokens of one message by the calibrated estimate."""
+        """Return the calibrated tokens of one message."""
         return self.scaled(estimate_message(message))
 
     def scaled(self, tokens: int) -> int:
-        """A plain estimate, calibrated, rounded up."""
+        """Calibrate a plain estimate, rounded up."""
         return -(-tokens * self.factor // 1_000)
 
     def characters(self, tokens: int) -> int:
-        """About how many characters so many tokens have: the reverse of `scaled`, rounded down."""
+        """Return the approximate characters of `tokens`, rounded down."""
         return tokens * _CHARACTERS_PER_TOKEN * 1_000 // self.factor
 
     def calibrate(self, estimated: int, reported: int) -> None:
-        """Move the factor a quarter of the way to `reported / estimated`: plain estimate and real count of the same.
-
-        Samples of less than 200 tokens say too little and are left out.
-        """
+        """Move the factor a quarter of the way to `reported / estimated`. Samples below 200 tokens are ignored."""
         if estimated < _LEAST_SAMPLE or reported <= 0:
             return
         seen = min(LARGEST_FACTOR, max(LEAST_FACTOR, 1_000 * reported // estimated))

@@ -1,7 +1,8 @@
-"""The budget: how many tokens we let ourselves use, what the user chose, and when to compact. Integers throughout.
+"""The budget: the tokens we allow ourselves to use, the user's options, and the limits for compaction, in integers.
 
-Two limits. The hard one counts real tokens and keeps the prompt and its answer inside the window; the cost one counts
-cached tokens at a tenth, so that a cold cache, which makes a rewrite cheap, compacts earlier than a warm one.
+There are two limits. The hard one counts real tokens and keeps the prompt and its answer inside the window. The cost
+one counts cached tokens at a tenth, so that a cold cache, which makes a rewrite cheap, compacts earlier than a warm
+one.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ LARGEST = 1 << 40
 LARGEST_OUTPUT = 32_000
 Trigger = Literal["hard", "cost"]
 Reason = Literal["hard", "cost", "entries", "asked", "overflow"]
-"""Why the list is compacted: one of the two limits, too many entries, the user, or a request refused as too long."""
+"""The reason for a compaction: one of the limits, too many entries, the user, or a request refused as too long."""
 
 
 def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
-    """The value, if it is a positive integer no larger than `at_most`; raises ValueError that names it otherwise.
+    """Return the value if it is a positive integer up to `at_most`; raise ValueError otherwise.
 
-    A bool, a float (NaN and infinity among them) or a text is not a number of tokens.
+    A bool, a float or a text is not a number of tokens.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number of tokens, not {value!r}")
@@ -35,12 +36,12 @@ def checked_tokens(value: object, name: str, *, at_most: int = LARGEST) -> int:
 
 
 def effective_tokens(total: int, cache_read: int) -> int:
-    """Tokens with what the cache gave counted at a tenth."""
+    """Return the tokens, with the cached ones counted at a tenth."""
     return total - 9 * cache_read // 10
 
 
 def percent_of(part: int, whole: int) -> int:
-    """`part` of `whole` in %, rounded up, so that any use shows; 0 if the whole is unknown."""
+    """Return `part` of `whole` in %, rounded up so that any use is visible; 0 if the whole is unknown."""
     return -(-part * 100 // whole) if part > 0 and whole > 0 else 0
 
 
@@ -64,41 +65,41 @@ class Budget(Record):
 
     @property
     def reserve(self) -> int:
-        """O: what is kept free for the answer."""
+        """O: the tokens reserved for the answer."""
         return min(self.max_output or LARGEST_OUTPUT, LARGEST_OUTPUT, self.window // 4)
 
     @property
     def hard(self) -> int:
-        """B: the most that a prompt may have, in real tokens."""
+        """B: the most real tokens of a prompt."""
         return self.window - self.reserve
 
     @property
     def limit(self) -> int:
-        """H: what the prompt may reach, the user's budget included."""
+        """H: the limit of the prompt, the user's budget included."""
         return self.hard if self.user_limit is None else min(self.hard, self.user_limit)
 
     @property
     def hard_trigger(self) -> int:
-        """The number of real tokens at which the hard limit asks for a compaction."""
+        """The real tokens at which a compaction is due."""
         return self.limit - max(self.window // 100, min(2_000, self.limit // 10))
 
     @property
     def cost_trigger(self) -> int:
-        """The number of effective tokens at which the cost limit asks for one: nine tenths of H, rounded up."""
+        """The effective tokens at which a compaction is due: nine tenths of H, rounded up."""
         return -(-9 * self.limit // 10)
 
     @property
     def target(self) -> int:
-        """The size that a compaction aims at: 0.35 H."""
+        """The usual size after a compaction: 0.35 H."""
         return max(1, 35 * self.limit // 100)
 
     @property
     def enough(self) -> int:
-        """The size up to which a compaction's result is good enough: 0.6 H."""
+        """The largest size after a compaction with effect: 0.6 H."""
         return max(1, 6 * self.limit // 10)
 
     def trigger(self, prompt: int, cache_read: int) -> Trigger | None:
-        """Return which limit asks for a compaction of a prompt of that many real tokens; None if neither."""
+        """Return the limit that a prompt of this many real tokens exceeds, if any."""
         if prompt >= self.hard_trigger:
             return "hard"
         if 10 * effective_tokens(prompt, cache_read) >= 9 * self.limit:
@@ -107,12 +108,12 @@ class Budget(Record):
 
 
 def saves_enough(before: int, after: int) -> bool:
-    """Return whether a rewrite is worth it: at least 15 % saved."""
+    """Return whether a rewrite is worth it: it saves at least 15 %."""
     return 100 * (before - after) >= 15 * before
 
 
 def had_effect(before: int, after: int, budget: Budget) -> bool:
-    """Return whether a compaction had effect: at most 0.6 H and at least 15 % saved."""
+    """Return whether a compaction had effect: at most 0.6 H, and at least 15 % saved."""
     return after <= budget.enough and saves_enough(before, after)
 
 
@@ -120,15 +121,15 @@ CATEGORIES: Mapping[str, int] = {"core": 5, "context": 30, "history": 15, "worki
 
 
 class BudgetExceeded(ValueError):
-    """An allocation would pass its category's share. Nothing was allocated."""
+    """An allocation would exceed its category's share. Nothing was allocated."""
 
 
 class Shares:
-    """The budget split into categories with hard enforcement: no category takes more than its share.
+    """The budget split into categories, none of which gets more than its share.
 
-    `percent` maps a category to its share in %; together they are 100. core: system prompt, tools,
-    reminders; context: kept turns; history: segments; working: the current turn and its answer. Raises ValueError
-    for a total or a share that is not a positive integer, and for shares that do not add up.
+    `percent` maps a category to its share in %; together they are 100. core: system prompt, tools, reminders; context:
+    kept turns; history: segments; working: the current turn and its answer. Raises ValueError for a total or a share
+    that is not a positive integer, and for shares that do not add up.
     """
 
     def __init__(self, total: int, percent: Mapping[str, int] = CATEGORIES) -> None:
@@ -142,23 +143,23 @@ class Shares:
 
     @classmethod
     def of(cls, total: int, percent: Sequence[int]) -> Shares:
-        """The split by four numbers in the order of CATEGORIES. Raises ValueError like the class itself."""
+        """Return the shares by four numbers in the order of CATEGORIES. Raises ValueError."""
         return cls(total, dict(zip(CATEGORIES, percent, strict=True)))
 
     def share(self, category: str) -> int:
-        """Tokens that a category may use. Raises KeyError for an unknown one."""
+        """Return the tokens of a category. Raises KeyError for an unknown one."""
         return self.total * self.percent[category] // 100
 
     def left(self, category: str) -> int:
-        """Tokens that a category has left."""
+        """Return the tokens that a category has left."""
         return self.share(category) - self.used.get(category, 0)
 
     def fits(self, category: str, tokens: int) -> bool:
-        """Return whether an allocation would be granted."""
+        """Return whether an allocation fits."""
         return category in self.percent and 0 <= tokens <= self.left(category)
 
     def allocate(self, category: str, tokens: int) -> None:
-        """Take tokens from a category; raises BudgetExceeded, and takes nothing, if they do not fit."""
+        """Take tokens from a category. Raises BudgetExceeded, and takes none, if they do not fit."""
         if not self.fits(category, tokens):
             room = self.left(category) if category in self.percent else 0
             raise BudgetExceeded(f"{category}: {tokens} tokens asked for, {room} left")
@@ -166,10 +167,10 @@ class Shares:
 
 
 class CompactionOptions(Record):
-    """The user's settings: `at` in % of the budget (None: the two limits alone), `keep_last` in turns.
+    """The user's settings: `at` in % of the budget (None: only the two limits), `keep_last` in turns.
 
-    With `entries` a conversation of more messages is compacted too, whatever its size. `shares` splits the budget
-    between core, context, history and working, in %.
+    `entries` is the most messages before a compaction. `shares` splits the budget between core, context, history and
+    working, in %.
     """
 
     automatic: bool = True
@@ -196,16 +197,13 @@ class SizeTarget(Record, kw_only=True):
 
 
 class ContextLimits(Record):
-    """The window and the budget that the user named, in tokens; None is the model's own window, or no budget."""
+    """The user's window and budget in tokens; None is the model's own window, or no budget."""
 
     window: int | None = None
     budget: int | None = None
 
     def of(self, facts: ModelFacts) -> Budget:
-        """The budget for a model.
-
-        Raises UsageError for a size that is not a positive whole number, or a budget larger than the window.
-        """
+        """Return the budget for a model. Raises UsageError for an invalid size or a budget larger than the window."""
         window = facts.window if self.window is None else self.window
         try:
             return Budget(window, facts.max_output, self.budget)
@@ -214,11 +212,11 @@ class ContextLimits(Record):
             raise UsageError(f"{error}{hint}") from None
 
     def within(self, facts: ModelFacts) -> Budget:
-        """The budget for a model that was chosen later: the user's is cut to its window."""
+        """Return the budget for a model that was chosen later, cut to its window."""
         window = facts.window if self.window is None else self.window
         return Budget(window, facts.max_output, None if self.budget is None else min(self.budget, window))
 
 
 def pays_after(before: int, after: int) -> int:
-    """After how many requests a rewrite of a warm cache is paid back: writing costs 1.25, reading 0.1."""
+    """Return the number of requests after which rewriting a warm cache pays off: writing costs 1.25, reading 0.1."""
     return -(-125 * after // (10 * (before - after))) if before > after else 0

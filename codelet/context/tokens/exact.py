@@ -1,7 +1,7 @@
-"""Exact counts by tiktoken, from the files that lie in litellm's package: no import of litellm, no download.
+"""Exact counts by tiktoken with the files in litellm's package, without importing litellm or downloading.
 
-Loading takes a second, so it happens once, on first use or in the background, behind a lock. Texts are fed in pieces: a
-run of a million spaces would make the tokeniser's engine panic.
+Loading takes a second, so it happens once, on first use or in the background, under a lock. Texts are counted in
+pieces, as the tokeniser panics at a run of a million spaces.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _loaded: dict[str, Any] = {}
 
 
 class ExactUnavailable(RuntimeError):
-    """The tokeniser or its files are not on this machine, or it failed; the estimate has to do."""
+    """The tokeniser or its files are missing, or it failed; use the estimate."""
 
 
 def encoding_name(model: str) -> str:
-    """The encoding that comes nearest to a model's: o200k for newer OpenAI models, cl100k for all others."""
+    """Return the encoding closest to a model's: o200k for newer OpenAI models, cl100k for all others."""
     name = model.rpartition("/")[2].lower()
     return (
         "o200k_base"
@@ -49,25 +49,25 @@ def encoding_name(model: str) -> str:
 
 
 def has_own_encoding(model: str) -> bool:
-    """Return whether the model's own tokeniser is in tiktoken: for another its counts are not exact."""
+    """Return whether tiktoken has the model's own encoding; otherwise counts are not exact."""
     return model.rpartition("/")[2].lower().startswith(("gpt-3.5", "gpt-4", "gpt-5", "chatgpt-", "o1", "o3", "o4"))
 
 
-def exact_size(messages: Sequence[AnyMessage], beside: Sequence[str], model: str) -> int:
-    """Tokens of a request by the encoding that comes nearest to the model's; `beside` are its system prompt and tools.
+def exact_size(messages: Sequence[AnyMessage], fixed: Sequence[str], model: str) -> int:
+    """Return the tokens of a request by the encoding closest to the model's; `fixed` are its system prompt and tools.
 
-    Waits for the encoding: for a thread. Raises ExactUnavailable.
+    Blocks while the encoding loads. Raises ExactUnavailable.
     """
     total, encoding = 0, encoding_name(model)
     for message in messages:
         calls = json.dumps(message["tool_calls"], ensure_ascii=False, default=str) if message.get("tool_calls") else ""
         sent = f"{text_of(message)}{calls}{message.get('tool_call_id') or ''}"
         total += count_tokens(sent, encoding) + _PER_MESSAGE + picture_tokens(message)
-    return total + sum(count_tokens(part, encoding) for part in beside)
+    return total + sum(count_tokens(part, encoding) for part in fixed)
 
 
 def load_encoding(name: str = "cl100k_base") -> Any:
-    """The encoding, loaded once. Safe to call from any thread; raises ExactUnavailable."""
+    """Return the encoding, loaded once, from any thread. Raises ExactUnavailable."""
     found = _loaded.get(name)
     if found is not None:
         return found
@@ -78,7 +78,7 @@ def load_encoding(name: str = "cl100k_base") -> Any:
 
 
 def count_tokens(text: str, name: str = "cl100k_base") -> int:
-    """Return how many tokens a text has; special tokens count as the plain text they are written in.
+    """Return the tokens of a text; special tokens count as plain text.
 
     A text over 200,000 characters is counted in pieces, which may add a token for each. Raises ExactUnavailable.
     """
@@ -97,9 +97,9 @@ def count_tokens(text: str, name: str = "cl100k_base") -> int:
 
 
 def _read(name: str) -> Any:
-    """The encoding by tiktoken, from a file on this machine.
+    """Load the encoding from a file of litellm's package.
 
-    tiktoken would delete a file that is not what it expects, and fetch it: so only a file that is comes before it.
+    tiktoken deletes and downloads a file that it does not expect, so the file is checked first.
     """
     try:
         import tiktoken
@@ -113,7 +113,7 @@ def _read(name: str) -> Any:
 
 
 def _folder(name: str) -> Path:
-    """The folder in litellm's package that holds the file of an encoding, whole; raises ExactUnavailable."""
+    """Return the folder in litellm's package with an encoding's valid file. Raises ExactUnavailable."""
     from hashlib import sha256
     from importlib.util import find_spec
 

@@ -2,10 +2,10 @@
 
 Use: python -m scripts.bench.context --data DIR [--shares S …] [--only sessions,rounds,languages,truth,speed]
 
-sessions: FRR and relFRR (see `recall`), the user's words, removed lines, fill, pairs, and questions. rounds: questions
-after 30 compactions. languages: conclusions kept. truth: events told wrongly. speed: seconds for 150,000 tokens, as a
-ratio to `json.dumps` of the list, and the time in which 50 entries are folded. Exit status 1 if something untrue is
-said, or a list is too large or broken.
+sessions: FRR and relFRR (see `recall`), the user's words, fill, pairs, and questions. rounds: questions after 30
+compactions. languages: conclusions kept. truth: untrue lines about events. speed: seconds for 150,000 tokens, also as a
+ratio to `json.dumps` of the list, and the time to fold 50 entries. Exit status 1 for an untrue line, or a list that is
+too large or broken.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def flat(text: str) -> str:
 
 
 def answered(questions: Sequence[tuple[str, str, list[str]]], messages: Sequence[Message]) -> int:
-    """How many questions a list answers: all words of the answer within five lines."""
+    """Return the number of questions that a list answers: all words of the answer within five lines."""
     lines = [flat(line).lower() for message in messages for line in recall.spoken(message).split("\n")]
     lines = [line for line in lines if line]
     right = 0
@@ -149,7 +149,7 @@ def languages(share: float) -> None:
 
 
 def truth(show: bool) -> None:
-    """Print how many events are told wrongly, and what is said of each if `show`."""
+    """Print the number of events with an untrue line; with `show` also the lines about each."""
     wrong = missing = 0
     for name, (middle, said, never) in planted.EVENTS.items():
         after = compacted(planted.around(middle), 5_000)
@@ -162,7 +162,7 @@ def truth(show: bool) -> None:
         if show or untrue or lost:
             faults = [f"UNTRUE {untrue}"] * bool(untrue) + [f"LOST {lost}"] * bool(lost)
             print(f"  {name}: {' / '.join(state)}", *faults)
-    row("events told wrongly, not told", None, f"{wrong}, {missing} of {len(planted.EVENTS)}")
+    row("events with untrue lines, without lines", None, f"{wrong}, {missing} of {len(planted.EVENTS)}")
     messages = planted.with_base64()
     text = "\n".join(str(m["content"]) for m in compacted(messages, size(messages) // 8))
     lines = [line for line in text.split("\n") if len(line) >= 60 and " " not in line and "/" not in line[:4]]
@@ -209,7 +209,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.25, 0.125, 0.0625])
     parser.add_argument("--only", default="sessions,rounds,languages,truth,speed")
-    parser.add_argument("--show", action="store_true", help="what is said of each event")
+    parser.add_argument("--show", action="store_true", help="print the lines about each event")
     options = parser.parse_args()
     only = options.only.split(",")
     transcripts = read_all(options.data) if options.data else []

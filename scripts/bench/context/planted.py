@@ -1,4 +1,4 @@
-"""Made-up sessions whose truth is known: conclusions in many languages, events that could be told wrongly, sizes."""
+"""Made-up sessions with a known truth: conclusions in many languages, events that invite untrue lines, sizes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def ran(call_id: str, command: str, output: str) -> list[Message]:
 
 
 def reads(first: int, last: int) -> list[Message]:
-    """Reads of modules that nobody asks about again."""
+    """Reads of modules without later questions."""
     found: list[Message] = []
     for number in range(first, last):
         lines = [f"def func_{number}_{n}(arg_{n}): return value_{number}_{n}" for n in range(40)]
@@ -318,7 +318,7 @@ def around(middle: list[Message]) -> list[Message]:
 
 
 def with_base64(seed: int = 3) -> list[Message]:
-    """A session a fifth of which is a picture in base64."""
+    """A session with an image in base64 for a fifth of its text."""
     chance = random.Random(seed)
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     picture = "".join(chance.choice(alphabet) for _ in range(24_000))

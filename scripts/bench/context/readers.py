@@ -33,7 +33,7 @@ def read_all(folder: Path) -> list[Transcript]:
 
 
 def read(path: Path) -> Transcript:
-    """One transcript; the format is told by the file's shape. Raises ValueError where there is none to tell."""
+    """Return a transcript, in the format of the file's shape. Raises ValueError for an unknown one."""
     text = path.read_text(encoding="utf-8", errors="replace")
     name = f"{path.parent.name}/{path.name}"
     if path.suffix == ".jsonl":
@@ -74,7 +74,7 @@ def call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
 
 
 def assistant(text: str, calls: list[dict[str, Any]]) -> Message:
-    """An assistant message; content is None where it only calls tools."""
+    """An assistant message; content is None if it only calls tools."""
     message: Message = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = calls

@@ -1,8 +1,8 @@
-"""Future-reference recall: of what the agent went on to use, how much does the compacted list still hold?
+"""Future-reference recall: of what the agent used later, how much does the compacted list still hold?
 
 Cut a session at a message. *Needed* are the identifiers that occurred before the cut and that the agent then uses, in
 text or arguments, in the next 40 messages before a tool result or the user shows them again. Recall (FRR) is the share
-of them that is still present. relFRR also wants each beside one of its original neighbours on a line, so that a bare
+of them that is still present. relFRR also needs each next to one of its original neighbours on a line, so that a bare
 list of words earns nothing.
 """
 
@@ -107,7 +107,7 @@ def cut_at(messages: Sequence[Message], index: int, reader: Any = identifiers) -
 
 
 def recall(cut: Cut, after: Sequence[Message], reader: Any = identifiers) -> Recall:
-    """What of the needed is in `after`; one without any neighbour counts as related wherever it stands."""
+    """Return the share of needed names in `after`; a name without neighbours counts as related anywhere."""
     present: set[str] = set()
     related: set[str] = set()
     for message in after:

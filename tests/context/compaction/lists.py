@@ -20,7 +20,7 @@ WORDS = st.sampled_from(_WORDS)
 
 
 def _chunk(number: int) -> str:
-    """A text of its own for each number: many lengths, one line or several, every word in some of them."""
+    """A different text for each number: many lengths, one line or several, every word in some of them."""
     words = [_WORDS[(number * 7 + i * (number % 5 + 1)) % len(_WORDS)] for i in range(number * number % 260)]
     lines = [" ".join(words[i : i + 9]) for i in range(0, len(words), 9)]
     return f"{number}: " + ("\n" if number % 2 else " ").join(lines)
@@ -144,7 +144,7 @@ def coding_session(turns: int, steps: int = 3, lines: int = 40) -> list[Message]
 
 
 def size(messages: list[Message]) -> int:
-    """The default estimate, written anew: characters / 4, rounded up, + 4 a message, calls and ids included."""
+    """The default estimate, independently: characters / 4, rounded up, + 4 a message, calls and ids included."""
     total = 0
     for message in messages:
         content = message.get("content")

@@ -1,4 +1,4 @@
-"""What was taken out of the list: found by id, turn and pattern, each answer bounded, the oldest lost first."""
+"""Messages that left the list: found by id, turn and pattern, each answer bounded, the oldest lost first."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_a_search_is_bounded_in_characters():
     found = archive.find("hit")[0]
     assert LONGEST_ANSWER - 400 < len(found) <= LONGEST_ANSWER + 80 and "[… more than" in found
     few = archive.find("hit", longest=800)
-    assert len(few[1]) == 2 and "[… more than 2 lines match; the next is line 3]" in few[0]
+    assert len(few[1]) == 2 and few[0].endswith(" line 3]")
     long = Archive()
     long.put(1, user("hit " + "x" * 600 + " far"))
     assert len(long.find("hit")[0]) == len("r1 t1 line 1: ") + 400
-    assert "of a line its first 400 characters were searched" in long.find("far")[0]
+    assert "first 400 characters" in long.find("far")[0]
 
 
 def test_a_long_search_stops_and_says_where():
@@ -67,9 +67,9 @@ def test_a_long_search_stops_and_says_where():
     archive.put(1, user("\n".join("x" * 400 for _ in range(12_000))))
     archive.put(2, user("found"))
     text, ranges = archive.find("found|never")
-    assert text == "r2 t2 line 1: found\n[… the search stopped at r1 line 10486; name an id or a turn]"
-    assert len(ranges) == 1
-    assert archive.find("never", "r1")[0] == "[… the search stopped at r1 line 10486; go on with lines=10486-]"
+    hit, stop = text.split("\n")
+    assert hit == "r2 t2 line 1: found" and "r1 line 10486" in stop and len(ranges) == 1
+    assert "lines=10486-" in archive.find("never", "r1")[0]
     assert "Nothing" in archive.find("never", "r1", first=10_486)[0]
 
 

@@ -1,4 +1,4 @@
-"""What `compact` does, by example: small windows, broken lists, pins, drops, reports, rounds."""
+"""`compact` by example: small windows, broken lists, pins, drops, reports, rounds."""
 
 from __future__ import annotations
 
@@ -273,9 +273,9 @@ def test_prompts_that_left_no_line_are_told():
     prompts = [f"Set limit_{n} to {n} seconds, never {n + 1}." for n in range(400)]
     messages = [message for prompt in prompts for message in (user(prompt), says("ok"))]
     tight = compact(messages, 600).report
-    (warning,) = [one for one in tight.warnings if "left no line" in one]
+    (warning,) = [one for one in tight.warnings if "the user's messages" in one]
     assert (tight.words_each or 99) < 60 and 0 < int(warning.split()[0]) < 400
-    assert not [one for one in compact(coding_session(20), 4_000).report.warnings if "left no line" in one]
+    assert not [one for one in compact(coding_session(20), 4_000).report.warnings if "the user's messages" in one]
 
 
 def test_a_pin_on_the_first_message_keeps_it():

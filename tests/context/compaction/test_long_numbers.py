@@ -1,6 +1,6 @@
 """Numbers of thousands of digits, where a tool's output or a command may have one, end no compaction.
 
-Python reads no number of more than 4,300 digits: whoever prints one could end a session.
+Python reads no number of more than 4,300 digits: printing one could end a session.
 """
 
 from __future__ import annotations

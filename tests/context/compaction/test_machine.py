@@ -34,7 +34,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3), answered=st.integers(0, 2))
     def cancel(self, count: int, answered: int) -> None:
-        """The user stops a step: some calls have no result yet, and the list is mended before anything else."""
+        """The user stops a step: some calls have no result yet, and the list is repaired before anything else."""
         ids = [f"c{self.number + i}" for i in range(count)]
         self.number += count
         self.messages.append(calling(*((i, "read", {"path": "a/b.py"}) for i in ids)))

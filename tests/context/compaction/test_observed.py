@@ -1,4 +1,4 @@
-"""What is told of events: all that was seen, with its turn, and nothing that was not."""
+"""Observations: all events that were seen, with their turn, and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_record_tells_what_a_call_did_whatever_its_text_says():
     run = CallRecord(id="b", tool="run", title="", status="done", commands=("make | tail -1",), ended=ended)
     found = observations_of(ReadSession(messages, {"a": wrote, "b": run}))
     assert [(one.kind, one.what) for one in found] == [("wrote", "a.py"), ("ran", "make | tail -1")]
-    assert found[1].said.startswith("exit 2|0") and not found[1].good
+    assert found[1].ending.startswith("exit 2|0") and not found[1].good
     refused = run.replace(status="refused", ended=None)
     assert not [one for one in observations_of(ReadSession(messages, {"b": refused})) if one.kind == "ran"]
 

@@ -32,77 +32,48 @@ def tried(messages: list[dict], target: int) -> Compacted | None:
 @quick
 @given(BROKEN, TARGETS)
 def test_any_list_becomes_a_valid_one_within_its_target(messages, target):
-    made = tried(messages, target)
-    if made is not None:
+    if (made := tried(messages, target)) is not None:
         assert pairing_faults(made.messages) == []
         assert size(made.messages) <= target
         assert made.report.after == size(made.messages)
-
-
-@quick
-@given(BROKEN, TARGETS)
-def test_each_reminder_type_stands_once_with_its_newest_content(messages, target):
-    made = tried(messages, target)
-    if made is not None:
         newest = {kind: [texts[-1]] for kind, texts in reminders(messages).items()}
         assert reminders(made.messages) == newest
-
-
-@quick
-@given(st.one_of(BROKEN, sessions()), TARGETS)
-def test_compacting_twice_is_compacting_once(messages, target):
-    made = tried(messages, target)
-    if made is not None:
         assert compact(made.messages, target).messages == made.messages
 
 
 @quick
 @given(sessions(), TARGETS)
-def test_the_input_is_not_changed(messages, target):
+def test_a_session_keeps_its_order_its_prompts_and_its_newest_turns(messages, target):
     before = json.dumps(messages)
-    tried(messages, target)
-    assert json.dumps(messages) == before
-
-
-@quick
-@given(sessions(), TARGETS)
-def test_kept_messages_are_a_subsequence(messages, target):
     made = tried(messages, target)
-    if made is not None and made.report.tier < 3:
+    assert json.dumps(messages) == before
+    if made is None:
+        return
+    assert compact(made.messages, target).messages == made.messages
+    assert_represented(messages, made)
+    if made.report.tier < 3:
         kept = [m for m in made.messages if not str(m.get("content")).startswith("<compacted turns=")]
         rest = iter(messages)
         assert all(any(message == other for other in rest) for message in kept)
+        starts = [
+            i for i, m in enumerate(messages) if m["role"] == "user" and not m["content"].startswith("<system-rem")
+        ]
+        last = messages[starts[-2:][0] :]
+        assert made.messages[-len(last) :] == last
 
 
-@quick
-@given(sessions(), TARGETS)
-def test_the_last_two_turns_stay_unless_tier_three_is_reported(messages, target):
-    made = tried(messages, target)
-    if made is None or made.report.tier == 3:
-        return
-    starts = [i for i, m in enumerate(messages) if m["role"] == "user" and not m["content"].startswith("<system-rem")]
-    last = messages[starts[-2:][0] :]
-    assert made.messages[-len(last) :] == last
-
-
-@quick
-@given(sessions(), st.integers(1_500, 9_000))
-def test_every_user_message_is_represented_in_order(messages, target):
-    made = tried(messages, target)
-    if made is None or (each := made.report.words_each or 1_000) < 95:
+def assert_represented(messages: list[dict], made: Compacted) -> None:
+    """Assert that the beginning of every prompt is there, in order, unless prompts have very little room."""
+    if (each := made.report.words_each or 1_000) < 95:
         return
     text = "\n".join(m["content"] for m in made.messages if m["role"] == "user" and isinstance(m["content"], str))
     least = min(160, each * 2 // 3 - 25)  # what is cut keeps two thirds from its beginning, less a token
-    place, seen = 0, set()
-    for message in messages:
-        if message["role"] == "user" and not message["content"].startswith("<system-reminder>"):
-            if message["content"].strip() in seen:
-                continue  # a reference stands for what is said again
-            seen.add(message["content"].strip())
-            head = message["content"].strip()[:least].split("\n[t")[0]
-            found = text.find(head, place)
-            assert found >= 0, head
-            place = found
+    place = 0
+    prompts = (m["content"].strip() for m in messages if m["role"] == "user")
+    for prompt in dict.fromkeys(each for each in prompts if not each.startswith("<system-reminder>")):
+        head = prompt[:least].split("\n[t")[0]
+        place = text.find(head, place)
+        assert place >= 0, head
 
 
 @pytest.mark.parametrize("target", [400, 2_000, 9_000])
@@ -128,6 +99,6 @@ def test_the_same_bytes_under_any_hash_seed():
             capture_output=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "4242")
+        for seed in ("0", "4242")
     }
     assert len(outputs) == 1

@@ -1,4 +1,4 @@
-"""What an edit removed is never shown as what a file says now."""
+"""Lines that an edit removed are never shown as current."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def removals(message: Message) -> Iterator[tuple[str, str, str]]:
 
 
 class Oracle:
-    """What was removed last, for each file and for all together, read without the code under test."""
+    """The lines that were removed last, by file and in all, found without the code under test."""
 
     def __init__(self, messages: list[Message]) -> None:
         self.removed: dict[str, set[str]] = {}
@@ -271,7 +271,7 @@ class Oracle:
         return found
 
     def count(self) -> int:
-        """How many lines were removed and not seen again."""
+        """Return the number of lines that were removed and not seen again."""
         return sum(len(line) >= 8 and bool(files) for line, files in self.removed.items())
 
 

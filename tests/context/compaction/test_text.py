@@ -33,6 +33,8 @@ def test_a_segment_reads_back_as_it_was_written():
     ]
     segment = ParsedSegment(1, 2, ["Task now: x"], ["t1 ran `a`: exit 0"], entries)
     assert parse_segment(render(segment, note=True)) == segment
+    older = render(segment, note=False).replace("\n", "\nThese turns were compacted: as an older version says it.\n", 1)
+    assert parse_segment(older) == segment
 
 
 def test_no_token_is_cut():

@@ -1,4 +1,4 @@
-"""How much a file bears on the work: every part is capped, and the graph is bounded."""
+"""The points of a file: every part is capped, and the graph is bounded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_each_part_says_its_own():
     relations = worked()
     assert relations.bearing("src/core.py") == Bearing(recent=7, changed=5, named=10), "it is in use itself"
     assert relations.bearing("src/caller.py") == Bearing(recent=6, refers=5)
-    assert relations.bearing("src/util.py") == Bearing(referred=5), "nobody touched it; what is in use imports it"
+    assert relations.bearing("src/util.py") == Bearing(referred=5), "not touched, but imported by a file in use"
     assert relations.bearing("src/util/__init__.py") == Bearing(referred=5)
     assert relations.bearing("old/file3.py") == relations.bearing("other/util_2.py") == Bearing()
     relations.ask("")

@@ -1,4 +1,4 @@
-"""What a piece of source imports: told from part of a file, with numbers before its lines or without."""
+"""The imports of a piece of source, from part of a file, with numbers before its lines or without."""
 
 from __future__ import annotations
 

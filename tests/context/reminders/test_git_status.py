@@ -1,4 +1,4 @@
-"""gitStatus and environment: what the model is told of the place it works in."""
+"""gitStatus and environment: the model's surroundings."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def test_letters_that_nobody_sees_are_written_as_codes(tree: Path):
     assert "Be brief.\\U000e0072\\U000e0075\\U000e006e" in text
     assert "a\\u202eb c\\u200bd \\x1b[31m" in text
     assert not set(hidden + "\u202e\u200b\x1b") & set(text)
-    assert text.count("invisible characters are written here as codes") == 1
+    assert text.count(prompt.CODED) == 1
     imported = {"CLAUDE.md": "@docs/a.md", "docs/a.md": f"more{hidden}"}
     repositories.write(tree, imported)
     assert "more\\U000e0072" in text_in(tree)

@@ -1,4 +1,4 @@
-"""What the user learns about reminders: instruction files not sent whole, a repository that git does not read."""
+"""Notices about reminders: instruction files not sent whole, a repository that git does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reminders within a turn: what they say holds when they are sent, and each type stands once."""
+"""Reminders within a turn: what they say holds when they are sent, and each type is there once."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ IN_FRONT = ["claudeMd", "environment", "gitStatus", "tokenStatus"]
 
 
 def kinds(request: Recorded) -> list[str]:
-    """The messages of a request in words: the type of each reminder, else the role; the system prompt left out."""
+    """The messages of a request: the type of each reminder, else the role; the system prompt left out."""
     listed = messages_of(request)
     said = [message for message in listed if message["role"] != "system"]
     return [reminder_type(message) or message["role"] for message in with_kinds(said)]
 
 
 def reminder(request: Recorded, kind: str) -> str:
-    """The text of the reminder of this type, which stands once; empty where there is none."""
+    """Return the text of the only reminder of this type; "" without one."""
     mark = f"<!-- type:{kind} -->\n"
     texts = [str(message["content"]) for message in messages_of(request)]
     found = [text for text in texts if text.startswith("<system-reminder>") and mark in text]
@@ -49,7 +49,7 @@ def reminder(request: Recorded, kind: str) -> str:
 
 
 class Git:
-    """A program in front of git that notes each call of `git status`, and waits while `hold` is set."""
+    """A program before git that notes each call of `git status`, and waits while `hold` is set."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -325,10 +325,7 @@ async def test_the_cache_watch_says_what_prepending_costs(make_session: MakeSess
     session = make_session(placement="prepend")
     await turn(session)
     notes = [event.cache_note for event in of_type(await turn(session), events.UsageReport)]
-    assert notes == [
-        "the cache gave 0 of about 9,000 tokens: the reminder gitStatus at 1 changed, "
-        "as --reminders prepend renews it each turn"
-    ]
+    assert len(notes) == 1 and "gitStatus at 1" in str(notes[0]) and "--reminders prepend" in str(notes[0])
 
 
 @pytest.mark.parametrize("before, after", [("tail", "prepend"), ("prepend", "tail")])
@@ -379,7 +376,7 @@ async def test_a_report_under_a_third_of_the_estimate_is_not_believed_and_told_o
     assert expected <= reports[0].context <= reports[1].context
     assert reports[0].usage.total_input == 10, "the usage is as reported"
     (told,) = of_type(seen, events.Note)
-    assert told.text.startswith("the provider counts 10 tokens where about ")
+    assert "counts 10 tokens" in told.text
     long_list(session, 40)
     seen = await turn(session)
     begun = of_type(seen, events.Compaction)[0]

@@ -25,7 +25,7 @@ def test_only_what_is_other_than_before_or_stands_elsewhere_is_a_change():
     text = there["content"] or ""
     same = {"environment": "E", "claudeMd": "C"}
     assert renewed(ZONE, same, [here, there], [other]) == ((here, there), (other,), [])
-    assert renewed(ZONE, {}, [here], []) == ((here,), (), []), "nothing is said of what never stood there"
+    assert renewed(ZONE, {}, [here], []) == ((here,), (), []), "no notice about what was never there"
     moved = renewed(ZONE, same, [here], [there, other])
     assert moved == ((here, there), (other,), [ReminderChange("claudeMd", "replaced", text)])
     assert moved[0][1] is there

@@ -57,7 +57,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def watched(package: Path, tmp_path: Path, name: str = "o200k_base", **variables: str) -> dict[str, str]:
-    """What a process prints that counts with those files and no network to speak of."""
+    """The output of a process that counts with those files and no network to speak of."""
     temporary = tmp_path / "tmp"
     temporary.mkdir(exist_ok=True)
     before = tree(package)
@@ -123,13 +123,13 @@ def test_with_a_broken_file_the_estimate_serves_and_the_file_stays(fault: str, p
     assert changed != whole
     path.write_bytes({"cut": whole[:100_000], "changed": changed, "empty": b"", "another": other}[fault])
     told = watched(package, tmp_path)
-    assert told["unavailable:"] == "the file of o200k_base is not what it should be"
+    assert "o200k_base" in told["unavailable:"]
 
 
 def test_without_a_file_the_estimate_serves(package: Path, tmp_path: Path):
     (package / FILES["o200k_base"]).unlink()
     told = watched(package, tmp_path)
-    assert told["unavailable:"] == "the file of o200k_base is not on this machine"
+    assert "o200k_base" in told["unavailable:"]
 
 
 def test_with_a_folder_in_the_place_of_the_file_the_estimate_serves(package: Path, tmp_path: Path):

@@ -254,13 +254,13 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
         screen.fail(f"a reminder is switched on or off: {one_line(switch, 60)} is neither")
     elif found is not None:
         screen.say(*wrap(styled((clean(found.text or "it is not in the list now"), QUIET)), screen.width))
-    elif not any(row.told for row in rows):
+    elif not any(row.is_known for row in rows):
         screen.note("nothing was told to the model yet")
         for row in rows:
             screen.say(styled((f"  {row.kind:<15}", ACCENT), _switch(row)))
     else:
         for row in rows:
-            if row.on and not row.told:
+            if row.on and not row.is_known:
                 continue
             line = styled(
                 (f"  {row.kind:<15}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
