@@ -37,7 +37,7 @@ def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
         part.sent.add(first, last)
     assert small.account.read == 799, "what was not kept is not known to be nothing"
     whole = Input("prompt", "a" * 500)
-    assert whole.kept and whole.shown(500, recall=False).text == "a" * 500
+    assert whole.in_memory and whole.shown(500, recall=False).text == "a" * 500
 
 
 async def test_half_a_pair_of_letters_is_no_text(open_session: Open):

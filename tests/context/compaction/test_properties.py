@@ -64,7 +64,8 @@ def test_a_session_keeps_its_order_its_prompts_and_its_newest_turns(messages, ta
 
 def assert_represented(messages: list[dict], made: Compacted) -> None:
     """Assert that the beginning of every prompt is there, in order, unless prompts have very little room."""
-    if (each := made.report.words_each or 1_000) < 95:
+    each = 1_000 if made.report.words_each is None else made.report.words_each
+    if each < 95:
         return
     text = "\n".join(m["content"] for m in made.messages if m["role"] == "user" and isinstance(m["content"], str))
     least = min(160, each * 2 // 3 - 25)  # what is cut keeps two thirds from its beginning, less a token
