@@ -150,7 +150,7 @@ class Archive:
         """
         matcher = line_matcher(pattern)
         hits: list[ShownRange] = []
-        shown: list[str] = []
+        lines: list[str] = []
         scanned = room = 0
         begun = process_time()
         only = self.entry(key) if key else None
@@ -159,18 +159,18 @@ class Archive:
                 scanned += min(len(line), _LONGEST_LINE)
                 if scanned > _SCANNED or process_time() - begun > _SEARCHING:
                     on = f"; continue with lines={number}-" if only else "; name an id or a turn"
-                    return "\n".join([*shown, f"[… the search stopped at {entry.id} line {number}{on}]"]), hits
+                    return "\n".join([*lines, f"[… the search stopped at {entry.id} line {number}{on}]"]), hits
                 if not matcher.search(line[:_LONGEST_LINE]):
                     continue
                 text = f"{entry.id} t{entry.turn} line {number}: {line.strip()[:_LONGEST_LINE]}"
                 room += len(text) + 1
                 if len(hits) == _MOST_HITS or room > min(longest, LONGEST_ANSWER):
                     more = f"[… more than {len(hits)} lines match; the next is line {number}]"
-                    return "\n".join([*shown, more]), hits
-                shown.append(text)
+                    return "\n".join([*lines, more]), hits
+                lines.append(text)
                 hits.append(ShownRange(entry.id, place, place + min(len(line), _LONGEST_LINE)))
-        if shown:
-            return "\n".join(shown), hits
+        if lines:
+            return "\n".join(lines), hits
         within = f"{key} from line {first} on" if only else "the archive"
         searched = f"the first {_LONGEST_LINE} characters of each line were searched"
         return f"Nothing in {within} matches {pattern[:LONGEST_PATTERN]!r}; {searched}.", hits
@@ -179,8 +179,8 @@ class Archive:
 def _size_of(message: Mapping[str, object]) -> int:
     """Return the bytes in memory; a text takes one, two or four per character, by its widest one."""
     text = text_of(message)
-    shown = sum(len(picture["data"]) for picture in images_of(message))
-    return shown + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
+    images = sum(len(picture["data"]) for picture in images_of(message))
+    return images + getsizeof(text) + _BYTES_PER_CHARACTER * (characters(message) - len(text)) + _ENTRY_BYTES
 
 
 def _same_call(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

@@ -84,8 +84,10 @@ class Mentions:
         notes: list[str] = []
         for path, typed in self._paths(text).items():
             if path in self._pasted:
-                images.append(shown := self._of_clipboard(path))
-                names.append(f"{shown['name']} ({shown['width']} × {shown['height']})")
+                data = self._pasted[path]
+                with memory_file(data) as file:
+                    images.append(image := self._image(file, data[: encoding.SAMPLE], path, len(data)))
+                names.append(f"{image['name']} ({image['width']} × {image['height']})")
                 continue
             verdict = self._policy.judge("read", [Touch("read", path)])
             if not await self._may_attach(path, verdict, typed=typed):
@@ -142,8 +144,8 @@ class Mentions:
             size = os.fstat(file.fileno()).st_size
             head = file.read(encoding.SAMPLE)
             if media_type(head) is not None:
-                images.append(shown := self._image(file, head, name, size))
-                return f"{shown['name']} ({shown['width']} × {shown['height']})"
+                images.append(image := self._image(file, head, name, size))
+                return f"{image['name']} ({image['width']} × {image['height']})"
             if encoding.is_binary(head):
                 raise ToolError(f"it is {encoding.binary_kind(head)}")
             if size > LARGEST_TEXT:
@@ -155,12 +157,6 @@ class Mentions:
             body = encoding.readable(decoded[0]) if decoded else encoding.decode_part(data)
             texts.append(prompt.ATTACHED_FILE.format(name=name, text=self._mask(body)))
             return name
-
-    def _of_clipboard(self, name: str) -> Picture:
-        """Return a pasted image. Raises UsageError if it cannot be sent."""
-        data = self._pasted[name]
-        with memory_file(data) as file:
-            return self._image(file, data[: encoding.SAMPLE], name, len(data))
 
     def _image(self, file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
         if not self._context.sees():

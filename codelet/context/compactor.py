@@ -143,9 +143,9 @@ class Compactor:
         if self.announce is not None:
             await self.announce(reason)
         snapshot = self._conversation.snapshot()
-        said = snapshot.without_appended()
+        plain = snapshot.without_appended()
         try:
-            made = await self._smaller(said, reason, instruction, size)
+            made = await self._smaller(plain, reason, instruction, size)
         except (IrreducibleContext, NothingToCompact) as error:
             if reason != "asked":
                 self._fruitless = _FRUITLESS
@@ -153,7 +153,7 @@ class Compactor:
             return
         await asyncio.to_thread(give_back_memory)  # reading the list takes several times its size
         # No await from here to `done`: after a cancellation there is either the old list or the receipt.
-        if (note := self._commit(snapshot, said, made)) is not None:
+        if (note := self._commit(snapshot, plain, made)) is not None:
             self._fruitless += reason in ("hard", "cost")
             if self._fruitless >= _FRUITLESS:
                 note = f"{note}; {self._what_stays()}"
@@ -249,17 +249,7 @@ class Compactor:
 
         Raises UsageError if the number is unknown, or if the pinned messages would exceed the context's share.
         """
-        self._pin(self._unit(number)[1])
-
-    def _unit(self, number: int) -> tuple[int, list[Message]]:
-        """Return the first number and the messages of the unit that a message is part of. Raises UsageError."""
-        from codelet.context.pins import unit_at
-
-        messages = self._conversation.sent()
-        places = unit_at(messages, number)
-        return places[0], [messages[place] for place in places]
-
-    def _pin(self, unit: list[Message]) -> None:
+        unit = self._unit(number)[1]
         kept = [message for message in self._conversation.body if message in self._pins and message not in unit]
         size = sum(map(self._window.estimate, [*kept, *unit]))
         try:
@@ -268,6 +258,14 @@ class Compactor:
             room = self.share_of("context")
             raise UsageError(f"pinned messages would take {size:,} tokens; kept context may take {room:,}") from None
         self._pins.add(unit)
+
+    def _unit(self, number: int) -> tuple[int, list[Message]]:
+        """Return the first number and the messages of the unit that a message is part of. Raises UsageError."""
+        from codelet.context.pins import unit_at
+
+        messages = self._conversation.sent()
+        places = unit_at(messages, number)
+        return places[0], [messages[place] for place in places]
 
     def unpin(self, number: int) -> None:
         self._pins.remove(self._unit(number)[1])
@@ -343,10 +341,10 @@ class Compactor:
         used = category_sizes(self._conversation.sent(), self._window.estimate, self._window.fixed_size)
         return [Share(name, size, self.share_of(name)) for name, size in used.items()]
 
-    def _commit(self, snapshot: Parts, said: Parts, made: Compacted) -> str | None:
+    def _commit(self, snapshot: Parts, plain: Parts, made: Compacted) -> str | None:
         """Commit the result, or return why that is impossible.
 
-        `said` is the list without the reminders in its body, which are old: the newest ones are sent again.
+        `plain` is the list without the reminders in its body, which are old: the newest ones are sent again.
         """
         body = list(snapshot.body)
         new = cast("list[Message]", made.messages)
@@ -355,12 +353,12 @@ class Compactor:
             return "the list changed in the meantime"
         if self.reform is not None:
             new = self.reform(new)
-        if said.same_body(new):
+        if plain.same_body(new):
             return "a summary would make nothing in it smaller"
         if made.report.after > made.report.target or unpaired(new):
             return "the result was not valid"
         self._undo.append(_Undo(body, new, measurement=measurement))
-        self._keep(list(said.body), made.report)
+        self._keep(list(plain.body), made.report)
         self.report = made.report
         self.count += 1
         self._conversation.rewrite(new, "the list was compacted")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet import prompt
 from codelet.context.compactor import Compactor
-from codelet.context.inputs import Attached, Input, Piped, Shown, byte_length, composed, cut_in, line_count
+from codelet.context.inputs import Attached, Excerpt, Input, Piped, byte_length, composed, cut_in, line_count
 from codelet.context.window import ContextWindow
 from codelet.events import Cut
 from codelet.messages import Message, Picture, images_of, newest_prompt, user
@@ -59,7 +59,7 @@ class Entry:
         self._masker = masker
         self._recall = recall
         self._inputs: list[Input] = []
-        self._forms: list[tuple[Message, Shown]] = []
+        self._forms: list[tuple[Message, Excerpt]] = []
         self._unsent = False
         self._recalled: list[_Recalled] = []
         self._earlier: tuple[Cut, ...] = ()
@@ -98,9 +98,9 @@ class Entry:
         # `fit` cuts what is longer than the window: do not copy all of it.
         length = sum(each.length for each in self._inputs) + len(prompt.STDIN) + 2
         longest = max(_SMALLEST_CAP, self._window.characters(self._window.budget.window))
-        shown = composed(self._inputs, min(length, longest), recall=False)
-        message = user(shown.text, self._images)
-        self._forms = [(message, shown)]
+        excerpt = composed(self._inputs, min(length, longest), recall=False)
+        message = user(excerpt.text, self._images)
+        self._forms = [(message, excerpt)]
         return message
 
     def forget(self) -> None:
@@ -147,12 +147,12 @@ class Entry:
         return True
 
     def _cut_to(self, place: int, room: int) -> None:
-        shown = self._shown(room)
-        message = user(shown.text, self._images)
+        excerpt = self._shown(room)
+        message = user(excerpt.text, self._images)
         self._window.replaced(self._conversation.replace(place, message))
-        self._forms.append((message, shown))
+        self._forms.append((message, excerpt))
         for each in self._inputs:
-            if not each.in_memory or not _is_whole(each, shown):
+            if not each.in_memory or not _is_whole(each, excerpt):
                 account = each.account
                 self.reduced.append(f"{account.name} of {account.bytes:,} bytes was cut to its head and tail to fit")
 
@@ -161,8 +161,8 @@ class Entry:
         if self._unsent:
             self._unsent = False
             here = {id(message) for message in self._conversation.body}
-            for _, shown in [form for form in self._forms if id(form[0]) in here][-1:]:
-                for part, start, end in shown.ranges:
+            for _, excerpt in [form for form in self._forms if id(form[0]) in here][-1:]:
+                for part, start, end in excerpt.ranges:
                     part.sent.add(start, end)
             for each in self._inputs:
                 size = each.account
@@ -223,14 +223,14 @@ class Entry:
         left, whole = messages[place]["content"] or "", self._forms[-1][0]["content"] or ""
         if left[:_BEGINNING] != whole[:_BEGINNING]:
             return messages
-        shown = self._shown(len(left))
-        if len(shown.text) > len(left):
+        excerpt = self._shown(len(left))
+        if len(excerpt.text) > len(left):
             return messages
-        message: Message = user(shown.text, images_of(messages[place]))
-        self._forms.append((message, shown))
+        message: Message = user(excerpt.text, images_of(messages[place]))
+        self._forms.append((message, excerpt))
         return [*messages[:place], message, *messages[place + 1 :]]
 
-    def _shown(self, room: int) -> Shown:
+    def _shown(self, room: int) -> Excerpt:
         """Return the prompt in `room` characters, with ids for the rest."""
         for each in self._inputs if self._recall else ():
             for part in each.parts if len(each.parts) > 1 or each.length > _SMALLEST_CAP else ():
@@ -263,6 +263,6 @@ def _as_input(text: str) -> Input:
     return Input("prompt", text[:head], text[-tail:], byte_length(text), line_count(text))
 
 
-def _is_whole(each: Input, shown: Shown) -> bool:
+def _is_whole(each: Input, excerpt: Excerpt) -> bool:
     part = each.parts[0]
-    return each.in_memory and (part, 0, len(part.text)) in shown.ranges
+    return each.in_memory and (part, 0, len(part.text)) in excerpt.ranges

@@ -52,7 +52,7 @@ class Part:
         self.sent = Spans()
 
 
-class Shown(Record):
+class Excerpt(Record):
     """The text in the list for some input, and the ranges of its parts in that text."""
 
     text: str
@@ -87,11 +87,11 @@ class Input:
         read = sum(part.sent.bytes_of(part.text) for part in self.parts)
         return Cut(what=self.what, bytes=self._bytes, read=min(read, self._bytes - 1))
 
-    def shown(self, room: int, *, recall: bool) -> Shown:
+    def excerpt(self, room: int, *, recall: bool) -> Excerpt:
         """Return its text for the list, in at most `room` characters, or as few as the marker allows."""
         first, last = self.parts[0], self.parts[-1]
         if self.in_memory and len(first.text) <= room:
-            return Shown(first.text, ((first, 0, len(first.text)),))
+            return Excerpt(first.text, ((first, 0, len(first.text)),))
         longest = self._marker(0, 0, recall=recall)
         brief = room < len(longest) + _LEAST_SHOWN
         marker_room = len(self._brief_marker()) if brief else len(longest) + 40
@@ -103,7 +103,7 @@ class Input:
             head = _head_of(first.text, left - (len(last.text) - tail))
         marker = self._brief_marker() if brief else self._marker(head, tail, recall=recall)
         text = first.text[:head] + marker + last.text[tail:]
-        return Shown(text, ((first, 0, head), (last, tail, len(last.text))))
+        return Excerpt(text, ((first, 0, head), (last, tail, len(last.text))))
 
     def _brief_marker(self) -> str:
         ids = " and ".join(part.key for part in self.parts)
@@ -130,10 +130,10 @@ class Input:
         return prompt.CUT_MARKER.format(says=size + rest)
 
 
-def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
+def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Excerpt:
     """Return a prompt and its piped input in at most about `room` characters."""
     if len(inputs) == 1:
-        return inputs[0].shown(room, recall=recall)
+        return inputs[0].excerpt(room, recall=recall)
     words, piped = inputs
     frame = prompt.STDIN.format(text="")
     room -= len(frame) + 2
@@ -142,8 +142,8 @@ def composed(inputs: Sequence[Input], room: int, *, recall: bool) -> Shown:
     else:
         spent = min(words.length, room // 2)
         shares = spent, room - spent
-    said, read = (each.shown(share, recall=recall) for each, share in zip(inputs, shares, strict=True))
-    return Shown(f"{said.text}\n\n{prompt.STDIN.format(text=read.text)}", (*said.ranges, *read.ranges))
+    own, read = (each.excerpt(share, recall=recall) for each, share in zip(inputs, shares, strict=True))
+    return Excerpt(f"{own.text}\n\n{prompt.STDIN.format(text=read.text)}", (*own.ranges, *read.ranges))
 
 
 def cut_in(text: str) -> tuple[Cut, ...]:

@@ -19,7 +19,7 @@ class Pins:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, Message] = {}
+        self._pinned: dict[int, Message] = {}
         self._against: dict[int, Message] = {}
 
     def dropped(self, body: Sequence[Message], place: int, gone: Sequence[Message]) -> None:
@@ -53,22 +53,22 @@ class Pins:
         return found
 
     def __contains__(self, message: Message) -> bool:
-        return id(message) in self._kept
+        return id(message) in self._pinned
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._pinned)
 
     def add(self, messages: Iterable[Message]) -> None:
-        self._kept.update((id(message), message) for message in messages)
+        self._pinned.update((id(message), message) for message in messages)
 
     def remove(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            self._kept.pop(id(message), None)
+            self._pinned.pop(id(message), None)
 
     def prune(self, messages: Sequence[Message]) -> None:
         """Unpin messages that are no longer in the list."""
         there = set(map(id, messages))
-        self._kept = {key: message for key, message in self._kept.items() if key in there}
+        self._pinned = {key: message for key, message in self._pinned.items() if key in there}
         self._against = {key: message for key, message in self._against.items() if key in there}
 
 

@@ -26,18 +26,18 @@ async def test_a_prompt_is_cut_only_where_it_does_not_fit_beside_what_always_sta
 def test_what_is_in_memory_by_its_two_ends_never_passes_for_whole():
     ends = Input("stdin", "a" * 500, "z" * 300, 10_000, 90)
     assert (ends.in_memory, ends.length) == (False, 800)
-    shown = ends.shown(5_000, recall=False)
+    shown = ends.excerpt(5_000, recall=False)
     head, _, rest = shown.text.partition("\n[… cut here: stdin has 10,000 bytes in 90 lines and does not fit;")
     assert head == "a" * 500 and rest.endswith("…]\n" + "z" * 300)
     for part, first, last in shown.ranges:
         part.sent.add(first, last)
     assert (ends.account.read, ends.account.bytes) == (800, 10_000)
     small = Input("stdin", "a" * 500, "z" * 300, 800, 2)
-    for part, first, last in small.shown(5_000, recall=False).ranges:
+    for part, first, last in small.excerpt(5_000, recall=False).ranges:
         part.sent.add(first, last)
     assert small.account.read == 799, "what was not kept is not known to be nothing"
     whole = Input("prompt", "a" * 500)
-    assert whole.in_memory and whole.shown(500, recall=False).text == "a" * 500
+    assert whole.in_memory and whole.excerpt(500, recall=False).text == "a" * 500
 
 
 async def test_half_a_pair_of_letters_is_no_text(open_session: Open):

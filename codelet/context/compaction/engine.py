@@ -161,11 +161,11 @@ class _Compaction:
         """Fill the room, in characters: each part gets its share of what the parts before it left."""
         session, target, lexicon = self._session, self._target, self._lexicon
         old = [(n, piece) for n, piece in enumerate(session.pieces) if piece.at not in plan.kept]
-        said = [each for each in old if each[1].kind == "user"]
+        prompts = [each for each in old if each[1].kind == "user"]
         history = None if target.history is None else int(target.history * self._characters)
         if history is not None:
-            history = max(0, history - len(NOTE) - ENTRY * (len(said) + 4)) * 9 // 10
-        words = users_words(said, room, history)
+            history = max(0, history - len(NOTE) - ENTRY * (len(prompts) + 4)) * 9 // 10
+        words = users_words(prompts, room, history)
         spent = sum(len(line.text) for line in words.lines)
         left = room - spent - ENTRY * len(words.lines)
         share = max(0, left) * _STATE // 100

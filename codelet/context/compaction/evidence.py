@@ -90,7 +90,9 @@ class Evidence:
         """Note lines that an edit of a file removed, unless their last place is in another file."""
         for part in (part for line in lines for part in pieces(line)):
             last = self._place.get(part)
-            if last is None or _is_same_file(last.piece.path, path):
+            known = last.piece.path if last is not None else ""
+            # Paths may be relative or absolute; an unknown one may be any file.
+            if not known or not path or known.endswith(path) or path.endswith(known):
                 self._gone.add(part)
 
     def _changed_in_part(self, path: str, before: str, after: str) -> set[str]:
@@ -175,8 +177,3 @@ def _headers(session: Sequence[SessionPiece]) -> dict[str, set[str]]:
         for name, fields in count.items()
         if results[name] >= _MANY
     }
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    """Return whether two paths may be one file, relative or absolute; an unknown path may be any file."""
-    return not one or not other or one.endswith(other) or other.endswith(one)

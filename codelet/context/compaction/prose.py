@@ -40,14 +40,14 @@ class Words(NamedTuple):
     left_out: int = 0
 
 
-def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int | None = None) -> Words:
+def users_words(prompts: Sequence[tuple[int, SessionPiece]], room: int, most: int | None = None) -> Words:
     """Fit the user's messages into a share of the room, in characters, under one cap; `most` bounds that share.
 
     Of equal prompts only the first is written, with the turns of the others.
     """
     most = room if most is None else max(0, most)
     lines, again = list[Line](), dict[str, list[str]]()
-    for number, piece in said:
+    for number, piece in prompts:
         text = piece.text.strip()
         earlier = _AGAIN.search(text)  # by an earlier compaction
         if text := text[: earlier.start()] if earlier else text:
@@ -64,12 +64,12 @@ def users_words(said: Sequence[tuple[int, SessionPiece]], room: int, most: int |
     if cap < min(_SHORTEST, max(lengths, default=0)):
         return Words([], cap, sum(map(len, again.values())))
     common = Counter(word for line in lines for word in set(line.text.split())) if cap < _STUB else None
-    shown = [
+    fitted = [
         line._replace(text=f"{_gist(text, cap, common) if common else clip(text, cap)}{repeats.get(text, '')}")
         for line in lines
         for text in [line.text]
     ]
-    return Words(shown, None if cap >= max(lengths, default=0) else cap)
+    return Words(fitted, None if cap >= max(lengths, default=0) else cap)
 
 
 def _gist(text: str, most: int, common: Mapping[str, int]) -> str:
@@ -123,9 +123,9 @@ def agents_prose(
                     found.setdefault(text, (age, row, Line(number, piece, text)))
         elif piece.kind == "agent" and (lines := prose_lines(as_changed(piece.text)[0])):
             weight = age * lift(piece.turn) * (_CLOSES if piece.closes else _AFTER_FAILURE if after_failure else 1.0)
-            said = _sentences(lines[:-1] if piece.calls and lines[-1].endswith(_LEADS_IN) else lines)
-            for place, (row, text) in enumerate(said, 1):
-                announces = piece.calls and place == len(said)
+            sentences = _sentences(lines[:-1] if piece.calls and lines[-1].endswith(_LEADS_IN) else lines)
+            for place, (row, text) in enumerate(sentences, 1):
+                announces = piece.calls and place == len(sentences)
                 found[text] = (weight * _BEFORE_CALL if announces else weight, row, Line(number, piece, text))
             after_failure = False
     lines_found = [line for _, _, line in found.values()]
@@ -140,14 +140,14 @@ def agents_prose(
     for text, (_, row, line) in sorted(found.items(), key=lambda each: (each[1][2].number, each[1][1])):
         if text in taken:
             rows.setdefault((line.number, row), []).append(line)
-    return [row[0]._replace(text=_joined(row)) for row in rows.values()]
+    joined = (
+        "".join(line.text if line.text.endswith(_NO_SPACE_AFTER) else f"{line.text} " for line in row).strip()
+        for row in rows.values()
+    )
+    return [row[0]._replace(text=text) for row, text in zip(rows.values(), joined, strict=True)]
 
 
 def _sentences(lines: Sequence[str]) -> list[tuple[int, str]]:
     """Return the sentences of lines, each with its row."""
     sentences = [(row, sentence) for row, line in enumerate(lines) for sentence in _SENTENCE.split(line) if sentence]
     return [(row, text) for row, sentence in sentences for part in pieces(sentence) if (text := part.strip())]
-
-
-def _joined(row: Sequence[Line]) -> str:
-    return "".join(line.text if line.text.endswith(_NO_SPACE_AFTER) else f"{line.text} " for line in row).strip()

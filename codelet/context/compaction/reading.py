@@ -169,12 +169,12 @@ def call_of(call: Mapping[str, object]) -> DecodedCall:
         command = ""  # the name of a subcommand of the tool: `view`, `str_replace`
     subject = _IN_FOLDER.sub("", command, count=1) or path
     subject = subject or next((text for text in strings(values) if text.strip()), "")
-    shown = " ".join(subject[: 4 * _LABEL].split())
+    label = " ".join(subject[: 4 * _LABEL].split())
     if not command and subject is path and len(path) > _LABEL:
-        shown = f"…{path[1 - _LABEL :]}"
-    elif len(shown) > _LABEL:
-        shown = f"{shown[: between_tokens(shown, _LABEL - 1, -1)].rstrip()}…"
-    return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {shown}".strip().replace("]", ")"))
+        label = f"…{path[1 - _LABEL :]}"
+    elif len(label) > _LABEL:
+        label = f"{label[: between_tokens(label, _LABEL - 1, -1)].rstrip()}…"
+    return DecodedCall(str(call["id"]), name, values, path, command, f"{name} {label}".strip().replace("]", ")"))
 
 
 def _decoded(arguments: str) -> Mapping[str, Any]:

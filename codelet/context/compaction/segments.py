@@ -58,8 +58,8 @@ def render(segment: ParsedSegment, *, note: bool) -> str:
         lines += [heading, *map(_guarded, part)] if part else []
     for entry in segment.entries:
         head = f"[t{entry.turn} {entry.label}]" if entry.label else f"[t{entry.turn}]"
-        said = entry.lines[:1] if entry.label in ("", USER) else []
-        lines += [" ".join([head, *said]), *map(_guarded, entry.lines[len(said) :])]
+        first = entry.lines[:1] if entry.label in ("", USER) else []
+        lines += [" ".join([head, *first]), *map(_guarded, entry.lines[len(first) :])]
     return "\n".join(lines)
 
 
