@@ -81,11 +81,13 @@ def judge_path(
     joined = text if text.startswith("/") else f"{cwd or root}/{text}"
     if magic := _magic(os.path.normpath(joined)):
         return magic
+    facts = None
     try:
         place = os.path.realpath(joined, strict=False)
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             os.stat(joined)  # fails if the path's links form a loop
-        facts = _facts(place)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            facts = os.lstat(place)
     except (OSError, ValueError) as error:
         return PathVerdict("deny", f"{text}: {error.strerror if isinstance(error, OSError) else error}")
     if magic := _magic(place):
@@ -131,13 +133,6 @@ def _judge_write(text: str, joined: str, place: str, root: str, facts: os.stat_r
 
 def _inside(name: str, root: str) -> str:
     return name[len(root) :].lstrip("/") if contained(name, root) else name
-
-
-def _facts(place: str) -> os.stat_result | None:
-    try:
-        return os.lstat(place)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def _magic(place: str) -> PathVerdict | None:

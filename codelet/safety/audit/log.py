@@ -86,13 +86,15 @@ class AuditLog:
         try:
             if os.fstat(self._file).st_nlink == 0:  # no one could ever read its records
                 raise AuditError(f"the audit file {self._path} was deleted or replaced: nothing more can be recorded")
-            missing = self._before if self._is_gone() else None
+            at = self._known[0] - len(self._last) if self._known else 0
+            gone = self._known is not None and os.pread(self._file, len(self._last), at) != self._last
+            missing = self._before
             number, previous, torn = self._end()
             if torn is not None:
                 os.write(self._file, b"\n")
             if torn:
                 number, previous = self._append(number, partial_line_hash(torn), "recovered", {"after": previous})
-            if missing is not None:
+            if gone:
                 number, previous = self._append(number, previous, "broken", {"missing": missing})
             number, previous = self._append(number, previous, kind, plain)
             self._known = (os.fstat(self._file).st_size, number, previous)
@@ -113,12 +115,6 @@ class AuditLog:
                     why = f"another program holds its lock for {self._patience:g} s"
                     raise AuditError(f"the audit file {self._path} cannot be written: {why}") from None
                 time.sleep(_LOCK_PAUSE)
-
-    def _is_gone(self) -> bool:
-        """Return whether the session's last record is no longer at its place in the file."""
-        if self._known is None:
-            return False
-        return os.pread(self._file, len(self._last), self._known[0] - len(self._last)) != self._last
 
     def close(self) -> None:
         """Append the closing record: without it the end of the file counts as cut off. Safe to call twice."""

@@ -74,7 +74,8 @@ def _blocks(*, network: bool, sockets: bool, metadata: bool) -> dict[str, list[_
     blocks = {name: [_answer(_REFUSE)] for name in refused}
     blocks |= {name: [_answer(_UNKNOWN)] for name in calls["missing"]}
     blocks["ioctl"] = _unless(1, [*_TERMINAL_INPUT, *(() if metadata else _SET_FLAGS)], refuse=True)
-    blocks["clone"] = blocks["unshare"] = _masked(_CLONE_NEWUSER)
+    new_users = [_load(_ARGUMENTS_AT), _jump(_MASK, 0, 1, _CLONE_NEWUSER), _answer(_REFUSE), _answer(_ALLOW)]
+    blocks["clone"] = blocks["unshare"] = new_users
     if not metadata:
         blocks |= {name: [_answer(_ASK_HELPER)] for name in calls["helped"]}
         blocks |= {name: [_answer(_UNSUPPORTED)] for name in calls["extended attributes"]}
@@ -104,8 +105,3 @@ def _unless(argument: int, values: Sequence[int], *, refuse: bool) -> list[_Line
     lines += [_jump(_EQUAL, len(values) - at, 0, value) for at, value in enumerate(values)]
     listed, others = (_REFUSE, _ALLOW) if refuse else (_ALLOW, _REFUSE)
     return [*lines, _answer(others), _answer(listed)]
-
-
-def _masked(mask: int) -> list[_Line]:
-    """Refuse the call if its first argument has one of these bits."""
-    return [_load(_ARGUMENTS_AT), _jump(_MASK, 0, 1, mask), _answer(_REFUSE), _answer(_ALLOW)]

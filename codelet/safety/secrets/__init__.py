@@ -85,9 +85,9 @@ class Masker:
         ends = [(len(text) - _shared_end(text, form.text), len(text)) for form in self._spaced]
         return _merged([*ends, *(span for form in self._spaced for span in _spans(text, form))])[::-1]
 
-    def stream(self, *, patterns: bool = False) -> MaskStream:
+    def stream(self) -> MaskStream:
         """A masker for text that arrives in chunks."""
-        return MaskStream(self, patterns)
+        return MaskStream(self)
 
 
 class MaskStream:
@@ -95,9 +95,8 @@ class MaskStream:
     so that no cut hides a secret.
     """
 
-    def __init__(self, masker: Masker, patterns: bool) -> None:
+    def __init__(self, masker: Masker) -> None:
         self._masker = masker
-        self._patterns = patterns
         self._pending = ""
 
     def feed(self, chunk: str) -> str:
@@ -108,15 +107,15 @@ class MaskStream:
             if first < cut <= last:
                 cut = _last_blank(text[:first]) + 1
         if len(text) - cut > _RUN_CAP:
-            text = self._masker.mask(text, patterns=self._patterns)
+            text = self._masker.mask(text)
             cut = len(text) - _RUN_CAP // 2
         self._pending = text[cut:]
-        return self._masker.mask(text[:cut], patterns=self._patterns)
+        return self._masker.mask(text[:cut])
 
     def flush(self) -> str:
         """The masked rest, at the end of the text."""
         rest, self._pending = self._pending, ""
-        return self._masker.mask(rest, patterns=self._patterns)
+        return self._masker.mask(rest)
 
 
 @cache

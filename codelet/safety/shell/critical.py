@@ -63,7 +63,10 @@ def _part_critical(part: ScriptPart, workspace: Path, depth: int, printed: list[
         yield _Context(part.folders, workspace).forbids([part.target.text])
     elif isinstance(part, SimpleCommand) and part.words:
         words = [word.text for word in part.words if not word.splits]
-        printed += _printed(words)
+        if words[:1] == ["echo"]:  # to a shell, perhaps
+            printed.append(" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:])))
+        elif words[:1] == ["printf"]:
+            printed += [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
         yield from _words_critical(words, _Context(part.folders, workspace), depth, printed)
 
 
@@ -73,15 +76,6 @@ def _may_hide(script: Script) -> bool:
     return any(isinstance(part, UnclearPart) and not part.confinable for part in script.parts) or (
         script.text_input and not started.isdisjoint(SHELLS)
     )
-
-
-def _printed(words: Sequence[str]) -> list[str]:
-    """The lines that `echo` or `printf` may write to a shell."""
-    if words[:1] == ["echo"]:
-        return [" ".join(itertools.dropwhile(lambda word: re.fullmatch("-[neE]+", word), words[1:]))]
-    if words[:1] == ["printf"]:
-        return [joint.join(words[1:]).replace("\\n", "\n") for joint in (" ", "\n")]
-    return []
 
 
 def _words_critical(words: list[str], context: _Context, depth: int, printed: list[str]) -> Iterator[str | None]:

@@ -102,7 +102,12 @@ def check_command(command: SimpleCommand, workspace: Path, *, confined: bool, mo
         if words[0] != "cd":
             _check(words, place)
         elif not confined or (len(words) == 2 and not isinstance(words[1], _Unknown)):
-            _check_cd(words[2:] if words[1:2] == ["--"] else words[1:], place)
+            operands = words[2:] if words[1:2] == ["--"] else words[1:]
+            if len(operands) != 1 or operands[0].startswith("-") or not operands[0]:
+                raise RefusedError("cd to a place that is not certain")
+            if os.environ.get("CDPATH") and not operands[0].startswith(("/", ".")):
+                raise RefusedError("cd with CDPATH set")
+            folder_reached("cd", operands[0], place)
 
 
 def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> None:
@@ -114,14 +119,6 @@ def check_redirect(redirect: Redirect, workspace: Path, *, confined: bool) -> No
         raise RefusedError("it reads from a place that is not plain")
     for place in _places(redirect, workspace, confined=confined, mounts=True):
         _check_paths([("read", text if plain else _Unknown(text))], place)
-
-
-def _check_cd(operands: Sequence[str], place: _Place) -> None:
-    if len(operands) != 1 or operands[0].startswith("-") or not operands[0]:
-        raise RefusedError("cd to a place that is not certain")
-    if os.environ.get("CDPATH") and not operands[0].startswith(("/", ".")):
-        raise RefusedError("cd with CDPATH set")
-    folder_reached("cd", operands[0], place)
 
 
 def _check(words: Sequence[str], place: _Place) -> None:
