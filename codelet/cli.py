@@ -117,15 +117,10 @@ def _run(arguments: list[str], run: _Run) -> int:
     if options.version:
         print(f"codelet {__version__}")
         return 0
-    if options.command not in (None, "review"):
-        gc.enable()
-    done = _without_settings(options)
-    if done is not None:
-        return done
+    if options.command is not None:
+        return _command(options, run)
     settings = _settings(options)
     run.model = settings.model
-    if options.command is not None:
-        return _with_settings(settings, options)
     if _interactive(options):
         if settings.json_schema is not None:
             raise UsageError("--json-schema is for one answer: give a prompt with -p")
@@ -138,28 +133,6 @@ def _run(arguments: list[str], run: _Run) -> int:
         output_format=options.output_format or "text",
         quiet=options.quiet,
     )
-
-
-def _with_settings(settings: Settings, options: argparse.Namespace) -> int:
-    """Run a command that reads the settings; its exit status."""
-    if options.command == "profiles":
-        from codelet.frontends.commands.profile_list import run_profiles
-
-        return run_profiles(settings)
-    if options.command == "models":
-        return _models(settings, options)
-    if options.command == "mcp":
-        import asyncio
-
-        from codelet.frontends.commands.mcp_check import run_mcp_check
-
-        _raise_at_interrupt()
-        return asyncio.run(run_mcp_check(settings, as_json=options.json))
-    if options.command == "doctor":
-        return _doctor(settings, as_json=options.json)
-    from codelet.frontends.commands.review_command import run_review
-
-    return run_review(settings, options)
 
 
 def _begin_git(arguments: list[str], run: _Run) -> None:
@@ -186,40 +159,56 @@ def _begin_git(arguments: list[str], run: _Run) -> None:
     begin_status(current_folder())
 
 
-def _without_settings(options: argparse.Namespace) -> int | None:
-    """Run a command that reads no settings; return its exit status, None for any other command."""
-    if options.command in ("policy", "audit"):
-        from codelet.frontends.commands.checks import run_check, run_verify
-
+def _command(options: argparse.Namespace, run: _Run) -> int:
+    """Run a command; return its exit status."""
+    if options.command != "review":
+        gc.enable()
         _raise_at_interrupt()
-        return run_check(options) if options.command == "policy" else run_verify(options)
-    if options.command == "sessions":
-        from codelet.frontends.commands.session_commands import run_sessions
+    import asyncio
 
-        _raise_at_interrupt()
-        return run_sessions(options)
-    if options.command == "completion":
-        from codelet.frontends.commands.shell_completion import completion_text
-        from codelet.frontends.flags import COMMANDS
-        from codelet.frontends.parsers import build_parser
+    match options.command:
+        case "policy" | "audit":
+            from codelet.frontends.commands.checks import run_check, run_verify
 
-        print(completion_text(options.form, build_parser(COMMANDS)), end="")
-        return 0
-    if options.command == "acp":
-        import asyncio
+            return run_check(options) if options.command == "policy" else run_verify(options)
+        case "sessions":
+            from codelet.frontends.commands.session_commands import run_sessions
 
-        from codelet.frontends.acp import run_acp
+            return run_sessions(options)
+        case "completion":
+            from codelet.frontends.parsers import print_completion
 
-        _raise_at_interrupt()
-        return asyncio.run(run_acp(lambda folder: _settings(options, folder), options.sessions))
-    if options.command == "demo":
-        import asyncio
+            print_completion(options.form)
+            return 0
+        case "acp":
+            from codelet.frontends.acp import run_acp
 
-        from codelet.frontends.commands.demo import run_demo
+            return asyncio.run(run_acp(lambda folder: _settings(options, folder), options.sessions))
+        case "demo":
+            from codelet.frontends.commands.demo import run_demo
 
-        _raise_at_interrupt()
-        return asyncio.run(run_demo(keep=options.keep))
-    return None
+            return asyncio.run(run_demo(keep=options.keep))
+        case "profiles":
+            from codelet.frontends.commands.profile_list import run_profiles
+
+            return run_profiles(_settings(options))
+        case "models":
+            from codelet.frontends.commands.model_list import run_models
+
+            return asyncio.run(run_models(_settings(options), options))
+        case "mcp":
+            from codelet.frontends.commands.mcp_check import run_mcp_check
+
+            return asyncio.run(run_mcp_check(_settings(options), as_json=options.json))
+        case "doctor":
+            from codelet.frontends.commands.doctor import run_doctor
+
+            return asyncio.run(run_doctor(_settings(options), json=options.json))
+    from codelet.frontends.commands.review_command import run_review
+
+    settings = _settings(options)
+    run.model = settings.model
+    return run_review(settings, options)
 
 
 def _interactive(options: argparse.Namespace) -> bool:
@@ -237,24 +226,6 @@ def _settings(options: argparse.Namespace, workspace: Path | None = None, *, tru
 
     flags = {key: getattr(options, key, None) for key in SETTINGS}
     return load_settings(flags, workspace=workspace or current_folder(), trust=trust or options.trust)
-
-
-def _models(settings: Settings, options: argparse.Namespace) -> int:
-    import asyncio
-
-    from codelet.frontends.commands.model_list import run_models
-
-    _raise_at_interrupt()
-    return asyncio.run(run_models(settings, options))
-
-
-def _doctor(settings: Settings, *, as_json: bool) -> int:
-    import asyncio
-
-    from codelet.frontends.commands.doctor import run_doctor
-
-    _raise_at_interrupt()
-    return asyncio.run(run_doctor(settings, json=as_json))
 
 
 def _repl(settings: Settings, trusting: Callable[[], Settings], first: str | None, *, debug: bool) -> int:

@@ -73,6 +73,13 @@ def print_help(name: str | None) -> None:
     parser.print_help()
 
 
+def print_completion(form: str) -> None:
+    """Print a shell's completion script, or the man page."""
+    from codelet.frontends.commands.shell_completion import completion_text
+
+    print(completion_text(form, build_parser(COMMANDS)), end="")
+
+
 def build_parser(commands: Iterable[str] = ()) -> argparse.ArgumentParser:
     """Return the parser of the whole command line; only the named commands get their arguments."""
     parser = _Parser(

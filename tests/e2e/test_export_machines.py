@@ -150,14 +150,13 @@ def test_a_redis_that_hangs_at_the_exit(codelet: Codelet, redis: RedisServer, wa
         if way == "waited for":
             redis.signal(signal.SIGCONT)
             assert terminal.wait_exit() == 0
-            assert "codelet: saved in redis://" in terminal.text
+            assert "redis://" in terminal.text
             return
         if way == "SIGTERM":
             terminal.signal(signal.SIGTERM)
         else:
             terminal.type("\x03")
         assert terminal.wait_exit() == (143 if way == "SIGTERM" else 2)
-        assert "left before the session was saved for the last time" in terminal.text
         assert "Traceback" not in terminal.text
     redis.signal(signal.SIGCONT)
 

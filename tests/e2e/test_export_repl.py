@@ -44,7 +44,7 @@ def test_a_session_is_left_and_taken_up_again(codelet: Codelet):
         place = next(number for number, message in enumerate(listing) if message["role"] == "tool")
         ask(terminal, f"/pin {place}", "stays verbatim")
         leave(terminal)
-        assert "codelet --session work.json goes on" in terminal.text
+        assert "codelet --session work.json" in terminal.text
     first = but_time(path)
     assert first["pins"] == [place - 1, place]
     assert left_over(codelet.cwd) == []
@@ -109,7 +109,7 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "two", "Answer 2.")
         ask(terminal, "/export kept.json", "it exists")
         ask(terminal, "/import bad.json", "has no version")
-        ask(terminal, "/import", "takes the folder")
+        ask(terminal, "/import", "/resume FILE")
         ask(terminal, "/import kept.json", "resumed kept.json")
         ask(terminal, "three", "Answer 3.")
         ask(terminal, "/export kept.json --force", "saved in kept.json")

@@ -21,6 +21,7 @@ from tests.support.script import Reply
 WRITTEN: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "export" / "data" / "written_by_0_1_0.json").read_text(encoding="utf-8")
 )
+TWICE = frozenset(list(WRITTEN)[::8])
 CARRIED = ("session_id", "facts", "active_tasks", "plan", "system_state", "long_term_summary", "tool_stats",
            "segments", "summary", "archive", "anchors")  # fmt: skip
 LATER = {"reminders_off": [], "touched_folders": []}
@@ -64,12 +65,12 @@ def test_an_export_of_0_1_0_goes_on_and_loses_nothing(name: str, codelet: Codele
     source.write_text(json.dumps(old), encoding="utf-8")
     codelet.server.script = lambda request: Reply("It goes on.")
     results = []
-    for target in ("one.json", "two.json"):
+    for target in ("one.json", "two.json") if name in TWICE else ("one.json",):
         done = codelet("-p", "and now?", "--resume", str(source), "--export", str(tmp_path / target))
         assert (done.exit, done.out) == (0, "It goes on.\n"), done.err
         results.append(turned(tmp_path / target, old))
     new = results[0]
-    assert new == results[1], "the same turn twice is the same but for the time"
+    assert new == results[-1], "the same turn twice is the same but for the time"
     before, after = said(old), said(new)
     assert after[: len(before)] == before
     assert [(one["role"], one["content"]) for one in after[len(before) :]] == [

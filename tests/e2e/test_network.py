@@ -85,7 +85,7 @@ def test_an_answer_that_the_proxy_forges_is_neither_shown_nor_done(
     assert not (tmp_path / "PWNED").exists()
     if transport == "native":
         assert len(done.complaints) == 1, done.err
-        assert "the proxy 127.0.0.1 sent" in done.err
+        assert "127.0.0.1" in done.err
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

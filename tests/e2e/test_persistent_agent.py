@@ -111,7 +111,7 @@ def test_the_request_flow_in_nine_steps(codelet: Codelet):
     assert "done long ago" not in [task["id"] for task in document["active_tasks"]]
     assert document["metrics"]["compactions"] == 1
     # 4. Capture the environment, in a line of the request.
-    assert "The machine at the start of this turn: memory " in reminded(first, "machine")
+    assert "memory" in reminded(first, "machine")
     # 5. Append the user's message.
     assert "Create a file named test.txt" in str(first.messages[-1]["content"])
     # 6. The loop: the soul's prompt and tools, calls run, their results go back, until there are no more calls.
@@ -120,8 +120,8 @@ def test_the_request_flow_in_nine_steps(codelet: Codelet):
     assert {"edit", "find"}.isdisjoint(names)
     assert "You keep this project in order." in first.messages[0]["content"]
     assert (codelet.cwd / "test.txt").read_text() == "made\n"
-    assert "You noted with remember" in reminded(second, "facts")
-    assert "Step 2 failed (there are no tests)." in reminded(second, "plan"), "a plan is revised where a step fails"
+    assert "app.py prints hello" in reminded(second, "facts")
+    assert "there are no tests" in reminded(second, "plan"), "a plan is revised where a step fails"
     assert "%1 running for " in reminded(second, "tasks")
     # 7. Update the context: history, tool statistics, token usage, environment, plan, tasks, approvals.
     assert document["recent_history"][-1]["content"] == "Answer 1."
@@ -148,7 +148,7 @@ def test_the_request_flow_in_nine_steps(codelet: Codelet):
     third = codelet.server.requests[2]
     assert "You keep this project in order." in third.messages[0]["content"], "the soul is the session's"
     assert "- [app] app.py prints hello" in reminded(third, "facts")
-    assert "Step 2 failed (there are no tests)." in reminded(third, "plan")
+    assert "there are no tests" in reminded(third, "plan")
     assert f"%1 interrupted: {WATCH}" in reminded(third, "tasks")
     after = saved(path)
     assert after["metrics"]["requests"] == document["metrics"]["requests"] + 1
@@ -183,7 +183,7 @@ def test_a_hot_restart_in_the_middle_of_a_request(codelet: Codelet):
     taken_up = codelet.server.requests[-1]
     assert "the answer is 42" in reminded(taken_up, "facts")
     assert "tabs, please" in reminded(taken_up, "facts")
-    assert "Step 2 failed (there are no tests)." in reminded(taken_up, "plan")
+    assert "there are no tests" in reminded(taken_up, "plan")
     assert f"%1 interrupted: {WATCH}" in reminded(taken_up, "tasks")
     assert "You keep this project in order." in taken_up.messages[0]["content"]
     assert [message["role"] for message in taken_up.messages[-4:]] == ["assistant", "tool", "tool", "tool"]

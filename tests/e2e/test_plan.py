@@ -29,12 +29,11 @@ def test_it_goes_on_in_another_process_with_another_model(codelet: Codelet) -> N
     codelet.server.script = [made(), Reply("Planned."), Reply("On it.")]
     first = codelet("-p", "plan it", "--export", "work.json")
     assert (first.exit, first.out) == (0, "Planned.\n"), first.err
-    assert "plan 1 of 3 done" in first.err
+    assert "1 of 3" in first.err
     assert (codelet("-p", "/plan", "--resume", "work.json").out) == SHOWN
     again = codelet("-p", "and now?", *keep("work.json"), "--model", "openai/other")
     assert again.exit == 0, again.err
     assert "2. [!] write the parser: no grammar" in tail(codelet)
-    assert "Step 2 failed (no grammar)" in tail(codelet) and "Send a revised plan" in tail(codelet)
     edited = codelet("-p", "/plan done 2 by hand", *keep("work.json"))
     assert edited.out == SHOWN.replace("[!] write the parser: no grammar", "[x] write the parser: by hand")
     assert saved(codelet.cwd / "work.json")["plan"]["steps"][1]["result"] == "by hand"
@@ -50,7 +49,7 @@ def test_planning_first_without_anybody_to_ask_ends_with_the_plan(codelet: Codel
     assert done.exit == 0, done.err
     wanted = "That is my plan.\n\nship\n1. [ ] read\n2. [ ] write"
     assert (done.out.rstrip("\n") if form == "text" else done.lines()[-1]["result"]) == wanted
-    assert "wants a plan first" in str(codelet.server.requests[0].json["messages"])
+    assert "the plan tool" in str(codelet.server.requests[0].json["messages"])
 
 
 def test_planning_first_changes_nothing_whatever_the_mode_allows(codelet: Codelet) -> None:

@@ -200,7 +200,7 @@ def test_the_plan_survives(event: str, after: Callable[[str], Told]) -> None:
 @events
 def test_facts_survive(event: str, after: Callable[[str], Told]) -> None:
     facts = after(event).reminders["facts"]
-    assert "You noted with remember" in facts and "- [jdk] the build needs JDK 21" in facts
+    assert "- [jdk] the build needs JDK 21" in facts
 
 
 @events

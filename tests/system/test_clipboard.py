@@ -35,7 +35,7 @@ async def test_the_program_of_the_display_is_asked(name: str, variable: str, tes
     assert (found.data, found.why) == (png(), "")
     assert not list(workspace.iterdir())
     nowhere = await copied_picture(workspace, environment(tools))
-    assert (nowhere.data, "name a file as @path" in nowhere.why) == (b"", True)
+    assert (nowhere.data, "@path" in nowhere.why) == (b"", True)
 
 
 async def test_a_clipboard_without_a_picture_is_told(tmp_path: Path):

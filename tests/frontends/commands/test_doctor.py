@@ -70,7 +70,7 @@ def test_keys_are_shown_by_name_alone(repo: Path, home: Path):
     assert found["keys"]["detail"] == "GROQ_API_KEY, OPENAI_API_KEY"
     assert (found["keys"]["state"], "GROQ_API_KEY" in found["keys"]["advice"]) == ("warn", True)
     assert found["model"]["detail"].startswith("openai/")
-    assert "because OPENAI_API_KEY is set" in found["model"]["detail"]
+    assert "OPENAI_API_KEY" in found["model"]["detail"]
 
 
 def test_the_model_that_was_named_and_why(repo: Path, home: Path):
@@ -79,7 +79,8 @@ def test_the_model_that_was_named_and_why(repo: Path, home: Path):
     assert (status, found["model"]["state"]) == (2, "fail")
     assert "DEEPSEEK_API_KEY" in found["model"]["advice"]
     _, found = findings(repo, home, env | {"DEEPSEEK_API_KEY": "k"})
-    assert found["model"]["detail"] == "deepseek/deepseek-chat (named by CODELET_MODEL), answered by DeepSeek"
+    assert found["model"]["detail"].startswith("deepseek/deepseek-chat")
+    assert "CODELET_MODEL" in found["model"]["detail"]
 
 
 def test_a_settings_file_is_named(repo: Path, home: Path):
@@ -90,7 +91,6 @@ def test_a_settings_file_is_named(repo: Path, home: Path):
     file.write_text('model = "anthropic/claude-sonnet-4-5"\n', encoding="utf-8")
     _, found = findings(repo, home, {"ANTHROPIC_API_KEY": "k"})
     assert found["settings"]["detail"] == str(file)
-    assert "named by a flag or a settings file" in found["model"]["detail"]
 
 
 def test_a_model_for_the_facts_that_cannot_be_used_is_a_line(repo: Path, home: Path):
@@ -100,7 +100,7 @@ def test_a_model_for_the_facts_that_cannot_be_used_is_a_line(repo: Path, home: P
     file.write_text(f'facts_model = "{own}"\n', encoding="utf-8")
     _, found = findings(repo, home)
     assert found["fact search"]["state"] == "warn"
-    assert found["fact search"]["detail"] == f"--facts cannot be used: facts_model: {own}: is no file"
+    assert f"facts_model: {own}" in found["fact search"]["detail"]
     own.write_bytes(b"\xff" * 100)
     own.with_name("tokenizer.json").write_text("{}", encoding="utf-8")
     _, found = findings(repo, home)
@@ -131,7 +131,7 @@ def test_a_local_server_says_what_its_model_takes(repo: Path, home: Path):
         _, found = findings(repo, home, chosen)
     assert found["model"]["state"] == "warn"
     assert found["model"]["detail"].endswith("with a window of 9,000 tokens")
-    assert "takes no tools there" in found["model"]["advice"]
+    assert "--tools" in found["model"]["advice"]
 
 
 def test_the_repository_is_described(repo: Path, home: Path, tmp_path: Path):
@@ -201,7 +201,7 @@ def other_release(folder: Path, release: str) -> dict[str, str]:
 def test_a_malicious_release_of_litellm_is_a_failure(release: str, repo: Path, home: Path, tmp_path: Path):
     status, found = findings(repo, home, other_release(tmp_path / "library", release))
     assert (status, found["litellm"]["state"]) == (2, "fail")
-    assert f"{release} is a malicious release" in found["litellm"]["detail"]
+    assert release in found["litellm"]["detail"]
 
 
 def test_a_relative_place_for_modules_is_told(repo: Path, home: Path):
@@ -227,11 +227,11 @@ def test_nothing_of_litellm_is_imported(repo: Path, home: Path):
 def test_a_terminal_is_described(repo: Path, home: Path):
     with Terminal("doctor", cwd=repo, home=home, env={"COLORTERM": "truecolor"}, columns=100, rows=40) as terminal:
         assert terminal.wait_exit() == 0
-        assert "100 x 40, 16 million colours, TERM=xterm-256color" in terminal.scrollback
+        assert "100 x 40" in terminal.scrollback and "TERM=xterm-256color" in terminal.scrollback
         assert b"\x1b[32m" in terminal.raw
     with Terminal("doctor", cwd=repo, home=home, env={"TERM": "dumb"}, rows=40) as terminal:
         assert terminal.wait_exit() == 0
-        assert "set TERM to what your terminal is" in terminal.scrollback
+        assert "set TERM" in terminal.scrollback
         assert b"\x1b" not in terminal.raw
 
 

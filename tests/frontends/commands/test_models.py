@@ -34,7 +34,7 @@ async def listed(capsys: pytest.CaptureFixture[str], *words: str, settings: Sett
 async def test_without_a_key_each_vendors_default_is_shown(capsys: pytest.CaptureFixture[str]):
     shown = await listed(capsys)
     assert all(len(line) <= 80 for line in shown.splitlines())
-    assert "Anthropic: no key; set ANTHROPIC_API_KEY" in shown
+    assert "set ANTHROPIC_API_KEY" in shown
     names = [line.split()[0] for line in shown.splitlines() if line.startswith("  ") and "/" in line.split()[0]]
     assert names == [vendor.default_model for vendor in vendors() if vendor.default_model]
     assert "sonnet = anthropic/claude-sonnet-5-5" in shown
@@ -46,7 +46,7 @@ async def test_a_key_that_is_set_shows_all_of_its_vendors_models(
 ):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-value")
     shown = await listed(capsys)
-    assert "Anthropic: ANTHROPIC_API_KEY is set" in shown
+    assert "ANTHROPIC_API_KEY is set" in shown
     assert "secret-value" not in shown
     (row,) = [line for line in shown.splitlines() if line.startswith("  anthropic/claude-opus-5-5 ")]
     assert row.split()[1:] == ["1M", *_row("anthropic/claude-opus-5-5")]
@@ -80,7 +80,7 @@ async def test_local_servers_and_the_users_vendors_are_there(
     shown = await listed(capsys, settings=settings)
     assert "Ollama: it answers" in shown
     assert "  ollama/mine:7b                 ~128k  free" in shown
-    assert "inhouse: INHOUSE_API_KEY is set" in shown
+    assert "INHOUSE_API_KEY is set" in shown
     assert "big = inhouse/large" in shown
     found: dict[str, Any] = json.loads(await listed(capsys, "--json", settings=settings))
     assert found["aliases"]["big"] == "inhouse/large"

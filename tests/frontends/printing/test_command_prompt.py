@@ -67,9 +67,9 @@ def test_a_command_needs_no_model(prompt: str, repo: Path, home: Path):
 
 
 def test_what_is_not_kept_is_not_called_kept(ask, tmp_path: Path):
-    told = "the session ends here, and this change with it: --export FILE keeps it\n"
+    told = "--export FILE"
     for prompt in ("/facts add the port is 8443", "/plan add write tests"):
-        assert ask(prompt).out.endswith(told)
+        assert told in ask(prompt).out.splitlines()[-1]
         assert told not in ask(prompt, "--export", str(tmp_path / "kept.json"), "--force").out
     for prompt in ("/facts", "/stats"):
         assert told not in ask(prompt).out
@@ -136,21 +136,21 @@ def test_what_is_no_command_is_a_prompt(ask, prompt: str):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told"),
+    ("prompt", "named"),
     [
-        ("/contxt", "there is no command /contxt; did you mean /context?; to send it as a prompt, start with a space"),
-        ("/tokens", "there is no command /tokens; did you mean /status?; to send it as a prompt, start with a space"),
-        ("/usage now", "/usage takes no argument; not run: now; to send it as a prompt, start with a space"),
-        ("/context foo", "/context takes nothing, all, or a message's number: foo is none of them"),
-        ("/rewind", "/rewind needs the full REPL: run codelet in a terminal"),
-        ("/exit", "/exit needs the full REPL: run codelet in a terminal"),
-        ("/help nothing", "there is no command /nothing; /help lists them"),
+        ("/contxt", "/context"),
+        ("/tokens", "/status"),
+        ("/usage now", "now"),
+        ("/context foo", "foo"),
+        ("/rewind", "/rewind"),
+        ("/exit", "/exit"),
+        ("/help nothing", "/nothing"),
     ],
 )
-def test_a_command_that_cannot_be_is_told(ask, prompt: str, told: str):
+def test_a_command_that_cannot_run_is_an_error(ask, prompt: str, named: str):
     done = ask(prompt)
     assert (done.exit, done.out) == (2, "")
-    assert done.complaints == [f"codelet: {told}"]
+    assert [named in line for line in done.complaints] == [True]
 
 
 @pytest.mark.parametrize("command", ["/context", "/pin", "/unpin", "/drop", "/plan done", "/facts edit", "/tasks stop"])
@@ -167,7 +167,7 @@ def test_columns_without_end_are_none(ask):
 def test_nothing_is_piped_to_a_command(ask):
     done = ask("/usage", stdin=b"something\n")
     assert (done.exit, done.out) == (2, "")
-    assert done.complaints == ["codelet: /status takes nothing from a pipe"]
+    assert ["/status" in line for line in done.complaints] == [True]
     assert ask("/usage", stdin=b"\n").exit == 0
 
 

@@ -35,12 +35,12 @@ async def test_each_that_asks_says_so(repo: Path, ended: Path, make_session: Mak
     answer = await run_git(repo, "status")
     assert answer is not None
     assert (answer.exit_code, answer.broken_off) == (-9, ENDED)
-    assert await git_status(repo) == f"not known: {ENDED}; ask git yourself if you need it."
+    assert ENDED in await git_status(repo)
     screen = TextScreen()
     with pytest.raises(UsageError, match=f"what changed is not known: {ENDED}"):
         await diff(screen, make_session(), "git")
     found = await git(repo)
-    assert (found.state, found.detail) == ("warn", f"2.0; {ENDED}: the repository is not known")
+    assert found.state == "warn" and ENDED in found.detail
     with pytest.raises(UsageError, match=ENDED):
         await change_from_git(Wanted(kind="uncommitted"), repo)
 
