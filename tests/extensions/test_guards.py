@@ -15,6 +15,7 @@ from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.loop.toolbox import Safeguards
 from codelet.messages import unpaired
+from codelet.prompt import ANSWER_GUARD_BROKE
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
@@ -310,7 +311,7 @@ async def test_one_that_breaks_behind_a_call_says_that_it_ran(open_session: Open
 
     _, result = await sent_by(open_session, Broken(lambda call: None))
     assert result.status == "failed"
-    assert result.text == "the call was made, but a guard that checks its answer failed (RuntimeError: no)"
+    assert result.text == ANSWER_GUARD_BROKE.format(problem="RuntimeError: no")
 
 
 async def test_guards_on_the_output_see_refusals_and_errors_too_in_their_order(open_session: Open) -> None:

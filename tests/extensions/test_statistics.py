@@ -54,7 +54,7 @@ async def test_tool_statistics_tell_the_model_of_a_tool_that_fails_again_and_aga
     await turn(session)
     reminded = [told(sent) for sent in provider.sent]
     assert [bool(text) for text in reminded] == [False] * 6 + [True, True, False]
-    assert "read has failed or was refused 4 times in a row (6 of 7 calls in this session)" in reminded[7]
+    assert "\nread " in reminded[7] and " 4 times" in reminded[7] and "6 of 7" in reminded[7]
     provider.answers.extend([Answer("", [MISSING, MISSING, MISSING]), Answer()])
     await turn(session)
     await turn(session)

@@ -41,8 +41,9 @@ _PLAN_DONE = (
 _PLAN_FAILED = (
     "\nStep {number} failed{result}. Send a revised plan that changes or replaces this step before you continue."
 )
+PLANNING = "The user wants a plan first."
 _PLAN_FIRST = (
-    "The user wants a plan first. Read what you need, but change nothing: calls that write or run are refused. Then "
+    f"{PLANNING} Read what you need, but change nothing: calls that write or run are refused. Then "
     "send the whole plan with the plan tool. {then}"
 )
 _PLAN_ASKED = "The user approves it, or says why not. Once it is approved, carry it out."

@@ -116,10 +116,8 @@ async def test_souls_as_the_seed_writes_them(own_profiles: Path, with_profile: W
     assert "limited system access" in session.upkeep.system
     assert session.meter.limits.max_turns == 10
     told = [event.text for event in seen if isinstance(event, events.Note)]
-    assert told == [
-        "profile safe_assistant: codelet has no tool echo: left out",
-        "profile safe_assistant: it asks before each change, so --yes answers nothing",
-    ]
+    assert len(told) == 2 and "echo" in told[0] and "--yes" in told[1]
+    assert all(each.startswith("profile safe_assistant: ") for each in told)
 
 
 async def test_souls_are_switched_in_a_session_without_losing_the_list(with_profile: WithProfile):
