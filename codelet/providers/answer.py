@@ -273,16 +273,16 @@ async def _whole(first: bytes, rest: bytes, pieces: AsyncIterator[bytes]) -> lis
                 if len(body) > _EVENT_LIMIT:
                     break
     try:
-        said = json.loads(body)
+        found = json.loads(body)
     except (ValueError, RecursionError):
-        said = None
-    said = said[0] if isinstance(said, list) and said else said
-    if isinstance(said, dict) and said.get("error"):
-        raise stream_failure(said["error"])
-    if isinstance(said, dict):
+        found = None
+    found = found[0] if isinstance(found, list) and found else found
+    if isinstance(found, dict) and found.get("error"):
+        raise stream_failure(found["error"])
+    if isinstance(found, dict):
         from codelet.providers.content.whole_answer import events_of
 
-        if (events := events_of(said)) is not None:
+        if (events := events_of(found)) is not None:
             return events
     raise ProviderError(f"the answer is no event stream, it begins with {_shown(first)}; check --api-base")
 

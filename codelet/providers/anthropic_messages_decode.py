@@ -94,9 +94,9 @@ class MessageDecoder(Decoder):
         """Later reports replace the fields they name; input is the sum of its three parts."""
         if isinstance(reported, dict):
             self._input.update({name: as_count(value) for name, value in reported.items() if value is not None})
-            kept = reported.get("cache_creation")
-            if isinstance(kept, dict):
-                self._input["hour"] = as_count(kept.get("ephemeral_1h_input_tokens"))
+            cached = reported.get("cache_creation")
+            if isinstance(cached, dict):
+                self._input["hour"] = as_count(cached.get("ephemeral_1h_input_tokens"))
         get = self._input.get
         read, write = get("cache_read_input_tokens", 0), get("cache_creation_input_tokens", 0)
         total = get("input_tokens", 0) + read + write

@@ -114,17 +114,17 @@ async def _ask_ollama(root: str, headers: Mapping[str, str], name: str) -> Serve
     names = (name, f"{name}:latest")
     running = [entry for entry in _list(listed["models"]) if isinstance(entry, dict)]
     matching = [entry for entry in running if entry.get("name") in names or entry.get("model") in names]
-    shown = _object(await _answer(root, "/api/show", headers, {"model": name}))
+    details = _object(await _answer(root, "/api/show", headers, {"model": name}))
     set_in_file = [
         size
-        for line in str(shown.get("parameters") or "").splitlines()
+        for line in str(details.get("parameters") or "").splitlines()
         if len(words := line.split()) == 2 and words[0] == "num_ctx" and words[1].isdecimal()
         if _is_size(size := int(words[1][:12]))
     ]
-    trained = [value for key, value in _object(shown.get("model_info")).items() if key.endswith(".context_length")]
+    trained = [value for key, value in _object(details.get("model_info")).items() if key.endswith(".context_length")]
     window = _smallest(matching, ("context_length",)) or _least(set_in_file)
     limit = _least(size for size in trained if _is_size(size))
-    able = _list(shown.get("capabilities"))
+    able = _list(details.get("capabilities"))
     return ServerFacts(
         window=_least([window, limit]) if window else None,
         tools="tools" in able if able else None,

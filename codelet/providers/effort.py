@@ -75,20 +75,20 @@ class AskedEffort:
         notes, self._notes = self._notes, []
         return notes
 
-    def refused(self, said: str) -> bool:
+    def refused(self, text: str) -> bool:
         """Return whether this refusal is about the effort; then requests change or leave it out.
 
         A refusal that allows tools with the effort "none" is not one: tools come first (`Quirks.effort`).
         """
         sent = self.fields(1 << 20)
         named = [*_REFUSALS, *(mark + name + mark for name in sent for mark in "'\"`")]
-        if not sent or not any(words in said for words in named):
+        if not sent or not any(words in text for words in named):
             return False
-        if "tools" in said and "none" in said:
+        if "tools" in text and "none" in text:
             return False
-        if self._other_form(said):
+        if self._other_form(text):
             return True
-        listed = _LISTED.search(said)
+        listed = _LISTED.search(text)
         taken = tuple(word for word in _ORDER if listed and re.search(rf"\b{word}\b", listed[1]) and word != self._word)
         if taken and "words" not in self._learnt:
             self._learnt.add("words")
@@ -99,12 +99,12 @@ class AskedEffort:
             self._notes.append(f"{self._name} refused the effort {self.level!r}: it is no longer sent")
         return True
 
-    def _other_form(self, said: str) -> bool:
+    def _other_form(self, text: str) -> bool:
         """Return whether it changes to Anthropic's other form, because the server names it."""
         other: Form | None = None
-        if self._form == "budget" and "thinking.type.adaptive" in said:
+        if self._form == "budget" and "thinking.type.adaptive" in text:
             other = "adaptive"
-        elif self._form == "adaptive" and "adaptive thinking" in said:
+        elif self._form == "adaptive" and "adaptive thinking" in text:
             other = "budget"
         if other is None or "form" in self._learnt:
             return False

@@ -58,8 +58,6 @@ def http_failure(
         return _proxy_failure(status, headers, detail, place=place, proxy=proxy)
     lowered = detail.lower() + body[:2_000].lower()
     overflow = is_overflow(lowered, status)
-    delay = _delay_in(body)
-    final = overflow or _is_final(lowered, delay)
     of_key = status in (401, 403) or (status == 400 and _WRONG_KEY in lowered)
     headline = _headline(status, overflow=overflow, of_key=of_key, place=place, key_name=key_name, with_key=bool(key))
     if status in (401, 403) and _PAGE.match(body):
@@ -72,14 +70,26 @@ def http_failure(
         headline = f"the model takes no tools here ({status}); name another with --model, or talk without: --tools ''"
     elif status == 404 and other_base:
         headline += f" (is it {other_base}?)"
+    passing = _asks_again(headers, is_passing(status))
+    error = _failure(f"{headline}: {detail or 'no details'}", body, lowered, status, passing=passing, overflow=overflow)
+    if (asked := retry_after(headers)) is not None:
+        error.retry_after = asked
+    return error
+
+
+def _failure(
+    message: str, body: str, lowered: str, status: int | None, *, passing: bool, overflow: bool
+) -> ProviderError:
+    """The error with what a body says of waiting and of the window."""
+    delay = _delay_in(body)
     return ProviderError(
-        f"{headline}: {detail or 'no details'}",
+        message,
         status=status,
-        retryable=not final and _asks_again(headers, is_passing(status)),
-        retry_after=delay if (asked := retry_after(headers)) is None else asked,
+        retryable=passing and not overflow and not _is_final(lowered, delay),
+        retry_after=delay,
         overflow=overflow,
-        window=window_said(body) if overflow else None,
-        prompt_size=prompt_size_said(body) if overflow else None,
+        window=reported_window(body) if overflow else None,
+        prompt_size=reported_prompt_size(body) if overflow else None,
     )
 
 
@@ -121,7 +131,7 @@ def stream_failure(error: object) -> ProviderError:
 
     Its type, code or status, as number or name, says whether to retry; without any of them a retry is worth it.
     """
-    said = (
+    text = (
         error
         if isinstance(error, str)
         else valid_unicode(json.dumps({"error": error}, ensure_ascii=False, separators=(",", ":")))
@@ -136,21 +146,10 @@ def stream_failure(error: object) -> ProviderError:
         if status
         else not names or any(name in table("passing", _WORDS)["names"] for name in letters)
     )
-    lowered = said[:5_000].lower()
+    lowered = text[:5_000].lower()
     overflow = is_overflow(lowered, status)
-    delay = _delay_in(said)
-    final = overflow or _is_final(lowered, delay)
     headline = "the prompt does not fit the model's window" if overflow else "the provider broke off"
-    message = f"{headline}: {error_detail(said)}"
-    return ProviderError(
-        message,
-        status=status,
-        retryable=passing and not final,
-        retry_after=delay,
-        overflow=overflow,
-        window=window_said(said) if overflow else None,
-        prompt_size=prompt_size_said(said) if overflow else None,
-    )
+    return _failure(f"{headline}: {error_detail(text)}", text, lowered, status, passing=passing, overflow=overflow)
 
 
 def unreachable(message: str, *, local: bool, refused: bool = False) -> ProviderError:
@@ -166,12 +165,12 @@ def stalled(message: str) -> ProviderError:
     return ProviderError(message, retryable=True, patience=PATIENCE)
 
 
-def is_overflow(said: str, status: int | None = None) -> bool:
+def is_overflow(text: str, status: int | None = None) -> bool:
     """Return whether the prompt is too long. `status` is None for an error event.
 
     Rate limits use the same words, but a shorter prompt does not help with them.
     """
-    lowered = said.lower()
+    lowered = text.lower()
     if status not in (None, *_OVERFLOW_STATUSES) or _says(lowered, "rate"):
         return False
     return status == 413 or _says(lowered, "overflow")
@@ -181,18 +180,18 @@ def _says(lowered: str, kind: str) -> bool:
     return any(words in lowered for words in table(kind, _WORDS))
 
 
-def window_said(said: str) -> int | None:
+def reported_window(text: str) -> int | None:
     """The model's window in tokens, from a server that refuses a prompt as too long; None without a number."""
-    return _number_in(said, "window")
+    return _number_in(text, "window")
 
 
-def prompt_size_said(said: str) -> int | None:
+def reported_prompt_size(text: str) -> int | None:
     """The prompt's size in tokens, as such a server counts it, without the answer's room."""
-    return _number_in(said, "prompt_size")
+    return _number_in(text, "prompt_size")
 
 
-def _number_in(said: str, kind: str) -> int | None:
-    plain = re.sub(r"(?<=\d),(?=\d{3})", "", said[:5_000].lower())
+def _number_in(text: str, kind: str) -> int | None:
+    plain = re.sub(r"(?<=\d),(?=\d{3})", "", text[:5_000].lower())
     found = (re.search(pattern, plain) for pattern in table(kind, _WORDS))
     numbers = [int(match[1]) for match in found if match is not None and len(match[1]) <= 10]
     return next((number for number in numbers if number >= _LEAST_WINDOW), None)
@@ -203,9 +202,9 @@ def is_passing(status: int) -> bool:
     return status in _PASSING or 500 <= status < 600
 
 
-def _delay_in(said: str) -> float | None:
+def _delay_in(text: str) -> float | None:
     """The seconds in Google's error details; None if the day's quota is used up, which has them too."""
-    lowered = said[:20_000].lower()
+    lowered = text[:20_000].lower()
     found = None if _OF_THE_DAY in lowered else _DELAY.search(lowered)
     return float(found[1]) if found else None
 

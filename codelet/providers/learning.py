@@ -47,13 +47,13 @@ class Lesson(Record, kw_only=True):
     apis: tuple[str, ...] = ("chat", "responses", "messages")
     statuses: tuple[int, ...] = (400, 422)
 
-    def fits(self, sender: Sender, error: ProviderError, said: str) -> bool:
+    def fits(self, sender: Sender, error: ProviderError, text: str) -> bool:
         """Return whether the refusal is about this field, for the first time."""
         if sender.api not in self.apis or (error.status or 0) not in self.statuses or self.field in sender.learnt:
             return False
-        if self.also == "reasoning" and "effort" in said:
+        if self.also == "reasoning" and "effort" in text:
             return False  # the word is part of another field's name
-        return self.also in said and any(words in said for words in self.words)
+        return self.also in text and any(words in text for words in self.words)
 
 
 @cache
@@ -74,9 +74,9 @@ def _lesson(name: str) -> Lesson:
 
 def learn(sender: Sender, error: ProviderError, request: Request) -> bool:
     """Return whether later requests have another form because of this refusal."""
-    said = str(error).lower()
+    text = str(error).lower()
     for lesson in lessons() if not error.overflow else ():
-        if not lesson.fits(sender, error, said):
+        if not lesson.fits(sender, error, text):
             continue
         if lesson.change:
             if not _CHANGES[lesson.change](sender, request, error):

@@ -151,11 +151,11 @@ class NativeProvider(ABC):
         name = self._endpoint.model_name(self.model)
         path = self._path()
         base = self._endpoint.base + ("/v1" if path.startswith("/v1/") else "")
-        said = await ask(base, self._headers(), name, local=self.local)
-        if said.images is not None and said.images != self.quirks.images:
-            self.quirks = self.quirks.replace(images=said.images)
+        report = await ask(base, self._headers(), name, local=self.local)
+        if report.images is not None and report.images != self.quirks.images:
+            self.quirks = self.quirks.replace(images=report.images)
             self._encode_anew()
-        return said
+        return report
 
     @abstractmethod
     def body(self, request: Request) -> bytes:

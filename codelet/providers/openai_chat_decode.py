@@ -149,14 +149,14 @@ def usage_of(reported: object) -> Usage:
     read = as_counts(reported.get("prompt_tokens_details"))
     written = as_counts(reported.get("completion_tokens_details"))
     cache_write = as_count(read.get("cache_write_tokens") or reported.get("cache_creation_input_tokens"))
-    kept = as_counts(read.get("cache_creation_token_details"))
+    cached_for = as_counts(read.get("cache_creation_token_details"))
     usage = Usage(
         total_input=as_count(reported.get("prompt_tokens")),
         cache_read=as_count(read.get("cached_tokens") or reported.get("prompt_cache_hit_tokens")),
         cache_write=cache_write,
         output=as_count(reported.get("completion_tokens")),
         reasoning=as_count(written.get("reasoning_tokens")),
-        cache_write_hour=min(as_count(kept.get("ephemeral_1h_input_tokens")), cache_write),
+        cache_write_hour=min(as_count(cached_for.get("ephemeral_1h_input_tokens")), cache_write),
     )
     missing = as_count(reported.get("total_tokens")) - usage.total_input - usage.output
     cached = (usage.cache_read, usage.cache_write, usage.cache_read + usage.cache_write)  # gateways count them twice

@@ -132,9 +132,9 @@ class OpenAIResponsesProvider(OpenAIWire):
                 reasoning = []
         return items
 
-    def _call(self, call: ToolCall, kept: dict[str, Any]) -> dict[str, Any]:
+    def _call(self, call: ToolCall, item: dict[str, Any]) -> dict[str, Any]:
         function = call["function"]
-        own = {name: kept[name] for name in ("id", "status") if name in kept}
+        own = {name: item[name] for name in ("id", "status") if name in item}
         called = {"call_id": self.quirks.call_id(call["id"]), "name": function["name"]}
         return {"type": "function_call", **own, **called, "arguments": function["arguments"]}
 
@@ -154,8 +154,8 @@ def _key_of(request: Request) -> str:
     """
     from zlib import crc32
 
-    said = next((message["content"] for message in request.messages if kind_of(message) == "prompt"), "") or ""
-    return "".join(f"{crc32(text.encode('utf-8', 'replace')):08x}" for text in (request.system, said))
+    first = next((message["content"] for message in request.messages if kind_of(message) == "prompt"), "") or ""
+    return "".join(f"{crc32(text.encode('utf-8', 'replace')):08x}" for text in (request.system, first))
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
@@ -169,11 +169,11 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(text: str, kept: dict[str, Any]) -> dict[str, Any]:
+def _text(text: str, item: dict[str, Any]) -> dict[str, Any]:
     """An assistant's text: the server's own item if it has an id, else plain text."""
-    phase = {"phase": kept["phase"]} if "phase" in kept else {}
-    if "id" not in kept:
+    phase = {"phase": item["phase"]} if "phase" in item else {}
+    if "id" not in item:
         return {"role": "assistant", "content": text, **phase}
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    own = {"type": "message", "id": kept["id"], "role": "assistant", "status": kept.get("status", "completed")}
+    own = {"type": "message", "id": item["id"], "role": "assistant", "status": item.get("status", "completed")}
     return {**own, "content": content, **phase}

@@ -108,16 +108,16 @@ class ResponseDecoder(Decoder):
         """Remember an item's fields that go back with the message."""
         kind = item.get("type")
         if kind == "reasoning":
-            kept = {name: item[name] for name in _REASONING if item.get(name)}
-            self._blocks.append({**kept, "summary": item.get("summary") or []})
+            fields = {name: item[name] for name in _REASONING if item.get(name)}
+            self._blocks.append({**fields, "summary": item.get("summary") or []})
             # Without storage the server needs the reasoning's own content.
-            self._returnable = self._returnable and bool(kept.keys() & {"content", "encrypted_content"})
+            self._returnable = self._returnable and bool(fields.keys() & {"content", "encrypted_content"})
         elif kind == "message":
-            kept = {name: item[name] for name in ("id", "phase", "status") if item.get(name)}
-            self._blocks.append({"type": "text", **kept, "length": length})
+            fields = {name: item[name] for name in ("id", "phase", "status") if item.get(name)}
+            self._blocks.append({"type": "text", **fields, "length": length})
         elif kind == "function_call":
-            kept = {name: item[name] for name in ("id", "status") if item.get(name)}
-            self._blocks.append({"type": "tool_use", **kept, "call_id": _call_id(item)})
+            fields = {name: item[name] for name in ("id", "status") if item.get(name)}
+            self._blocks.append({"type": "tool_use", **fields, "call_id": _call_id(item)})
 
     def _finished(self, response: dict[str, Any]) -> list[Chunk]:
         """The end of the answer. Raises ProviderError if it is incomplete for an unknown reason."""

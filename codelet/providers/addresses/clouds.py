@@ -62,10 +62,10 @@ def credentials(prefix: str) -> str | None:
     return table(prefix).get("credentials")
 
 
-def missing(prefix: str, said: str) -> str | None:
+def missing(prefix: str, text: str) -> str | None:
     """Return advice if litellm reports a missing package."""
     words, what = table(prefix).get("package", ("(?!)", ""))
-    return f"litellm needs {what}" if re.search(words, said) else None
+    return f"litellm needs {what}" if re.search(words, text) else None
 
 
 def _part(otherwise: str, names: Sequence[str], usual: str, environment: Mapping[str, str]) -> str:

@@ -77,8 +77,8 @@ def _known(value: object, known: Iterable[str], place: str) -> Mapping[str, Any]
     given: Mapping[str, Any] = _checked(value, dict, place)
     for name in given:
         if name not in known:
-            meant, listed = did_you_mean(name, known, "{!r}"), ", ".join(known)
-            raise ValueError(f"{place}: {name!r} is unknown{meant or f'; known are {listed}'}")
+            hint, listed = did_you_mean(name, known, "{!r}"), ", ".join(known)
+            raise ValueError(f"{place}: {name!r} is unknown{hint or f'; known are {listed}'}")
     return given
 
 

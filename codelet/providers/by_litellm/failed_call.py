@@ -19,9 +19,9 @@ from codelet.providers.failure import (
     http_failure,
     is_overflow,
     is_passing,
+    reported_window,
     stream_failure,
     unreachable,
-    window_said,
     without_key,
 )
 
@@ -69,7 +69,7 @@ def _translated(
     if (package := missing(model.partition("/")[0], text)) is not None:
         return ProviderError(package)
     overflow = is_overflow(text)
-    return ProviderError(f"{place}: {text}", overflow=overflow, window=window_said(text) if overflow else None)
+    return ProviderError(f"{place}: {text}", overflow=overflow, window=reported_window(text) if overflow else None)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

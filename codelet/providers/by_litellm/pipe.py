@@ -118,19 +118,19 @@ class LiteLLMProcess:
         except (StartError, OSError) as error:
             raise ProviderError(f"litellm's process cannot be started: {error}") from error
         atexit.register(self._end_at_exit)
-        said: _Line = {"failed": {"text": f"litellm was not imported within {self._import_seconds:g} s; it was ended"}}
+        reply: _Line = {"failed": {"text": f"litellm was not imported within {self._import_seconds:g} s; it was ended"}}
         try:
             async with asyncio.timeout(self._import_seconds):
                 line = await service.read_line()
-            said = json.loads(line) if line else {"failed": {"text": _ended(service)}}
+            reply = json.loads(line) if line else {"failed": {"text": _ended(service)}}
         except TimeoutError:
             pass
         except BaseException:
             await service.close(patience=0.0)
             raise
-        if "failed" in said:
+        if "failed" in reply:
             await service.close(patience=0.0)
-            raise failure_in(said["failed"])
+            raise failure_in(reply["failed"])
         self._service = service
         self._reading = self._loop.create_task(self._read(service))
         self._loop.call_later(self._idle_seconds, self._end_if_idle)
@@ -207,13 +207,13 @@ class LiteLLMProcess:
             asyncio.run_coroutine_threadsafe(ended(), self._loop).result(_END_SECONDS)
 
 
-def failure_in(said: dict[str, Any]) -> CodeletError:
+def failure_in(reply: dict[str, Any]) -> CodeletError:
     """The error that the process reports."""
-    facts = dict(said)
+    facts = dict(reply)
     kind, text = facts.pop("kind", "ProviderError"), facts.pop("text")
     return UsageError(text) if kind == "UsageError" else ProviderError(text, **facts)
 
 
 def _ended(service: Service) -> str:
-    told = service.errors.strip().rpartition("\n")[2][-200:]
-    return f"{_GONE}{f': {told}' if told else ''}"
+    last = service.errors.strip().rpartition("\n")[2][-200:]
+    return f"{_GONE}{f': {last}' if last else ''}"

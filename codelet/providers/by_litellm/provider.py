@@ -273,8 +273,8 @@ class _Decoder(ChatDecoder):
         delta = event["choices"][0]["delta"] if event.get("choices") else {}
         kept = [*self._blocks(delta), *_extra(delta)]
         if kept:
-            said = (place for place, chunk in enumerate(chunks) if not isinstance(chunk, ReasoningChunk))
-            place = next(said, len(chunks))
+            others = (place for place, chunk in enumerate(chunks) if not isinstance(chunk, ReasoningChunk))
+            place = next(others, len(chunks))
             chunks[place:place] = kept
         return [piece for chunk in chunks for piece in (*self._opened(chunk), chunk)]
 
@@ -317,10 +317,10 @@ def _in_order(message: Message) -> dict[str, Any]:
     """
     parts = [block if content is None else content for block, content in answer_parts(message)]
     calls = [place for place, part in enumerate(parts) if not isinstance(part, str) and "function" in part]
-    said = [part for part in parts[: calls[0] if calls else len(parts)] if part]
-    reasoning = [place for place, part in enumerate(said) if not isinstance(part, str)]
+    texts = [part for part in parts[: calls[0] if calls else len(parts)] if part]
+    reasoning = [place for place, part in enumerate(texts) if not isinstance(part, str)]
     if len(reasoning) < len(parts) - len(calls) - sum(isinstance(part, str) for part in parts):
         return {}
     if reasoning == list(range(len(reasoning))):
-        return {"thinking_blocks": [part for part in said if not isinstance(part, str)]} if reasoning else {}
-    return {"content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in said]}
+        return {"thinking_blocks": [part for part in texts if not isinstance(part, str)]} if reasoning else {}
+    return {"content": [{"type": "text", "text": part} if isinstance(part, str) else part for part in texts]}

@@ -26,23 +26,23 @@ _HOST = re.compile(
 def check_form(model: str) -> None:
     """Raise UsageError for a name that could be an address in any spelling, or has invalid characters."""
     if model != model.strip() or not model.isprintable():
-        shown = one_line(model.strip(), 60)
-        raise UsageError(f"not a model's name: {shown!r} begins or ends with a space, or has control characters")
+        short = one_line(model.strip(), 60)
+        raise UsageError(f"not a model's name: {short!r} begins or ends with a space, or has control characters")
     plain = model
     for _ in range(3):
         plain = unquote(plain)
     plain = re.sub(r"\s", "", plain.replace("\\", "/"))
     if _ADDRESS.search(plain) or _REGION.search(plain):
-        shown = one_line(model, 60)
-        raise UsageError(f"not a model's name but an address: {shown!r}; --api-base URL names a server")
+        short = one_line(model, 60)
+        raise UsageError(f"not a model's name but an address: {short!r}; --api-base URL names a server")
 
 
 def check_for_litellm(model: str) -> None:
     """Raise UsageError if litellm could turn the name into another address than its provider's."""
     segments = model.split("/")
     if not all(map(_SEGMENT.fullmatch, segments)) or any(map(_HOST.fullmatch, segments[1:])):
-        shown = one_line(model, 60)
-        raise UsageError(f"not a model's name that litellm can be given: {shown!r}; --api-base URL names a server")
+        short = one_line(model, 60)
+        raise UsageError(f"not a model's name that litellm can be given: {short!r}; --api-base URL names a server")
 
 
 def refused_from_file(model: str, api_base: str | None, own: Sequence[Vendor] = ()) -> str | None:

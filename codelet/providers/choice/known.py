@@ -171,12 +171,12 @@ def doubts(name: str, *, local: bool, window: int | None = None, own: Sequence[V
     if facts.known or (local and window is not None):
         return None
     near = None if local else near_model(name, own)
-    meant = f"; did you mean {near}?" if near else ""
+    hint = f"; did you mean {near}?" if near else ""
     whose = f"that of {facts.like}" if facts.like else "a guess"
     guessed = f"its window of {facts.window:,} tokens is {whose} (--window N sets it)"
-    told = [guessed] if window is None else []
-    told += [] if local else ["its price is not known"]
-    return f"{one_line(name, 80)} is no model that codelet knows: {', and '.join(told)}{meant}"
+    parts = [guessed] if window is None else []
+    parts += [] if local else ["its price is not known"]
+    return f"{one_line(name, 80)} is no model that codelet knows: {', and '.join(parts)}{hint}"
 
 
 def refused_name(name: str, options: ProviderOptions) -> str:

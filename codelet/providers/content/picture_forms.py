@@ -98,11 +98,11 @@ class RefusedPictures:
     def _shown(self, message: Message) -> Message:
         known = self._made.get(id(message))
         if known is None or known[0] is not message:
-            kept = [each for each in images_of(message) if each["data"] not in self._data]
+            rest = [each for each in images_of(message) if each["data"] not in self._data]
             made: Any = message
-            if len(kept) < len(message["images"]):
+            if len(rest) < len(message["images"]):
                 made = without_images(message, prompt.PICTURES_REFUSED)
-                made.update({"images": kept} if kept else {})
+                made.update({"images": rest} if rest else {})
             known = self._made[id(message)] = message, made
         return known[1]
 
@@ -112,8 +112,8 @@ class RefusedPictures:
         Those of the newest prompt are never left out: the request would not be the user's. Then the error says how to
         continue. All others are, so an earlier image never blocks a session.
         """
-        said, messages = str(error).lower(), request.messages
-        takes_none = not any(words in said for words in _OF_ONE)
+        text, messages = str(error).lower(), request.messages
+        takes_none = not any(words in text for words in _OF_ONE)
         newest = [each for each in messages[max(0, newest_prompt(messages)) :] if each["role"] == "user"]
         asked = {each["data"] for message in newest for each in images_of(message)}
         others = {each["data"] for message in messages for each in images_of(message)} - asked - self._data

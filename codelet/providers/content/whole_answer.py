@@ -47,10 +47,10 @@ async def unpacked(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator
         raise ProviderError(f"the answer is packed as {encoding[:40]!r}, which was not requested; check --api-base")
     reader = zlib.decompressobj(form)
     async for piece in pieces:
-        left = piece
+        rest = piece
         try:
-            while left:
-                yield reader.decompress(left, _AT_ONCE)
-                left = reader.unconsumed_tail
+            while rest:
+                yield reader.decompress(rest, _AT_ONCE)
+                rest = reader.unconsumed_tail
         except zlib.error as error:
             raise ProviderError(f"the answer is garbled: it is no {encoding[:40]} ({error})") from None
