@@ -1,6 +1,6 @@
 """Usage: tokens as the provider reports them, in one form.
 
-A small module of its own: events and every provider need it, and nothing else here.
+A small, separate module: events and every provider need it, and nothing else here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Usage(Record, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Whether any tokens were reported; unreported is unknown, not 0."""
+        """Return whether any tokens were reported; unreported is unknown, not 0."""
         return self != Usage()
 
     @property

@@ -78,7 +78,10 @@ class AnthropicProvider(NativeProvider):
             options[name] = {**options.get(name, {}), **value}
         if offered and not request.tools:
             options["tool_choice"] = {"type": "none"}
-        self._show_thinking(options)
+        if self._hides:
+            options.setdefault("thinking", {"type": "adaptive"})  # its default
+        if (self._hides or self._hides_if_asked) and options.get("thinking", {}).get("type") == "adaptive":
+            options["thinking"] = {**options["thinking"], "display": "summarized"}  # else the API omits its text
         fragments = self._cache.fragments(request.messages, head)
         self._mark(fragments, len(request.messages) - request.tail)
         closing = (b"]}]," if any(fragments) else b"],") + compact_json(options)[1:]
@@ -92,13 +95,6 @@ class AnthropicProvider(NativeProvider):
             thought = last.get("origin") == self.origin and has_reasoning(last)
             return fields if thought else {}
         return fields
-
-    def _show_thinking(self, options: dict[str, Any]) -> None:
-        """Ask for summaries of thinking if the API would omit its text."""
-        if self._hides:
-            options.setdefault("thinking", {"type": "adaptive"})  # its default
-        if (self._hides or self._hides_if_asked) and options.get("thinking", {}).get("type") == "adaptive":
-            options["thinking"] = {**options["thinking"], "display": "summarized"}
 
     def share_cache(self, key: str, end: str) -> None:
         """Mark the shared part of the prompt, in a block of its own."""

@@ -91,7 +91,10 @@ def endpoint_for(
     vendor = vendor or CUSTOM
     key_from = key_variable(vendor, api_key, environment)
     key = api_key or (environment[key_from] if key_from else None)
-    key = _checked_key(key) if key else None
+    if key is not None:
+        key = key.strip() or None  # files often end in a line end
+    if key and not (key.isascii() and key.isprintable()):
+        raise UsageError("the API key holds characters that no key has; was it copied whole?")
     if vendor.cloud:
         at_home = _in_cloud(vendor, model, api_base, environment, key=key is not None)
         if at_home is None:
@@ -197,11 +200,3 @@ def base_of(vendor: Vendor, environment: Mapping[str, str] = os.environ) -> str:
     from codelet.providers.addresses import local_base  # only if moved
 
     return local_base(moved, vendor.base)
-
-
-def _checked_key(key: str) -> str:
-    """The key without surrounding space; raises UsageError if a header cannot carry it."""
-    key = key.strip()
-    if not key.isascii() or not key.isprintable():
-        raise UsageError("the API key holds characters that no key has; was it copied whole?")
-    return key

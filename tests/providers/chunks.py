@@ -45,7 +45,7 @@ WAYS = {
 """The ways to a server: a model and a transport."""
 
 IN_TEXT = {"openai/scripted": 2, "openai/responses/scripted": 5, "anthropic/claude-sonnet-4-5": 4}
-"""How many events of a text's answer end with its first piece."""
+"""The number of events up to the first piece of a text."""
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -98,12 +98,12 @@ async def collect_until_error(
 
 
 def _is_no_content(chunk: Chunk) -> bool:
-    """Whether a chunk only says in which order blocks come, or that litellm is being imported."""
+    """Return whether a chunk is only about the order of blocks, or about litellm's import."""
     return isinstance(chunk, BlockChunk | BlocksChunk) or (isinstance(chunk, NoteChunk) and chunk.text == IMPORTING)
 
 
 def joined(chunks: Sequence[Chunk]) -> dict[str, Any]:
-    """What the chunks say together. Calls are told apart as `codelet.loop.reply` does it, no arguments are `{}` there
+    """The content of all chunks. Calls are separated as `codelet.loop.reply` does it, no arguments are `{}` there
     too, and a usage of nothing is none.
     """
     calls: list[list[Any]] = []

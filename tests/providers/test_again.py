@@ -1,4 +1,4 @@
-"""What failed before anything was shown is tried again, on every wire; what another attempt cannot cure is not."""
+"""Retries: a failure before anything was shown, on every wire, unless a retry cannot help."""
 
 from __future__ import annotations
 

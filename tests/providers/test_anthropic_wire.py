@@ -57,7 +57,7 @@ def calls(number: int) -> list[Message]:
 
 
 def marked(sent: dict[str, Any]) -> list[tuple[int, str]]:
-    """Where the marks stand among all blocks of the messages, and on what."""
+    """The places of the marks among all blocks of the messages, and their blocks."""
     blocks = [block for message in sent["messages"] for block in message["content"]]
     return [(place, block["type"]) for place, block in enumerate(blocks) if "cache_control" in block]
 
@@ -91,7 +91,7 @@ def test_no_system_prompt_no_tools_and_a_limit():
 
 
 def test_a_list_with_calls_keeps_the_tools_that_are_no_longer_offered():
-    """The service refuses a list with calls and no tools; that no tool may be called is said beside them."""
+    """The service refuses a list with calls and no tools, so they go with a choice of none."""
     wire = provider()
     messages: list[Message] = [user("x"), *calls(1)]
     first = json.loads(wire.body(Request("", messages, tools=TOOLS)))

@@ -1,4 +1,4 @@
-"""What servers say of a model when they are asked: each kind of server as it answers, and whatever else may answer."""
+"""Servers' reports on a model: each kind of server, and anything else that may answer."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ OPENED = {
         {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
     ],
 }
-"""How an answer begins whose model thinks for long, without any of its text."""
+"""The beginning of an answer after long thinking, without text."""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 

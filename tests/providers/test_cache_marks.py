@@ -1,4 +1,4 @@
-"""What a vendor's prompt cache can read of each request, where it keeps only what the request marks.
+"""The part of each request that a vendor's cache can read, if it stores only marked text.
 
 The rules are Anthropic's, OpenRouter's and OpenAI's ("Prompt caching"): a mark ends a prefix that is written; a later
 request reads the longest prefix that was written and that one of its own marks ends; at most four marks count.

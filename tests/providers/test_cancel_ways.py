@@ -32,7 +32,7 @@ async def closed() -> AsyncIterator[None]:
 
 
 def states(model: str) -> dict[str, Step]:
-    """Where the server stops to answer, so that nothing is left to do but to cancel."""
+    """The place where the server stops answering, so that only a cancel ends the request."""
 
     def stalled(after: int | None) -> Reply:
         return Reply(["one ", "two"], calls=[CALL], fault=Stop("stall", after))

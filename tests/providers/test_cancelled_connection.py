@@ -28,7 +28,7 @@ ROUNDS = amount(40, 400)
 
 @dataclass(frozen=True)
 class Way:
-    """How a server is reached: its address, and the port that the client connects to."""
+    """The way to a server: its address, and the port that the client connects to."""
 
     url: str
     port: int
@@ -71,7 +71,7 @@ def opened(url: str) -> Provider:
 
 
 def target_of(descriptor: Path) -> str:
-    """Where a descriptor leads; nowhere where it was closed meanwhile."""
+    """The target of a descriptor; empty if it was closed."""
     try:
         return os.readlink(descriptor)
     except FileNotFoundError:

@@ -141,7 +141,7 @@ async def closed() -> AsyncIterator[None]:
 
 
 async def both(server: ModelServer, model: str, step: Step) -> list[tuple[dict[str, Any], ProviderError | None]]:
-    """What the same step says through native and through litellm."""
+    """The same step through native and through litellm."""
     server.script = [step, step]
     outcomes = []
     for transport in ("native", "litellm"):
@@ -206,7 +206,7 @@ async def test_a_fault_is_the_same_both_ways(name: str, wire: str, model_server:
 
 
 async def said_over(server: ModelServer, model: str, step: Any) -> tuple[dict[str, Any], ProviderError | None]:
-    """What a step says over a native wire."""
+    """A step's content over a native wire."""
     server.requests.clear()
     server.script = [step(IN_TEXT[model]) if callable(step) else step]
     provider = open_provider(model, options(server.openai, deadlines=SHORT))
@@ -265,7 +265,7 @@ async def test_interleaved_blocks_go_back_as_they_came(
 
 
 def listed(body: dict[str, Any]) -> list[Any]:
-    """What a request holds of answers, in order: items, the blocks of a message, or whole messages."""
+    """The answers in a request, in order: items, the blocks of a message, or whole messages."""
     if "input" in body:
         return list(body["input"])
     answers = [message for message in body["messages"] if message["role"] == "assistant"]
@@ -273,7 +273,7 @@ def listed(body: dict[str, Any]) -> list[Any]:
 
 
 def came(model: str, body: dict[str, Any]) -> Any:
-    """What the server sent, as the API takes it back."""
+    """The server's answer in the form that the API takes back."""
     if "responses" in model:
         items: list[dict[str, Any]] = list(responses(INTERLEAVED, body))[-1]["response"]["output"]
         assert [item["type"] for item in items] == [

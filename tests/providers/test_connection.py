@@ -35,7 +35,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def safe_server(certificates: Certificates) -> Iterator[ModelServer]:
-    """A model server behind TLS, with a certificate that nobody knows."""
+    """A model server with TLS, whose authority is unknown."""
     with ModelServer(lambda request: Reply("yes", usage=None), tls=certificates.server_context()) as server:
         yield server
 

@@ -27,7 +27,7 @@ HOUSE = {"base": "https://models.inhouse.example/v1/", "key": "INHOUSE_API_KEY"}
 
 
 def _tables(tree: Mapping[str, Any], place: str = "") -> dict[str, dict[str, Any]]:
-    """Every table below a place, by the name that stands in its brackets."""
+    """Every table below a place, by the name in its brackets."""
     found: dict[str, dict[str, Any]] = {}
     for key, value in tree.items():
         if isinstance(value, dict):

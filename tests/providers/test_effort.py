@@ -1,4 +1,4 @@
-"""How hard a model is asked to think: what stands on the wire for each vendor, what is said of it, what is learnt."""
+"""The effort: its form on each vendor's wire, its notes, and what a refusal teaches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def notes_in(chunks: list[Chunk]) -> list[str]:
 
 
 async def asked(server: ModelServer, model: str, effort: Effort | None, transport: Any = "auto") -> Any:
-    """What the second request of two says of its effort, and what the user was told in both."""
+    """The effort of the second of two requests, and the notes of both."""
     server.script = lambda _: Reply("a")
     provider = open_provider(model, options(server.openai, effort=effort), transport)
     told = notes_in(await collect(provider)) + notes_in(await collect(provider))
@@ -56,7 +56,7 @@ def nearest(name: str, level: str, word: str) -> list[str]:
 
 SUMMARY = {"summary": "auto"}
 KEPT = {"type": "enabled", "clear_thinking": False}
-"""What Z.ai is asked in each request, so that it does not clear the reasoning that goes back."""
+"""Z.ai's field in each request that keeps returned reasoning."""
 ON_THE_WIRE: list[tuple[str, Effort, dict[str, Any], list[str]]] = [
     ("openai/responses/gpt-5.6", "high", {"reasoning": {**SUMMARY, "effort": "high"}}, []),
     ("openai/responses/gpt-5.6", "none", {"reasoning": {**SUMMARY, "effort": "none"}}, []),

@@ -83,7 +83,7 @@ async def test_what_was_thought_is_counted_as_output(model_server: ModelServer):
 @pytest.mark.parametrize(
     ("reported", "output", "reasoning"),
     [
-        ({"completion_tokens_details": {"reasoning_tokens": 300}}, 305, 300),  # xAI says it beside them
+        ({"completion_tokens_details": {"reasoning_tokens": 300}}, 305, 300),  # xAI counts it separately
         ({"total_tokens": 1_005}, 5, 0),
         ({"total_tokens": 0}, 5, 0),
         ({"total_tokens": "many"}, 5, 0),

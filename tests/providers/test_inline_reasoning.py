@@ -37,7 +37,7 @@ CASES = [
 
 
 def split(pieces: list[str]) -> tuple[str, str, str]:
-    """What people see of the reasoning, the answer, and all that came."""
+    """The visible reasoning, the answer, and everything received."""
     splitter = InlineReasoning()
     chunks = [chunk for piece in pieces for chunk in splitter.feed(piece)] + list(splitter.flush())
     shown = "".join(chunk.text for chunk in chunks if isinstance(chunk, ReasoningChunk))

@@ -350,7 +350,7 @@ async def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch):
 async def test_a_refusal_for_roles_out_of_turn_is_answered_in_turn(
     model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """The model server stands in for the vendor as the proxy on the way to it."""
+    """The model server replaces the vendor, as a proxy on the way to it."""
     monkeypatch.setenv("HTTP_PROXY", model_server.base)
     monkeypatch.delenv("NO_PROXY", raising=False)
     model_server.script = strict(lambda _: Reply("hello"), mistral, status=500)

@@ -33,7 +33,7 @@ def provider(server: ModelServer) -> LiteLLMProvider:
 
 
 def piece(*parts: dict[str, Any], reason: str | None = None, tokens: int = 5) -> dict[str, Any]:
-    """One object of `streamGenerateContent`: usage stands in each, the finish reason in the last."""
+    """One object of `streamGenerateContent`: usage is in each, the finish reason in the last."""
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
     if reason is not None:
         candidate["finishReason"] = reason

@@ -1,4 +1,4 @@
-"""What litellm may not do through the bridge: print, warn, write, fetch, load a `.env`, hold up start or exit."""
+"""litellm must not affect codelet: print, warn, write, fetch, load a `.env`, hold up start or exit."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ asyncio.run(twice(sys.argv[1]))
 
 
 def test_a_silence_of_more_than_a_second_is_told_once(tmp_path: Path, model_server: ModelServer):
-    """A failure behind it is tried again all the same: nothing of an answer was shown."""
+    """A failure after the note is retried: nothing of an answer was shown."""
     model_server.script = [HttpError(503), Reply("yes"), Reply("yes")]
     done = run(TWICE, tmp_path, model_server.openai, slow_library(tmp_path, 1.5))
     assert done.stdout.splitlines() == [repr([IMPORTING, "yes"]), "['yes']"]

@@ -1,4 +1,4 @@
-"""What a local server reads last is the prompt: small models take what stands behind it for the question."""
+"""A local server reads the prompt last: small models take anything after it for the question."""
 
 from __future__ import annotations
 

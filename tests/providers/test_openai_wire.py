@@ -209,7 +209,7 @@ def test_halves_of_surrogate_pairs_are_replaced_and_whole_pairs_joined():
 
 
 async def chunks_of(*events: Any, done: bool = True) -> list[Chunk]:
-    """What an answer of these events comes to; texts go out as they are."""
+    """The chunks of an answer of these events; texts are sent unchanged."""
     data = "".join(f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n" for event in events)
     with RawServer(saying(event_stream((data + ("data: [DONE]\n\n" if done else "")).encode()))) as server:
         wire = provider(base=server.base)

@@ -43,7 +43,7 @@ def wire(model: str, base: str | None = None) -> NativeProvider:
 
 
 def bodies(model: str, base: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The request with a tail behind the results, and the next one, from one provider; the first is its prefix."""
+    """The request with a tail after the results, and the next one, from one provider; the first is its prefix."""
     provider = wire(model, base)
     first = provider.body(Request("s", [*LIST, TAIL], 1))
     second = provider.body(Request("s", [*AFTER, TAIL], 1))

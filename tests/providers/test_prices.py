@@ -1,4 +1,4 @@
-"""What requests cost: known cases by the vendors' price lists, each worked out by hand, in dollars."""
+"""The cost of requests: known cases by the vendors' price lists, each worked out by hand, in dollars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models demand by name, what is learnt from a refusal, and which name is asked for on the wire."""
+"""Quirks by a model's name, lessons from refusals, and the name on the wire."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def closed() -> AsyncIterator[None]:
         ("openai/chat/gpt-5.6", "none"),
         ("house/gpt-5.6", "none"),
         ("openai/gpt-5.4", ""),  # the map says that it begins without reasoning
-        ("openai/gpt-5", ""),  # it cannot be told so
+        ("openai/gpt-5", ""),  # it does not take that
         ("openai/gpt-4o", ""),
         ("openrouter/openai/gpt-5.6", ""),  # a service of its own, which says itself what it wants
         ("groq/openai/gpt-oss-120b", ""),

@@ -72,7 +72,7 @@ def sent(wire: OpenAIResponsesProvider, *messages: Message) -> list[dict[str, An
 
 
 def own(wire: OpenAIResponsesProvider, message: Message, *kept: dict[str, Any]) -> Message:
-    """The message as it stands in the list after this wire's answer."""
+    """The list's message for this wire's answer."""
     return {**message, "blocks": list(kept), "origin": wire.origin}
 
 

@@ -1,4 +1,4 @@
-"""What a model thinks is shown: where an API hides it unless it is asked, and where it comes as parts of the text."""
+"""Reasoning on screen: from APIs that hide it by default, and from parts of the text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def asked(model: str, base: str, effort: Effort | None = None) -> dict[str, Any]
         ("anthropic/claude-opus-6", None, SHOWN),
         ("anthropic/claude-sonnet-5-5", "max", SHOWN),
         ("anthropic/claude-opus-5", "none", {"type": "disabled"}),
-        ("anthropic/claude-opus-4-8", None, None),  # it thinks only if it is told to
+        ("anthropic/claude-opus-4-8", None, None),  # it thinks only on request
         ("anthropic/claude-opus-4-8", "high", SHOWN),
         ("anthropic/claude-opus-4-6", "high", {"type": "adaptive"}),  # it shows its thinking anyway
         ("anthropic/claude-sonnet-4-5", None, None),

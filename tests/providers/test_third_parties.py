@@ -149,7 +149,7 @@ general_settings: {{master_key: sk-proxy}}
 
 @pytest.fixture(scope="module")
 def proxied() -> Iterator[ModelServer]:
-    """The scripted server behind the proxy."""
+    """The proxy's scripted server."""
     with ModelServer() as server:
         yield server
 

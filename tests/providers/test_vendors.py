@@ -67,7 +67,7 @@ async def turn(session: Session, prompt: str = "look for the needle") -> list[ev
 
 
 def refused(server: ModelServer, seen: list[events.Event]) -> list[str]:
-    """What the vendor complained of: a refusal that codelet learns from shows as a retry."""
+    """The vendor's complaints: a refusal that codelet learns from appears as a retry."""
     return [event.reason for event in seen if isinstance(event, events.Retry)]
 
 

@@ -1,4 +1,4 @@
-"""What each vendor refuses, as rules that a scripted server applies before it answers: a new rule is one row.
+"""Each vendor's refusals, as rules that a scripted server applies before it answers: a new rule is one row.
 
 A rule reads a request's body and gives the vendor's complaint, or None. The wordings are the vendors' own, as users met
 them. `DIALECTS` holds one entry for each vendor of the catalogue, and one for OpenAI's Responses: a model, how it
@@ -39,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A vendor: its model, how it answers beside the text, and what it refuses.
+    """A vendor: its model, the extra fields of its answers, and its refusals.
 
     `reasoning` is the field of its reasoning, "details" for OpenRouter's, "blocks" for Claude's, "" for none; `signed`
     puts a thought signature on each first call. `litellm` is the model's name for litellm where its own protocol is
@@ -55,7 +55,7 @@ class Dialect:
     native_only: bool = False
 
     def mark(self, number: int) -> str:
-        """What the vendor sends beside an answer: nobody else may ever see it."""
+        """The vendor's mark in extra fields of an answer: no other vendor may receive it."""
         return f"secret-of-{self.model.replace('/', '-')}-{number}"
 
     def dressed(self, reply: Reply, number: int, body: Body) -> Reply:
@@ -106,7 +106,7 @@ def known_roles(body: Body) -> str | None:
 
 
 def paired(body: Body) -> str | None:
-    """Results come right behind their calls, one for each."""
+    """Results follow their calls immediately, one for each."""
     waiting: list[str] = []
     for message in body["messages"]:
         if message["role"] == "tool":
@@ -266,7 +266,7 @@ def vertex_name(body: Body) -> str | None:
 
 
 def mantle_name(body: Body) -> str | None:
-    """Its names have the maker in front, and no version behind."""
+    """Its names begin with the maker and end without a version."""
     known = re.fullmatch(r"[a-z]+\.[a-z0-9.-]+", body["model"])
     return None if known else f"The model '{body['model']}' does not exist"
 

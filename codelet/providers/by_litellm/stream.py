@@ -55,8 +55,11 @@ class InterceptedStream:
                 if over:
                     raise StreamEnd from None
                 raise
-            self.refusal += _refusal_in(chunk)
-            if not self._outer.received_finish_reason or _usage_in(chunk):
+            delta = getattr((getattr(chunk, "choices", None) or (None,))[0], "delta", None)
+            refusal = getattr(delta, "refusal", None)
+            self.refusal += refusal if isinstance(refusal, str) else ""
+            usage = chunk.get("usage") if isinstance(chunk, dict) else getattr(chunk, "usage", None)
+            if usage is not None or not self._outer.received_finish_reason:
                 return chunk
 
     def __getattr__(self, name: str) -> Any:
@@ -92,17 +95,6 @@ def _details_in(choices: list[Any]) -> list[dict[str, Any]]:
     deltas = [choice.get("delta") for choice in choices if isinstance(choice, dict)]
     found = [delta.get("reasoning_details") for delta in deltas if isinstance(delta, dict)]
     return [dict(detail) for details in found if isinstance(details, list) for detail in details]
-
-
-def _refusal_in(chunk: Any) -> str:
-    delta = getattr((getattr(chunk, "choices", None) or (None,))[0], "delta", None)
-    text = getattr(delta, "refusal", None)
-    return text if isinstance(text, str) else ""
-
-
-def _usage_in(chunk: Any) -> bool:
-    usage = chunk.get("usage") if isinstance(chunk, dict) else getattr(chunk, "usage", None)
-    return usage is not None
 
 
 def _content_type(stream: Any) -> str:

@@ -13,7 +13,6 @@ from codelet.providers.catalog import Vendor, vendor_of, vendors
 from codelet.providers.endpoint import OWN_KEY, base_of, endpoint_for, key_variable
 from codelet.providers.failure import http_failure
 from codelet.providers.protocol import Provider
-from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 
 if TYPE_CHECKING:
@@ -87,13 +86,14 @@ async def listed_models(
     listing = await _ask(api_base, key, _ASK_TIMEOUT)
     if listing is None:
         raise ProviderError(f"{without_login(api_base)} does not answer; check the network and --api-base")
-    if listing.status in (401, 403):
+    status, names, body = listing
+    if status in (401, 403):
         name = endpoint.key_name if endpoint else OWN_KEY
-        raise http_failure(listing.status, {}, listing.body, place=api_base, key_name=name, key=key)
-    if not listing.names:
+        raise http_failure(status, {}, body, place=api_base, key_name=name, key=key)
+    if not names:
         raise UsageError(f"{without_login(api_base)} lists no models: name one with --model")
     # A listed name such as openai/gpt-oss-20b is sent unchanged: only the prefix before it is removed.
-    return [f"openai/{name}" if vendor_of(name) else name for name in listing.names]
+    return [f"openai/{name}" if vendor_of(name) else name for name in names]
 
 
 async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tuple[Vendor, list[str]]]:
@@ -101,20 +101,14 @@ async def local_servers(environment: Mapping[str, str] = os.environ) -> list[tup
     local = [vendor for vendor in vendors() if vendor.local]
     bases = [base_of(vendor, environment) for vendor in local]
     answers = await asyncio.gather(*(_ask(base, None, _PROBE_TIMEOUT, direct=True) for base in bases))
-    found = [(vendor, answer.names) for vendor, answer in zip(local, answers, strict=True) if answer is not None]
+    found = [(vendor, answer[1]) for vendor, answer in zip(local, answers, strict=True) if answer is not None]
     return [(vendor, names) for vendor, names in found if names is not None]
 
 
-class _Listing(Record):
-    """A server's list of models: their `names`, or the status and body of a refusal."""
-
-    status: int
-    names: list[str] | None
-    body: str
-
-
-async def _ask(base: str, key: str | None, timeout: float, *, direct: bool = False) -> _Listing | None:
-    """A server's answer at `/models`, or None in time. Models that are not for chat come last."""
+async def _ask(
+    base: str, key: str | None, timeout: float, *, direct: bool = False
+) -> tuple[int, list[str] | None, str] | None:
+    """Status, model names and body of a server's answer at `/models`; None if none comes. Chat models come first."""
     from codelet.providers.asking import exchange
 
     headers = {"authorization": f"Bearer {key}"} if key else {}
@@ -128,4 +122,4 @@ async def _ask(base: str, key: str | None, timeout: float, *, direct: bool = Fal
         names = None
     if names is not None:
         names.sort(key=lambda name: any(word in name.lower() for word in _NOT_FOR_TALK))
-    return _Listing(status, names, body.decode("utf-8", "replace"))
+    return status, names, body.decode("utf-8", "replace")
