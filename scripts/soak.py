@@ -3,15 +3,14 @@
 Use: python -m scripts.soak [--turns N] [--seed S] [--interrupts SHARE]
 
 The model is a server on loopback. It answers, calls tools with good and bad arguments, fails with 429 and 503, cuts
-answers off, says nothing, stalls; a person types prompts and commands, interrupts, lets commands go on in the
-background. Every request must hold a valid list: each call with exactly one result. The exit status is 1 where a list
-was not valid, a traceback or a bug was told, codelet ended, something grew, a line that was queued before an interrupt
-was neither sent nor given back, or the terminal was left in another mode than before.
+answers off, sends nothing, stalls. A user types prompts and commands, interrupts, and runs commands in the background.
+Every request must contain a valid list: each call with exactly one result. The exit status is 1 after an invalid list,
+a traceback or a bug, an early end, growth, a line queued before an interrupt that was neither sent nor given back, or a
+changed terminal mode.
 
-What a conversation keeps to be recalled and undone grows with it, within its own bounds. So the conversation is
-forgotten in equal parts of the session, and what memory holds then is compared: the first part is the warm-up, which
-loads what is loaded late, the tokeniser's table above all. Some of each turn stays behind /clear: what /export tells
-of its requests, the line that was typed, the ids of its calls.
+A conversation grows within its bounds. So it is cleared several times, and memory is compared after that: the first
+part is the warm-up, which loads late modules and the tokeniser's table. /clear keeps the conversation as a fork (the
+latest 20) and, for /export, the usage of each request (the latest 5,000): about 3 KiB of Python objects a turn.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _EMPTIED = "\x15\x7f" * 8
 """Ctrl-U and Backspace: rows of the line, from the last one up."""
 _MOST_DESCRIPTORS, _MOST_CHILDREN, _PARTS = 6, 3, 8
 _MOST_KIB, _MOST_KIB_A_TURN = 1_000, 2
-"""How much more memory may be held at the end; the allocator takes it by the MiB."""
+"""Allowed growth of the process; the allocator grows by the MiB."""
 _LINES = ("go on", "look at app.py", "what is there?", "continue", "é" * 40, "@app.py explain")
 _COMMANDS = (
     "/stats",
@@ -179,7 +178,7 @@ def _warm_up(terminal: Terminal) -> None:
 
 
 def _cleared(terminal: Terminal) -> dict[str, int]:
-    """What is held once the conversation is forgotten and nothing runs any more."""
+    """Clear the conversation and measure."""
     terminal.settle(1.5, timeout=20.0)  # ESC twice within a second, on an empty line, is /rewind
     terminal.key("esc")
     terminal.settle(2.0, timeout=20.0)  # a background task of the last turns ends within a second
@@ -235,7 +234,7 @@ def _measure(pid: int) -> dict[str, int]:
 
 
 def _grown(measured: list[dict[str, int]], turns: int) -> list[str]:
-    """What is more at the end than after the first part, by more than it may be; a background task is two children."""
+    """Report growth since the first part beyond the bounds; a background task is two children."""
     if len(measured) < 3:
         return []
     first, last = measured[0], measured[-1]

@@ -1,12 +1,11 @@
-"""What the REPL's start and a long answer on the screen cost, and how soon it obeys a key meanwhile.
+"""The cost of the REPL's start and of a long answer on the screen, and the delay of keys during it.
 
 Use: python -m scripts.bench.screen [--runs N] [--kilobytes N] [--pause MILLISECONDS …]
 
 The real REPL in a pseudo-terminal shows 200 KB of Markdown with code from a server on loopback. Its processor time,
-from the prompt to the last row, is compared with a bare interpreter that imports prompt_toolkit and rich.console; that
-of its start, until the prompt is on the screen, with one that imports prompt_toolkit and rich. An
-echo is the time from a key to its letter in the program's output, a quiet the time from ESC to the last byte that the
-program writes: on a busy machine run it with `chrt -r 1`, else these are the machine's.
+from the prompt to the last row, is compared with an interpreter that imports prompt_toolkit and rich.console; its
+start, to the first prompt, with one that imports prompt_toolkit and rich. The echo is the time from a key to its
+letter in the output, the quiet the time from ESC to the last byte of output. On a busy machine use `chrt -r 1`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ IMPORTS = "import prompt_toolkit, rich.console"
 START_IMPORTS = "import prompt_toolkit, rich"
 PIECE = 24
 KEY = "Ж"
-"""Stands nowhere in the answer: where so many stand in a row, so many keys were echoed."""
+"""Not part of the answer, so each one in a row is an echoed key."""
 LAST = "the last word is zebra"
 _BETWEEN_KEYS = 0.05
 _SILENCE = 0.3
@@ -75,7 +74,7 @@ class Store_{n}:
 
 
 def answer(size: int) -> str:
-    """Markdown of about so many characters, more than half of it code."""
+    """Markdown of about this length, more than half of it code."""
     parts: list[str] = []
     while sum(map(len, parts)) < size:
         parts.append(_SECTION.format(n=len(parts) + 1))
@@ -96,13 +95,13 @@ class Pty:
         self.last = 0.0
 
     def pump(self, seconds: float) -> None:
-        """Take in what the program writes within so many seconds, at most one piece."""
+        """Read at most one piece of output within this time."""
         if select.select([self.child.child_fd], [], [], seconds)[0]:
             self.output += os.read(self.child.child_fd, 65536)
             self.last = time.monotonic()
 
     def wait_for(self, text: str, since: int = 0, *, unless: str = "") -> bool:
-        """Wait until the text has been written after so many bytes; False where `unless` stands in the output first."""
+        """Wait for a text after an offset in the output; False if `unless` appears first."""
         wanted, end, begin = text.encode(), time.monotonic() + _PATIENCE, since
         while self.output.find(wanted, begin) < 0:
             if unless and unless.encode() in self.output:
@@ -150,7 +149,7 @@ def repl(text: str, pause: float, where: Place) -> Iterator[Pty]:
 
 
 def starts(runs: int, where: Place) -> list[Row]:
-    """The start to the prompt beside the bare imports, and the echo of a key that is pressed as soon as it is there."""
+    """Measure the start relative to the bare imports, and the echo of the first key."""
     prompts: list[float] = []
     imports: list[float] = []
     echoes: list[float] = []
@@ -174,7 +173,7 @@ def starts(runs: int, where: Place) -> list[Row]:
 
 
 def cost(text: str, pause: float, where: Place, into: Stream) -> None:
-    """One whole answer without a key: processor time and bytes to the terminal, beside the bare imports."""
+    """Measure one answer without keys: processor time relative to the bare imports, and bytes written."""
     into.imports.append(wait(spawn([sys.executable, "-c", IMPORTS], where))[0] * 1000)
     with repl(text, pause, where) as terminal:
         before, begun = processor_seconds(terminal.child.pid), len(terminal.output)
@@ -195,7 +194,7 @@ def keys(text: str, pause: float, where: Place, into: Stream) -> None:
             since, pressed = len(terminal.output), time.monotonic()
             terminal.send(KEY)
             if not terminal.wait_for(KEY * count, since, unless=LAST) or LAST.encode() in terminal.output:
-                break  # the answer is over: this key was not echoed beside it
+                break  # the answer ended before this echo
             into.echoes.append((time.monotonic() - pressed) * 1000)
             pause_end = time.monotonic() + _BETWEEN_KEYS
             while time.monotonic() < pause_end:

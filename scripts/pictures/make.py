@@ -1,4 +1,4 @@
-"""Take the README's pictures of an exported page with headless Chromium. Use: python -m scripts.pictures.make."""
+"""Take the README's screenshots of an exported page with headless Chromium. Use: python -m scripts.pictures.make."""
 
 from __future__ import annotations
 

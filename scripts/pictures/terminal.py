@@ -1,6 +1,6 @@
-"""Draw README's pictures of the terminal, dark and light. Use: python -m scripts.pictures.terminal.
+"""Draw README's screenshots of the terminal, dark and light. Use: python -m scripts.pictures.terminal.
 
-They are made from the bytes that a terminal of 80 columns gets; a test holds them against those of today.
+They are rendered from the output for 80 columns; a test compares them with the current output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _THEMES = {
 
 
 def picture(theme: str) -> str:
-    """The picture as SVG."""
+    """The screenshot as SVG."""
     console = Console(file=io.StringIO(), record=True, width=COLUMNS, force_terminal=True, color_system="truecolor")
     for row in screen(theme, COLUMNS).split("\n"):
         console.print(Text.from_ansi(row), soft_wrap=True, highlight=False, markup=False)

@@ -149,24 +149,24 @@ class ApprovalDialog:
             renderer.seen(question.shown)
             open_.printed = True
         lines = plural(len(body), "line")
-        told = _scrolled(lines, len(body))
-        reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, told, self._number)), 2))
+        hint = _scrolled(lines, len(body))
+        reasons = reason_rows(question, renderer, max(room - len(head_rows(question, renderer, hint, self._number)), 2))
         in_sight = (
-            renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, told, self._number))
+            renderer.console.height - below - len(reasons) - len(head_rows(question, renderer, hint, self._number))
         )
         above = min(max(len(body) - in_sight, 0), len(body))
-        told = _scrolled(lines, above) if above else ""
-        if not told and len(head) + len(reasons) > room:
-            told = "shortened; the whole has scrolled off"
-        return [*head_rows(question, renderer, told, self._number), *reasons][: max(room, 3)]
+        hint = _scrolled(lines, above) if above else ""
+        if not hint and len(head) + len(reasons) > room:
+            hint = "shortened; the whole has scrolled off"
+        return [*head_rows(question, renderer, hint, self._number), *reasons][: max(room, 3)]
 
     def _choice_rows(self, open_: _Open) -> list[Text]:
         width, sign = self._renderer.width, self._renderer.signs.choice
         if open_.writes == "reason":
             return wrap_indented(Text("enter confirm · esc back", QUIET), width, "  ")
         if open_.writes == "rule":
-            told = Text(open_.problem, WARN) if open_.problem else Text(_RULE_HINT, QUIET)
-            rows = wrap_indented(told, width, "  ")
+            hint = Text(open_.problem, WARN) if open_.problem else Text(_RULE_HINT, QUIET)
+            rows = wrap_indented(hint, width, "  ")
             if open_.question.covered and self._line.answer == open_.question.verdict.suggestion:
                 examples = visible(" · ".join(open_.question.covered))
                 rows += wrap_indented(Text(f"It allows, for example: {examples}", QUIET), width, "  ")[:_MOST_EXAMPLES]

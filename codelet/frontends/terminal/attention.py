@@ -52,14 +52,14 @@ class Attention:
             self._call(f"codelet: the turn is {status}")
 
     def _call(self, words: str) -> None:
-        told = f"{words} ({self._name})"
+        words = f"{words} ({self._name})"
         match self._way:
             case "bell":
                 self._send("\x07")
             case "osc9":
-                self._send(_passed_on(f"\x1b]9;{told}\x07"))
+                self._send(_passed_on(f"\x1b]9;{words}\x07"))
             case "osc777":
-                self._send(_passed_on(f"\x1b]777;notify;codelet;{told.replace(';', ',')}\x07"))
+                self._send(_passed_on(f"\x1b]777;notify;codelet;{words.replace(';', ',')}\x07"))
 
 
 def _passed_on(sequence: str) -> str:

@@ -119,6 +119,7 @@ def best_matches(paths: Iterable[str], typed: str, points: Points = no_points) -
     Of equal matches the one with more `points` comes first.
     """
     wanted = typed.lower()
+    letters = re.compile(".*".join(map(re.escape, wanted)))
     ranked = []
     for path in paths:
         lower = path.lower()
@@ -129,17 +130,12 @@ def best_matches(paths: Iterable[str], typed: str, points: Points = no_points) -
             rank = 1
         elif wanted in lower:
             rank = 2
-        elif _in_order(wanted, lower):
+        elif letters.search(lower):
             rank = 3
         else:
             continue
         ranked.append((rank, -points(path), path.count("/"), len(path), path))
     return [path for *_, path in sorted(ranked)[:_SHOWN]]
-
-
-def _in_order(wanted: str, text: str) -> bool:
-    letters = iter(text)
-    return all(letter in letters for letter in wanted)
 
 
 class FileList:
@@ -155,13 +151,12 @@ class FileList:
         """Return at most 20,000 paths, relative to the workspace."""
         async with self._lock:
             if time.monotonic() - self._read_at >= _FRESH_SECONDS:
-                self._paths = [path for path in await self._listed() if _NEVER.isdisjoint(path)]
+                listed = await self._from_git()
+                if listed is None:
+                    listed = await asyncio.to_thread(_walk, self.workspace)
+                self._paths = [path for path in listed if _NEVER.isdisjoint(path)]
                 self._read_at = time.monotonic()
             return self._paths
-
-    async def _listed(self) -> list[str]:
-        found = await self._from_git()
-        return found if found is not None else await asyncio.to_thread(_walk, self.workspace)
 
     async def _from_git(self) -> list[str] | None:
         """Return tracked and untracked files; None without git or a repository."""

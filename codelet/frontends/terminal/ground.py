@@ -19,11 +19,11 @@ _ANSWER = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]
 
 
 class GroundQuestion:
-    """Asks one terminal; `told` receives dark or light."""
+    """Asks one terminal; `found` receives dark or light."""
 
-    def __init__(self, source: KeyInput, told: Callable[[Ground], None]) -> None:
+    def __init__(self, source: KeyInput, found: Callable[[Ground], None]) -> None:
         self._source = source
-        self._told = told
+        self._found = found
         self._asked = False
 
     def ask(self, theme: str) -> None:
@@ -40,11 +40,6 @@ class GroundQuestion:
         sys.stdout.flush()
 
     def _answered(self, answer: str) -> None:
-        if found := _ANSWER.fullmatch(answer):
-            self._told(_ground_of(found))
-
-
-def _ground_of(answer: re.Match[str]) -> Ground:
-    """Dark or light, by luminance."""
-    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in answer.groups())
-    return "light" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "dark"
+        if colour := _ANSWER.fullmatch(answer):
+            red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in colour.groups())
+            self._found("light" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5 else "dark")

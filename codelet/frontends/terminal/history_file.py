@@ -52,8 +52,8 @@ class HistoryFile(History):
             finally:
                 os.close(descriptor)
         except OSError as error:
-            told, self._complain = self._complain, lambda text: None
-            told(f"what you type is not kept: {self._path}: {error.strerror or error}")
+            complain, self._complain = self._complain, lambda text: None
+            complain(f"what you type is not kept: {self._path}: {error.strerror or error}")
 
     def _open(self) -> int:
         return open_named(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -71,7 +71,7 @@ class HistoryFile(History):
             lines = file.read().split(b"\n")
         entries = [_entry(line) for line in lines[status.st_size > _MOST_READ :] if line]
         if lines and any(lines) and not any(entries):
-            raise UsageError(f"--history {self._path}: this is not a history of codelet's, so it is left alone")
+            raise UsageError(f"--history {self._path}: not one of codelet's history files, so it is not used")
         return [entry for entry in entries if entry]
 
 

@@ -94,12 +94,12 @@ def where_rows(question: Question, renderer: Renderer) -> list[Text]:
     place = question.verdict.place
     named = [os.path.normpath(f"{question.where}/{touch.what}") for touch in question.touches if touch.kind == "write"]
     if any(touch.kind == "run" for touch in question.touches):
-        told = "" if question.where == os.getcwd() else short_path(Path(question.where))
+        words = "" if question.where == os.getcwd() else short_path(Path(question.where))
     elif question.where and place is not None and named and os.path.realpath(question.where) == question.where:
-        told = short_path(place) if str(place) not in named else ""
+        words = short_path(place) if str(place) not in named else ""
     else:
-        told = ""
-    parts = [_on_line(told)] if told else []
+        words = ""
+    parts = [_on_line(words)] if words else []
     parts += ["outside the sandbox"] if any(touch.unconfined for touch in question.touches) else []
     return wrap_indented(Text(f"where: {', '.join(parts)}", QUIET), renderer.width, "  ") if parts else []
 
@@ -120,8 +120,8 @@ def reason_rows(question: Question, renderer: Renderer, room: int | None = None)
     rows = [row for each in warned for row in (each if room is None else each[:_MOST_WARNING_ROWS])]
     parts = _parts(question)
     if len(parts) <= 1:
-        told = _on_line(_why(question))
-        reason = wrap_indented(Text(f"why: {told}", QUIET), width, "  ") if told else []
+        words = _on_line(_why(question))
+        reason = wrap_indented(Text(f"why: {words}", QUIET), width, "  ") if words else []
         if room is not None:
             reason = _at_most(reason, Text(f"  {signs.more}", QUIET))
         if room is None or not parts or not parts[0][0]:
@@ -185,8 +185,8 @@ def _part_row(text: str, reason: str, width: int, more: str) -> Text:
     """One part on one line, with its reason if the row above does not give it."""
     if not text:
         return truncate(Text(f"    ({reason})", WARN), width, more)
-    told = "" if reason == text.partition(" ")[0] + _UNKNOWN else f"  ({reason})"
-    return truncate(Text.assemble("    ", (text, WARN), (told, QUIET)), width, more)
+    words = "" if reason == text.partition(" ")[0] + _UNKNOWN else f"  ({reason})"
+    return truncate(Text.assemble("    ", (text, WARN), (words, QUIET)), width, more)
 
 
 def _on_line(text: str) -> str:
@@ -222,19 +222,19 @@ def _title(question: Question) -> str:
     """The question. It names a tool that is not codelet's own."""
     if question.options is not None:
         return _on_line(question.asks)
-    told = []
+    words = []
     for kind, verb in _VERBS:
         if places := [_on_line(touch.what) for touch in question.touches if touch.kind == kind]:
             is_named = kind == "write" and question.tool in _CHANGES
-            told.append(f"{question.tool if is_named else verb} {', '.join(places)}")
+            words.append(f"{question.tool if is_named else verb} {', '.join(places)}")
     if question.asks:
-        told = [_on_line(question.asks)]
+        words = [_on_line(question.asks)]
     elif any(touch.kind == "run" for touch in question.touches):
-        told = ["run this command"]
-    if question.tool in _OWN_TOOLS and told:
-        title = " and ".join(told)
+        words = ["run this command"]
+    if question.tool in _OWN_TOOLS and words:
+        title = " and ".join(words)
         return f"{title[:1].upper()}{title[1:]}?"
-    return f"Let {clean(question.tool)} {' and '.join(told) or 'run'}?"
+    return f"Let {clean(question.tool)} {' and '.join(words) or 'run'}?"
 
 
 def _is_change(question: Question) -> bool:

@@ -86,7 +86,12 @@ def greeting(session: Session, columns: int, signs: Signs) -> list[str]:
             rows[-1] += between + shown
         else:
             rows.append(part)
-    if files := [_named(path, session) for path in _instructions(session)]:
+    root = Path(os.path.realpath(session.workspace))
+    names = (
+        str(each.relative_to(root)) if each.is_relative_to(root) else short_path(each)
+        for each in _instructions(session)
+    )
+    if files := list(map(clean, names)):
         rows.append(fitted([f"instructions: {files[0]}", *files[1:]], columns - 1, signs))
     return [*(row for row in rows if row), fitted(list(_KEYS), columns - 1, signs)]
 
@@ -97,11 +102,6 @@ def _instructions(session: Session) -> list[Path]:
 
     is_on = "claudeMd" in session.reminders.sourced - session.reminders.off
     return Instructions(session.workspace).in_force() if is_on else []
-
-
-def _named(path: Path, session: Session) -> str:
-    workspace = Path(os.path.realpath(session.workspace))
-    return clean(str(path.relative_to(workspace)) if path.is_relative_to(workspace) else short_path(path))
 
 
 def _shortened(path: str, room: int, signs: Signs) -> str:

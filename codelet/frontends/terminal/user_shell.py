@@ -52,7 +52,7 @@ class UserShell:
             self._screen.note(f"done{took}")
         if self._command.split()[0] in ("cd", "pushd", "popd", "export"):
             self._screen.note(
-                f"each ! has a shell of its own, in the workspace: {self._command.split()[0]} does not last"
+                f"{self._command.split()[0]} has no lasting effect: each ! starts a new shell in the workspace"
             )
         if self._tells_model:
             self._attached.append(masker.mask(command.text))

@@ -1,4 +1,4 @@
-"""`/btw`: a question beside the conversation is a request like any other: limits hold, and what goes wrong is said."""
+"""`/btw`: a side question is a request like any other: limits hold, errors are shown."""
 
 # near: codelet/frontends/terminal/slash_commands/beside_conversation.py
 

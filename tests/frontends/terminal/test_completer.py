@@ -1,4 +1,4 @@
-"""What Tab offers behind an @: names that can stand there, in quotes where needed, and paths out of the workspace."""
+"""Completion after @: names in quotes if needed, and paths outside the workspace."""
 
 from __future__ import annotations
 

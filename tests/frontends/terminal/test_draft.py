@@ -1,4 +1,4 @@
-"""What waits while a turn runs, and long pastes behind a marker."""
+"""Lines that wait during a turn, and markers of long pastes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the REPL logs for an export that is asked for later: the same export as of all events, within a bound."""
+"""The REPL's log gives the same export as all events, within a bound."""
 
 from __future__ import annotations
 

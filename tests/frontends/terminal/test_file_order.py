@@ -1,4 +1,4 @@
-"""The order of files behind an @: what fits alike stands by what the session has to do with it."""
+"""The order of files after @: equal matches by their weight in the session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("api.py", "cache.py", "core.py", "src/deep/conf.py", "src/deep/colour.p
 
 
 async def offered(session: Session, line: str) -> list[str]:
-    """The files that are offered behind a line, in order."""
+    """The files offered for a line, in order."""
     completer = ReplCompleter(session.workspace, list, ranks_of(session))
     return [each.text async for each in completer.get_completions_async(Document(line), CompleteEvent())]
 

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from codelet.prompt import PUT_BACK
 from tests.support.recorded import STATUS, ask
 from tests.support.script import Call, Reply, Step, Tokens
 from tests.support.server import ModelServer, Recorded
 from tests.support.terminal import Terminal
+
+RESTORED = PUT_BACK.partition("{")[0]
 
 
 def write(name: str, content: str) -> Call:
@@ -143,12 +146,12 @@ def test_a_fork_whose_edits_were_rewound_says_so(forked: Forked, repo: Path) -> 
     ask(terminal, "/rewind 1 both", "rewound to before your last prompt")
     assert not (repo / "made.txt").exists()
     forked.clear_line()
-    assert "put these files back" not in forked.say("something else"), "this conversation claims nothing of it"
-    ask(terminal, "/fork 1", "on with fork 1", "put back since")
-    assert "put these files back" in forked.say("and now?")
+    assert RESTORED not in forked.say("something else"), "this conversation claims nothing of it"
+    ask(terminal, "/fork 1", "on with fork 1", "restored since")
+    assert RESTORED in forked.say("and now?")
     forked.say("and then?")
     ask(terminal, "/clear", "/fork 1 brings it back")
-    assert "put back" not in ask(terminal, "/fork 1", "on with fork 1"), "it was told"
+    assert "restored since" not in ask(terminal, "/fork 1", "on with fork 1"), "the model knows it"
 
 
 def test_going_back_to_before_it_was_told_tells_it_again(forked: Forked, repo: Path) -> None:
@@ -156,14 +159,14 @@ def test_going_back_to_before_it_was_told_tells_it_again(forked: Forked, repo: P
     forked.call = write("made.txt", "new\n")
     forked.say("make it")
     ask(terminal, "/undo", "restored: made.txt")
-    assert "put these files back" in forked.say("why?")
+    assert RESTORED in forked.say("why?")
     told = ask(terminal, "/rewind 1 conversation", "rewound to before your last prompt")
     assert "made.txt" in told
     forked.clear_line()
-    assert "put these files back" in forked.say("how?")
+    assert RESTORED in forked.say("how?")
     ask(terminal, "/rewind 2 conversation", "rewound to before that prompt")
     forked.clear_line()
-    assert "put these files back" not in forked.say("something else")
+    assert RESTORED not in forked.say("something else")
 
 
 def test_an_import_keeps_what_was_there(forked: Forked, repo: Path) -> None:

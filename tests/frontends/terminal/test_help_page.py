@@ -1,4 +1,4 @@
-"""`codelet help`: pages fit 80 columns, go through a pipe as they are, and a wrong name is answered."""
+"""`codelet help`: pages fit 80 columns, go through a pipe unchanged; a wrong name gets a hint."""
 
 import re
 import subprocess

@@ -1,6 +1,4 @@
-"""A turn that is stopped at named moments, by each key that stops: the list is valid, what was typed is kept, and the
-terminal is given back as it was.
-"""
+"""A turn stopped at named moments, by each key: the list is valid, typed text is kept, the terminal is restored."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ LATER = "This comes later."
 
 @dataclass(frozen=True)
 class Moment:
-    """What the model sends, what is on the screen when the key comes, and what was typed before it."""
+    """The model's answers, the text on screen before the key, and the text typed before it."""
 
     script: Sequence[Step]
     shown: str

@@ -1,4 +1,4 @@
-"""What terminals send: forms of keys, an ESC that comes early, answers that no one typed, pastes without marks."""
+"""Terminal input: forms of keys, an early ESC, answers to queries, unmarked pastes."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ ANSWERS = [
     "\x1bP>|XTerm(379)\x1b\\", "\x1bP1$r0m\x1b\\",  # its version, a setting
     "\x1b[?2026;2$y", "\x1b[?997;1n", "\x1b[?0u",  # modes
     "\x1b[97;1:3u", "\x1b[57441;1u", "\x1b[97;9u",  # released, Shift alone, with Super
-    "\x1b[<0;10;5M", "\x1b[M !!", "\x1b_Gi=1;OK\x1b\\", "\x1b[8;24;80t",  # the mouse, pictures, the size
+    "\x1b[<0;10;5M", "\x1b[M !!", "\x1b_Gi=1;OK\x1b\\", "\x1b[8;24;80t",  # the mouse, images, the size
 ]  # fmt: skip
 
 
 class Line:
-    """A terminal's line to codelet with a clock of its own. It gives the names of keys, and pastes."""
+    """Terminal input with its own clock; returns names of keys, and pastes."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -49,7 +49,7 @@ class Line:
         self.sequences = KeySequences(self.answers.append, lambda: self.now)
 
     def send(self, data: str, wait: float = 1.5) -> list[str]:
-        """Send, then nothing for so many seconds."""
+        """Send, then wait."""
         found = list(self._read(data))
         if wait >= FLUSH_SECONDS:
             self.now += FLUSH_SECONDS

@@ -25,23 +25,23 @@ class Places:
         self.seen = 0
 
     def wait_for(self, *texts: str) -> None:
-        """Wait for each text in turn, and look meanwhile."""
+        """Wait for each text in turn, looking at every screen."""
         for text in texts:
             self.terminal.until(lambda text=text: self.look() or text in self.terminal.scrollback, text)
 
     def idle(self) -> None:
-        """Wait until the status row is that of a prompt, and look meanwhile."""
+        """Wait for the idle status row, looking at every screen."""
         self.terminal.until(lambda: self.look() or STATUS in self.terminal.text.rpartition("\n")[2], "the prompt")
 
     def look(self) -> None:
-        """Look at one screen, where it is whole and codelet's."""
+        """Look at a screen, if it is complete and codelet's."""
         terminal = self.terminal
         if terminal.is_full_screen or not terminal.raw.endswith(b"\x1b[?2026l"):
             return
         rows = terminal.text.split("\n")
         at = [number for number, row in enumerate(rows) if STATUS_ROW.match(row)]
         if not at:
-            return  # a menu is in its place
+            return  # a menu replaces it
         self.seen += 1
         last = rows[at[-1] - 1]
         is_line = last.lstrip().startswith(("›", "Reason")) or " enter confirm" in last

@@ -1,4 +1,4 @@
-"""What a user sets for the terminal: keys, a file of what was typed, calls for attention, the title."""
+"""Settings of the terminal: keys, history file, notifications, title."""
 
 from __future__ import annotations
 

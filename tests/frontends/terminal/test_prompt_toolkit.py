@@ -1,6 +1,4 @@
-"""What the bottom of the screen depends on: names of prompt_toolkit's own, which a release may drop, as they are
-private, and a redraw after each key.
-"""
+"""Private names of prompt_toolkit that the bottom of the screen depends on, and a redraw after each key."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from tests.support.shared import SHARED
 from tests.support.terminal import Terminal
 
 LONGER_THAN_ALONE = 0.8
+RUN = "? Run this command?"
 
 
 def write(name: str) -> tuple[str, dict[str, str]]:
@@ -20,7 +21,7 @@ def write(name: str) -> tuple[str, dict[str, str]]:
 
 
 def asked(terminal: Terminal, what: str = "No, and stop") -> None:
-    """Wait for the question, and as long as a person needs to see it."""
+    """Wait for the question, and for a user's reaction time."""
     terminal.wait_for("›")
     terminal.line("go")
     terminal.wait_for(what)
@@ -43,7 +44,7 @@ def made(repo: Path) -> Path:
 
 
 class TestTyping:
-    """What looks like typing answers nothing."""
+    """Typing answers nothing."""
 
     @pytest.mark.parametrize("key", ["enter", "y"])
     def test_what_is_pressed_while_the_question_is_drawn(self, start: Start, repo: Path, key: str) -> None:
@@ -52,7 +53,7 @@ class TestTyping:
         terminal = start(step("Now.", ("write", {"path": "made.py", "content": slow})), step("Done."))
         terminal.wait_for("›")
         terminal.line("go")
-        time.sleep(1.0)  # clock: as nobody reads what it writes, the program waits in the middle of the question
+        time.sleep(1.0)  # clock: as its output is not read, the program waits in the middle of the question
         terminal.child.send("\r" if key == "enter" else key)
         time.sleep(0.1)  # clock: until the key has arrived
         terminal.wait_for("scrolled off")
@@ -66,13 +67,13 @@ class TestTyping:
         asked(terminal)
         terminal.type(words)
         wait(terminal)
-        assert "? Run this command?" in terminal.text
+        assert RUN in terminal.text
         assert f"› {words}\n" in terminal.text, "nothing typed is lost"
         assert "don't ask again" in terminal.text
         terminal.key("enter")
         terminal.wait_for(f"queued: {words}")
         wait(terminal)
-        assert "? Run this command?" in terminal.text
+        assert RUN in terminal.text
         assert "allowed for this session" not in terminal.scrollback
         assert not made.exists()
 
@@ -86,7 +87,7 @@ class TestTyping:
         asked(terminal)
         terminal.type(pasted)
         wait(terminal)
-        assert "? Run this command?" in terminal.text
+        assert RUN in terminal.text
         assert not made.exists()
 
     def test_enter_that_was_meant_for_a_line(self, start: Start, made: Path) -> None:
@@ -110,7 +111,7 @@ class TestTyping:
         assert made.exists()
 
     def test_enter_pressed_as_the_question_comes(self, start: Start, made: Path) -> None:
-        """A second Enter behind a line that was sent is none at a question that came in between."""
+        """A second Enter after a sent line does not answer a question that came in between."""
         terminal = start(step("Now.", bash(MADE)), step("Done."))
         terminal.wait_for(STATUS)
         terminal.line("go")
@@ -119,12 +120,12 @@ class TestTyping:
             terminal.pump(0.01)
         terminal.key("enter")
         terminal.settle(0.2)
-        assert "? Run this command?" in terminal.text
+        assert RUN in terminal.text
         assert not made.exists()
 
 
 class TestKeys:
-    """What each key does."""
+    """The effect of each key."""
 
     @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}], ids=["", "no colour"])
     @pytest.mark.parametrize(
@@ -175,8 +176,8 @@ class TestKeys:
         asked(terminal, "this session for bash(python3 -m pytest *)")
         terminal.type("a")
         terminal.wait_for("allowed for this session: bash(python3 -m pytest *)")
-        terminal.wait_for("? Run this command?")
-        assert "python3 -c 1" in terminal.text and terminal.scrollback.count("? Run this command?") == 1
+        terminal.wait_for(RUN)
+        assert "python3 -c 1" in terminal.text and terminal.scrollback.count(RUN) == 1
         terminal.key("esc")
 
     def test_shift_tab_lets_all_changes_pass_from_here(self, start: Start, repo: Path) -> None:
@@ -187,13 +188,13 @@ class TestKeys:
         assert "accept all edits from here" in terminal.text
         terminal.type("\x1b[Z")
         terminal.wait_for("auto-edit mode: edits in the workspace no longer ask")
-        terminal.wait_for("? Run this command?")
+        terminal.wait_for(RUN)
         assert (repo / "b.txt").exists()
-        assert "accept all edits" not in terminal.text.rpartition("? Run this command?")[2]
+        assert "accept all edits" not in terminal.text.rpartition(RUN)[2]
         wait(terminal)
         terminal.type("\x1b[Z")
         wait(terminal)
-        assert "? Run this command?" in terminal.text, "it is no answer where it would change nothing"
+        assert RUN in terminal.text, "it is no answer where it would change nothing"
         terminal.type("n\r")
         terminal.wait_for("  auto-edit ·")
 
@@ -246,7 +247,7 @@ def test_the_dangerous_part_is_on_the_screen(start: Start, command: str, columns
     terminal.line("go")
     terminal.wait_for("No, and stop")
     screen = terminal.settle()
-    assert "? Run this command?" in screen
+    assert RUN in screen
     assert "curl" in screen
     assert "sh" in screen.replace("shift", "").replace("show", "").replace("pushed", "")
     if "lines," in screen:
@@ -254,7 +255,7 @@ def test_the_dangerous_part_is_on_the_screen(start: Start, command: str, columns
             int(word.replace(",", ""))
             for word in (lambda words: (words[0], words[4]))(screen.split("this command? ")[1].split())
         )
-        body = screen.split("? Run this command?")[0].rstrip("\n").count("\n") + 1
+        body = screen.split(RUN)[0].rstrip("\n").count("\n") + 1
         assert above == lines - body, "it says truly how much stands above"
     size = len(terminal.raw)
     wait(terminal, 1.5)
@@ -275,7 +276,7 @@ def test_a_command_that_begins_as_a_diff_does_is_shown(start: Start, columns: in
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_name_draws_no_rows_of_its_own(start: Start, columns: int) -> None:
-    """Not even those of another question; the real one would stand far below or above."""
+    """Text must not look like another question."""
     name = "a.py\n     1 + print(1)\n  why: write changes a.py\n" + "\n" * 30 + "b.py"
     terminal = start(step("Now.", write(name)), step("Done."), columns=columns)
     asked(terminal)
@@ -348,7 +349,7 @@ def test_no_row_below_the_head_begins_at_the_edge(start: Start) -> None:
     terminal = start(step("Now.", bash("touch a; rm -rf b"), bash("touch c")), columns=40)
     asked(terminal)
     for key in ("n", "\x1b", "y", "\t", "\x1b"):  # why not, back, the next one, its rule
-        rows = terminal.settle().rpartition("? Run this command?")[2].split("\n")[1:]
+        rows = terminal.settle().rpartition(RUN)[2].split("\n")[1:]
         assert {row[:2] for row in rows if row} <= {"  ", "› ", "›", "▸ "}, key
         terminal.type(key)
         wait(terminal)
@@ -425,7 +426,7 @@ def test_why_says_what_the_rows_above_do_not(start: Start, call: tuple[str, dict
 
 
 class TestCode:
-    """A change is shown as it is: its indentation, its emoji, and its line ends once."""
+    """A change shows its indentation, its emoji, and its line ends once."""
 
     NESTED = "for a in b:\n" + " " * 16 + "if a:\n" + " " * 20 + "if c:\n" + " " * 24 + "print(a)\n"
 

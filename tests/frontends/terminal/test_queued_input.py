@@ -1,9 +1,8 @@
-"""What is typed while a turn runs is never lost and never sent twice, however the turn ends: a property over a pty.
+"""Text typed during a turn is never lost and never sent twice, however the turn ends: a property over a pty.
 
-Lines are typed, kept for the turn's end, taken back and erased at random, on a screen whose size changes; then the turn
-is answered, interrupted, refused by the provider, or its context is compacted. What was typed then is in the requests
-or in the line editor, whence Enter sends it: each line once, in the order in which it is to be read.
-The seed is printed; CODELET_SEED gives one.
+Lines are typed, kept for the turn's end, taken back and erased at random, on a screen that is resized; then the turn is
+answered, interrupted, refused by the provider, or its context is compacted. The text must be in the requests or in the
+input line, from where Enter sends it: each line once, in order. The seed is printed; CODELET_SEED sets it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Typing:
         self._words = 0
 
     def act(self) -> None:
-        """Do one thing that a person may do, and wait until the screen shows it."""
+        """Do one random thing, and wait until the screen shows it."""
         self._chance.choice(
             [self.word, self.word, self.enter, self.enter, self.keep, self.up, self.erase, self.resize]
         )()
@@ -96,7 +95,7 @@ class Typing:
 
 
 class Session:
-    """The REPL on a model that calls a command which waits, and then ends the turn as it is told to."""
+    """The REPL on a model that calls a waiting command, and then ends the turn as told."""
 
     def __init__(self, server: ModelServer, repo: Path, home: Path, chance: random.Random) -> None:
         self.steps: list[Step] = []
@@ -156,13 +155,13 @@ class Session:
             assert found == wanted, told
 
     def wait_for_prompt(self) -> None:
-        """Wait until the line editor takes keys: its row with the model stands last."""
+        """Wait until the input line is ready: the last row names the model."""
         self.terminal.until(lambda: STATUS in self.terminal.text.rpartition("\n")[2], "the prompt")
         self.terminal.settle(0.1)
 
     @property
     def requests(self) -> list[Recorded]:
-        """The conversation's requests: the narrator's, ahead of a compaction, may come at any time beside them."""
+        """The conversation's requests. The narrator's may come at any time, before a compaction."""
         return [request for request in list(self._server.requests) if not asks_for_narrative(request)]
 
     def _answer(self, request: Recorded) -> Step:

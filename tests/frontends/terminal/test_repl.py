@@ -53,7 +53,7 @@ def test_words_that_leave(start: Start, word: str) -> None:
 
 
 def in_a_command(start: Start, *following: dict[str, Any]) -> Terminal:
-    """A session in whose first turn a command runs that does not end by itself."""
+    """A session whose first turn runs an endless command."""
     terminal = start(step("I wait.", bash("sleep 60")), *following, arguments=("--yes",))
     terminal.wait_for(STATUS)
     terminal.line("hello")
@@ -69,7 +69,7 @@ def test_ctrl_d_right_behind_a_stop_leaves(start: Start) -> None:
 
 
 def test_a_line_right_behind_a_stop_is_the_next_prompt(start: Start) -> None:
-    """What was queued before the stop is given back to be edited; what is entered behind it is meant as it stands."""
+    """Lines queued before the stop are given back; lines entered after it are sent."""
     terminal = in_a_command(start, step("And on."))
     terminal.type("\x03go on\r")
     terminal.wait_for("And on.")
@@ -181,7 +181,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/usage now", "/usage takes no argument")
     ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [INSTRUCTIONS]")
     ask(terminal, "/help compcat", "did you mean /compact?")
-    ask(terminal, "/context foo", "/context takes nothing, all, or a message's number: foo")
+    ask(terminal, "/context foo", "number, not foo")
     ask(terminal, "/context 99", "there is no message 99")
     ask(terminal, "/rewind 99", "there are no 99 prompts to go back to, only 1")
     ask(terminal, "/clear x", "/clear takes no argument")
@@ -200,7 +200,7 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "/model", "model: recorded (recording")
     ask(terminal, "/model replay:/nowhere.json", "no such recording")
     ask(terminal, "/contxt", "did you mean /context?")
-    ask(terminal, "/undo", "no call has changed a file")
+    ask(terminal, "/undo", "no file changes")
     ask(terminal, "continue", "nothing to continue")
     (repo / "new.txt").write_text("x\n")
     ask(terminal, "/diff", "new.txt")
@@ -213,7 +213,7 @@ def test_commands(start: Start, repo: Path) -> None:
     terminal.line("/clear")
     terminal.wait_for("conversation cleared")
     terminal.line("/rewind")
-    terminal.wait_for("nothing to go back to")
+    terminal.wait_for("no prompt to go back to")
 
 
 def test_a_blank_row_stands_before_each_answer(start: Start) -> None:
@@ -580,14 +580,14 @@ def test_plan_mode_is_a_mode_that_can_be_chosen(start: Start, repo: Path) -> Non
 
 
 def test_it_starts_without_argparse() -> None:
-    """What reads the usual command line and all that the prompt needs import none of it."""
+    """Parsing the usual command line and the prompt import none of it."""
     names = "cli, frontends.arguments, frontends.terminal.repl, frontends.terminal.slash_commands.command_list"
     code = f"import sys, codelet.{names.replace(', ', ', codelet.')}; print('argparse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
 
 
 class _ErasedPlaces(pyte.Screen):
-    """Where the cursor stood when all below it was erased."""
+    """The cursor when everything below was erased."""
 
     def __init__(self) -> None:
         self.places: list[tuple[int, int]] = []
@@ -600,7 +600,7 @@ class _ErasedPlaces(pyte.Screen):
 
 
 def test_the_line_on_top_of_a_cleared_screen_is_not_erased_from_its_first_column(start: Start) -> None:
-    """tmux takes that for "clear" and keeps it: the prompt stood there twice."""
+    """tmux would scroll it into its history: the prompt appeared twice."""
     terminal = start(step("First."), step("Second."))
     terminal.wait_for(STATUS)
     ask(terminal, "one", "First.", STATUS)

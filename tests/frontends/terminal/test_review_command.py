@@ -35,7 +35,7 @@ def script(recorded: Recorded) -> Step:
 
 @pytest.fixture
 def terminal(repo: Path, home: Path) -> Iterator[Terminal]:
-    """The REPL in a repository with two faults that are not committed."""
+    """The REPL in a repository with two uncommitted bugs."""
     repositories.commit(repo, {"shop.py": "def place(order):\n    return order\n", "lib.js": "export const a = 1;\n"})
     repositories.write(repo, {"shop.py": "def place(order):\n    eval(order)\n    return order\n"})
     repositories.write(repo, {"lib.js": "export const a = 1;\ndocument.write(a);\n"})

@@ -1,4 +1,4 @@
-"""Going back in the real REPL: the list, files and conversation, /undo, /diff, and what somebody else changed."""
+"""/rewind, /undo and /diff in the real REPL, and files that someone else changed."""
 
 from __future__ import annotations
 
@@ -74,28 +74,28 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
         rows=40,
     )
     terminal.wait_for(STATUS)
-    ask(terminal, "/undo", "no call has changed a file that could be put back")
-    ask(terminal, "/undo everything", "takes nothing, or overwrite")
-    ask(terminal, "/rewind", "there is nothing to go back to")
+    ask(terminal, "/undo", "no file changes")
+    ask(terminal, "/undo everything", "not everything")
+    ask(terminal, "/rewind", "no prompt to go back to")
     ask(terminal, "go", "Done.", STATUS)
     cart.write_text("price = 2\nmine = True\n")
     terminal.line("/undo")
-    terminal.wait_for("leave it as it is now")
+    terminal.wait_for("keep it")
     text = terminal.settle(0.25)
     assert "cart.py changed since by a command" in text and "- mine = True" in text
     terminal.key("enter")
-    terminal.wait_for("cart.py stays as it is now")
+    terminal.wait_for("cart.py not restored")
     assert cart.read_text() == "price = 2\nmine = True\n"
 
     terminal.line("/rewind 1 files")
-    terminal.wait_for("change nothing at all")
+    terminal.wait_for("cancel")
     terminal.settle(0.25)
     terminal.key("esc")
     terminal.wait_for("nothing was changed")
     assert cart.read_text() == "price = 2\nmine = True\n"
     terminal.settle(0.15)
     terminal.line("/undo")
-    terminal.until(lambda: terminal.text.count("leave it as it is now") and "esc cancel" in terminal.text)
+    terminal.until(lambda: terminal.text.count("keep it") and "esc cancel" in terminal.text)
     terminal.settle(0.25)
     terminal.key("down")
     terminal.settle(0.1)
@@ -105,8 +105,8 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     ask(terminal, "and now", "Next.")
     ask(terminal, "/context all", "The user put these files back")
     ask(terminal, "/rewind 9", "there are no 9 prompts to go back to, only 2")
-    ask(terminal, "/rewind both sides", "sides is none of these")
-    ask(terminal, "/diff nothing.py", "no call has changed nothing.py")
+    ask(terminal, "/rewind both sides", "not sides")
+    ask(terminal, "/diff nothing.py", "has not changed nothing.py")
 
 
 def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:

@@ -1,4 +1,4 @@
-"""What is typed while a turn runs: it reaches the model with the next step, or waits; what only looks acts at once."""
+"""Lines typed during a turn reach the model with the next step, or wait; commands that only look act immediately."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Running:
         self._file.touch()
 
     def said(self, number: int) -> list[str]:
-        """What stands in a request behind its first prompt, as texts of the role user that are no reminders."""
+        """The user messages after a request's first prompt, without reminders."""
         found = []
         for message in self.server.wait_for(number).messages:
             content = message.get("content") if message.get("role") == "user" else None

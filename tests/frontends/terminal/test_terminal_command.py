@@ -1,4 +1,4 @@
-"""`!command` on a terminal of its own: what asks, draws or changes the terminal works, and leaves no trace of that."""
+"""`!command` on its own terminal: programs that ask, draw or change the terminal work and leave no trace."""
 
 from __future__ import annotations
 

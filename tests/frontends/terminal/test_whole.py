@@ -69,7 +69,7 @@ def test_at_a_question_it_shows_what_is_asked(start: Start, repo: Path) -> None:
     assert "+ line 2\n" in terminal.settle()
     terminal.type("q")
     terminal.wait_for("No, and stop")
-    terminal.settle(0.8)  # a letter right behind what was typed is none
+    terminal.settle(0.8)  # a letter right after typing answers nothing
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "new.py").read_text() == lines

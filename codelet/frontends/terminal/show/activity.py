@@ -83,8 +83,8 @@ class Activity:
     def _row(self, doing: str, since: float, width: int, silent: float = 0.0) -> Text:
         seconds = self.clock() - since
         frame = self.signs.spinner[int(self.clock() * 10) % len(self.signs.spinner)]
-        told = f"no data for {duration(silent)}" if silent else duration(seconds) if seconds >= _SHORTEST else ""
-        tail = f" {self.signs.dot} ".join(part for part in (told, self.hint) if part)
+        words = f"no data for {duration(silent)}" if silent else duration(seconds) if seconds >= _SHORTEST else ""
+        tail = f" {self.signs.dot} ".join(part for part in (words, self.hint) if part)
         room = max(width - len(tail) - 6, 10)
         row = Text(f"{frame} ", ACCENT)
         row.append_text(truncate(Text(doing), room, self.signs.more))

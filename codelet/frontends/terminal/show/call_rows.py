@@ -191,8 +191,8 @@ def _shown_rows(shown: str, width: int, signs: Signs, hint: str) -> list[Text]:
     lines = [line for line in clean(shown).split("\n") if line.strip()]
     rows = [row for line in lines[:_LINES_SHOWN] for row in _beside_mark(line, width)]
     hidden = len(lines) - _LINES_SHOWN
-    told = f"{' ' * MARGIN}{signs.more} {plural(hidden, 'more line')}{hint}"
-    return rows + ([Text(told, QUIET)] if hidden > 0 else [])
+    words = f"{' ' * MARGIN}{signs.more} {plural(hidden, 'more line')}{hint}"
+    return rows + ([Text(words, QUIET)] if hidden > 0 else [])
 
 
 def _beside_mark(line: str, width: int) -> list[Text]:

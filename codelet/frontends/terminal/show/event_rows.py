@@ -71,18 +71,19 @@ class EventRows(Record):
             f"{'' if each.change == 'added' else f'{each.change} '}{one_line(each.name, 30)} {tokens(each.tokens)}"
             for each in events
         ]
-        told = f"{self.signs.note} reminders: {f' {self.signs.dot} '.join(words)} tokens"
-        return [self._line((told, QUIET))] if words else []
+        line = f"{self.signs.note} reminders: {f' {self.signs.dot} '.join(words)} tokens"
+        return [self._line((line, QUIET))] if words else []
 
     def compaction(self, event: Compaction) -> list[Text]:
         """A compaction's start or receipt."""
         sizes = next_request(event.before, event.after, self.signs)
         match event.phase:
             case "starting":
-                told = f"compacting {tokens(event.before)} tokens: {_REASONS[event.reason]}; esc stops it"
-                return [self._line((f"{self.signs.note} {told}", QUIET))]
+                words = f"compacting {tokens(event.before)} tokens: {_REASONS[event.reason]}; esc stops it"
+                return [self._line((f"{self.signs.note} {words}", QUIET))]
             case "stopped":
-                return self.warning(f"not compacted: {clean(event.note)}")
+                say = self.note if event.reason == "asked" else self.warning
+                return say(f"not compacted: {clean(event.note)}")
             case "reduced":
                 return self.note(clean(event.note))
             case "undone":

@@ -43,7 +43,7 @@ async def copy(repl: ReplControls, argument: str) -> None:
     ]
     number = whole_number(argument) or 0
     if argument and number < 1:
-        repl.screen.fail(f"/copy takes a number, 1 for the last answer: {one_line(argument, 60)} is none")
+        repl.screen.fail(f"/copy takes a number, 1 for the last answer, not {one_line(argument, 60)}")
     elif not answers:
         repl.screen.note("there is no answer to copy yet")
     elif number > len(answers):
@@ -62,12 +62,12 @@ async def copy(repl: ReplControls, argument: str) -> None:
 async def by_the_way(repl: ReplControls, argument: str) -> None:
     """Answer a side question from the conversation; neither enters it."""
     if not argument:
-        repl.screen.fail("/btw takes a question: it is answered from the conversation, and not kept in it")
+        repl.screen.fail("/btw takes a question; neither it nor the answer enters the conversation")
         return
     session = repl.session
     repl.screen.note("side question, not added to the conversation:")
     if await repl.watch(masked(_answered(session, argument), session.toolbox.masker)) == "stopped":
-        repl.screen.note("stopped; the conversation is as it was")
+        repl.screen.note("stopped; the conversation is unchanged")
 
 
 async def _answered(session: Session, question: str) -> AsyncGenerator[Event, None]:
@@ -96,9 +96,9 @@ async def _answered(session: Session, question: str) -> AsyncGenerator[Event, No
     if reply.finish == "length":
         raise LimitReached(allowed.why_cut)
     if called:
-        yield Note("the model wanted to use a tool, which it cannot do here: ask it with a prompt")
+        yield Note("the model tried to use a tool, which /btw does not allow: send a prompt")
     elif not said:
-        yield Note("the model said nothing")
+        yield Note("the model returned no text")
 
 
 async def fork(repl: ReplControls, argument: str) -> None:
@@ -107,19 +107,19 @@ async def fork(repl: ReplControls, argument: str) -> None:
     number = whole_number(argument) or 0
     if argument == "list":
         for each, kept in forks.kept.items():
-            here = " (this one, as it was kept)" if each == forks.current else ""
+            here = " (this one)" if each == forks.current else ""
             repl.screen.note(f"{each}  {_described(kept, repl.session)}{here}")
         if not forks.kept:
-            repl.screen.note("no fork was kept yet; /fork keeps the conversation as it is now")
+            repl.screen.note("there are no forks; /fork saves the conversation as one")
     elif argument and number not in forks.kept:
-        known = f"there are {', '.join(map(str, forks.kept))}" if forks.kept else "none was kept yet; /fork keeps one"
+        known = f"there are {', '.join(map(str, forks.kept))}" if forks.kept else "there are none; /fork makes one"
         repl.screen.fail(f"there is no fork {one_line(argument, 40)}: {known}")
     elif number and number == forks.current:
         repl.screen.note(f"this conversation is fork {number}")
     elif number:
         await _go_to(repl, number)
     elif not repl.session.conversation.body:
-        repl.screen.note("there is no conversation to keep yet")
+        repl.screen.note("the conversation is empty")
     else:
         number = forks.keep(await snapshot_of(repl, archive=True))
         repl.screen.note(f"kept as fork {number} (in memory); /fork {number} returns to it")
@@ -137,7 +137,7 @@ async def _go_to(repl: ReplControls, number: int) -> None:
     was = f"; what was here is fork {left}" if left is not None else ""
     repl.screen.note(f"on with fork {number}: {_described(wanted, session)}{was}")
     if names := repl.rewound.replaced(wanted.token_usage["turns"]):
-        repl.screen.note(f"put back since: {names}; the model sees this with your next prompt")
+        repl.screen.note(f"restored since: {names}; the model learns this with your next prompt")
 
 
 def _described(snapshot: Document, session: Session) -> str:
@@ -153,7 +153,7 @@ async def init(repl: ReplControls, argument: str) -> None:
     session = repl.session
     policy = session.policy
     if policy.mode == "read-only":
-        repl.screen.fail("/init writes a file, which the mode read-only refuses; /mode ask asks before it does")
+        repl.screen.fail("/init writes a file, which mode read-only refuses; switch with /mode ask")
         return
     there = [name for name in _INSTRUCTION_FILES if (session.workspace / name).is_file()]
     name = there[0] if there else _INSTRUCTION_FILES[0]

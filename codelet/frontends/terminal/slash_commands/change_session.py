@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from codelet.frontends.terminal.screen import Screen
     from codelet.frontends.terminal.slash_commands.slash_command import ReplControls
     from codelet.loop.session import Session
-    from codelet.providers.choice.known import KnownModel
     from codelet.providers.protocol import Provider
     from codelet.safety.sandbox import Confinement
 
@@ -65,8 +64,8 @@ async def _tell_doubts(screen: Screen, session: Session) -> None:
     if (near := await near_offered(provider.model)) is not None:
         screen.note(f"{provider.name} offers no {one_line(provider.model, 60)}; did you mean {one_line(near, 60)}?")
     window = session.models.limits.window
-    if (told := await asyncio.to_thread(doubts, provider.model, local=provider.local, window=window)) is not None:
-        screen.note(told)
+    if (words := await asyncio.to_thread(doubts, provider.model, local=provider.local, window=window)) is not None:
+        screen.note(words)
 
 
 async def list_models(screen: Screen, session: Session, argument: str) -> None:
@@ -80,12 +79,9 @@ async def list_models(screen: Screen, session: Session, argument: str) -> None:
     now = session.provider
     screen.note(f"{now.model}, by {now.name}" if now.model else "no model is chosen")
     for model in await usable_models():
-        screen.text(f"  {one_line(model.name, 60)}  {model.vendor.name}, {_asked_by(model)}")
-    screen.note(f"codelet models tells window, price, effort, tools and images of each; {map_source()}")
-
-
-def _asked_by(model: KnownModel) -> str:
-    return "it answers" if model.server else f"{model.key} is set"
+        access = "it answers" if model.server else f"{model.key} is set"
+        screen.text(f"  {one_line(model.name, 60)}  {model.vendor.name}, {access}")
+    screen.note(f"codelet models lists windows, prices, effort, tools and images; {map_source()}")
 
 
 async def switch_effort(repl: ReplControls, argument: str) -> None:
@@ -206,7 +202,7 @@ async def switch_theme(repl: ReplControls, argument: str) -> None:
 async def continue_turn(repl: ReplControls, argument: str) -> None:
     """Resume an interrupted or failed turn."""
     if not repl.can_resume:
-        repl.screen.note("there is nothing to continue: the last turn came to its end")
+        repl.screen.note("nothing to continue: the last turn is complete")
         return
     await repl.turn(repl.session.resume())
 

@@ -31,7 +31,7 @@ async def export_session(repl: ReplControls, argument: str) -> None:
         repl.screen.note(f"the session is saved in {live.place} after every step")
         return
     if not name:
-        repl.screen.note("name the file; .html makes a page for people")
+        repl.screen.note("name the file; .html makes a page to read")
         repl.prefill = time.strftime("/export ~/codelet-%Y%m%d-%H%M%S.json")
         return
     try:
@@ -46,7 +46,7 @@ async def export_session(repl: ReplControls, argument: str) -> None:
     repl.screen.note(
         f"the page is in {where}"
         if page
-        else f"saved in {where}; codelet --resume {shlex.quote(where)} goes on from here"
+        else f"saved in {where}; codelet --resume {shlex.quote(where)} continues from here"
     )
 
 

@@ -30,7 +30,7 @@ _WHAT: dict[What, str] = {
     "conversation": "Conversation only",
     "files": "Files only",
 }
-_NO_CHANGE = "no call has changed a file that could be put back"
+_NO_CHANGE = "no file changes to undo"
 _MOST_NAMED = 3
 _MOST_LISTED = 12
 _FOREIGN_ROWS = 20
@@ -55,9 +55,7 @@ def _wish(argument: str) -> _Wish:
         elif word == "overwrite" and not wish.overwrite:
             wish = wish.replace(overwrite=True)
         else:
-            raise UsageError(
-                f"/rewind takes N, then both, conversation or files: {one_line(word, 40)} is none of these"
-            )
+            raise UsageError(f"/rewind takes N, then both, conversation or files, not {one_line(word, 40)}")
     return wish
 
 
@@ -71,7 +69,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
         screen.fail(str(error))
         return
     if not points:
-        screen.note("there is nothing to go back to")
+        screen.note("there is no prompt to go back to")
         return
     prompts = wish.prompts or await _chosen_point(repl, points, log)
     if prompts is None:
@@ -91,7 +89,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
         found = await _files_back(repl, log, plan, overwrite=wish.overwrite)
         if found is None:
             if what == "both":
-                screen.note("the conversation stays as it is")
+                screen.note("the conversation is unchanged")
             return
         done = found
     if what != "conversation" and ran:
@@ -104,19 +102,21 @@ async def rewind(repl: ReplControls, argument: str) -> None:
     repl.can_resume = False
     pinned = len(session.compactor.pinned_outside(point.parts.body))
     repl.prefill = session.rewind(prompts, unpin=True) or ""
-    stay = "" if what == "both" else "; files stay as they are"
+    stay = "" if what == "both" else "; files unchanged"
     unpinned = f"; {plural(pinned, 'pinned message')} went, too" if pinned else ""
     screen.note(f"rewound to before {'your last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
     repl.rewound.add(done, claimed=False)
     if names := repl.rewound.went_to(point.turn):
-        screen.note(f"put back, and changed in the conversation: {names}; the model sees this with your next prompt")
+        screen.note(
+            f"restored, but still changed in the conversation: {names}; the model learns this with your next prompt"
+        )
 
 
 async def undo(repl: ReplControls, argument: str) -> None:
     """Undo the last call that changed files."""
     screen, log = repl.screen, file_history(repl.session)
     if argument not in ("", "overwrite"):
-        screen.fail(f"/undo takes nothing, or overwrite: {one_line(argument, 40)} is neither")
+        screen.fail(f"/undo takes overwrite or nothing, not {one_line(argument, 40)}")
         return
     if not log.changes:
         screen.note(_NO_CHANGE)
@@ -125,13 +125,13 @@ async def undo(repl: ReplControls, argument: str) -> None:
         return
     last = log.last()
     plan = log.plan(last)
-    told = f"the {_clock(last[0].at)} {last[0].tool}"
+    words = f"the {_clock(last[0].at)} {last[0].tool}"
     if all(back.stands for back in plan):
         for back in plan:
             log.put_back(back)
-        screen.note(f"{told}: {_names(plan)} is already as before; /undo goes one change further back")
+        screen.note(f"{words}: {_names(plan)} is already as before; /undo goes one change further back")
         return
-    screen.note(f"undoing {told}")
+    screen.note(f"undoing {words}")
     repl.rewound.add(await _files_back(repl, log, plan, overwrite=argument == "overwrite") or ())
 
 
@@ -155,8 +155,8 @@ def _point_row(repl: ReplControls, number: int, points: Sequence[Checkpoint], lo
     at = _clock(point.at) if point.at else "     "
     room = repl.screen.width - 13
     files = one_line(", ".join(names[:_MOST_NAMED]) + more, room // 2)
-    told = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), room - len(files) - 2 if files else room)
-    return styled((f"{number:>2} ", ACCENT), (f"{at} ", QUIET), told, (f"  {files}" if files else "", QUIET))
+    words = one_line(repl.session.mask(repl.pastes.fold(point.prompt)), room - len(files) - 2 if files else room)
+    return styled((f"{number:>2} ", ACCENT), (f"{at} ", QUIET), words, (f"  {files}" if files else "", QUIET))
 
 
 async def _chosen_what(
@@ -198,7 +198,7 @@ async def _files_back(
     done, failed = [], False
     for back in plan:
         if back.lost or (back.foreign and not overwrite):
-            screen.note(f"{back.name} stays as it is now: {back.lost or f'it was {back.foreign}'}")
+            screen.note(f"{back.name} not restored: {back.lost or f'it was {back.foreign}'}")
             continue
         try:
             log.put_back(back)
@@ -221,8 +221,8 @@ async def _may_overwrite(repl: ReplControls, foreign: Sequence[FileBack]) -> boo
         rows.append(styled((clean(back.name), "bold"), (f" {back.foreign}", WARN)))
         rows += changed_rows(repl.screen, repl.session, back, reverse=True, limit=_FOREIGN_ROWS)
     which = "it" if len(foreign) == 1 else "them"
-    options = [styled(f"leave {which} as it is now" if which == "it" else "leave them as they are now")]
-    options += [styled(f"overwrite {which}: the - lines above are lost"), styled("change nothing at all")]
+    options = [styled(f"keep {which}")]
+    options += [styled(f"overwrite {which}: the - lines above are lost"), styled("cancel")]
     chosen = await repl.choose(rows, options)
     return None if chosen in (None, 2) else chosen == 1
 

@@ -34,7 +34,9 @@ async def diff(screen: Screen, session: Session, argument: str) -> None:
         return
     chosen = [back for back in plan if argument in ("", back.name)]
     if not chosen:
-        screen.fail(f"no call has changed {one_line(argument, 60)}; /diff git shows what changed since the last commit")
+        screen.fail(
+            f"this session has not changed {one_line(argument, 60)}; /diff git shows changes since the last commit"
+        )
         return
     for back in chosen:
         others = "  also changed by someone else or a command" if back.foreign else ""
@@ -102,9 +104,9 @@ def _text(state: PlaceState) -> str | None:
 def _no_diff(answer: GitAnswer | None) -> str:
     """Why there is no diff."""
     if answer is None:
-        return "git cannot be asked here; codelet doctor says why"
+        return "git does not work here; codelet doctor says why"
     if answer.broken_off:
-        return f"what changed is not known: {answer.broken_off}"
+        return f"unknown changes: {answer.broken_off}"
     if "not a git repository" in answer.stderr.lower():
         return "there is no git repository here"
     return f"git made no diff: {one_line(answer.stderr.rpartition(chr(10))[2], 200)}"
@@ -122,7 +124,7 @@ async def _work_tree(screen: Screen, session: Session) -> None:
         screen.fail(_no_diff(answer))
         return
     if not answer.complete:
-        screen.note(f"the changes are more than {_MOST_BYTES >> 20} MiB: only the first are looked at")
+        screen.note(f"more than {_MOST_BYTES >> 20} MiB of changes: only the first are shown")
     changes = session.mask(answer.stdout.decode("utf-8", "replace"))
     fresh = await run_git(folder, "ls-files", "--others", "--exclude-standard", "-z")
     names = fresh.stdout.decode("utf-8", "replace").split("\0")[:-1] if fresh is not None else []

@@ -26,16 +26,14 @@ if TYPE_CHECKING:
     from codelet.loop.session import Session
 
 _ROWS = 10
-_MAP_CELLS = 60
 _ROLE_STYLES = {"system": "magenta", "user": "green", "assistant": "cyan", "tool": "yellow"}
-_MARKS = {"system": "s", "user": "u", "assistant": "a", "tool": "t"}
 
 
 async def context(screen: Screen, session: Session, argument: str) -> None:
     """List messages with number, turn, source and tokens; the total. Or show one message in full."""
     number = whole_number(argument)
     if argument not in ("", "all") and number is None:
-        screen.fail(f"/context takes nothing, all, or a message's number: {one_line(argument, 60)} is none of them")
+        screen.fail(f"/context takes all or a message's number, not {one_line(argument, 60)}")
         return
     rows = session.context()
     if number is not None:
@@ -51,7 +49,7 @@ async def context(screen: Screen, session: Session, argument: str) -> None:
     latest = max((row.turn for row in rows), default=0)
     lines = [_entry_row(screen, session, row, latest) for row in (*fixed, *shown)]
     screen.say(*lines[: len(fixed)], *note, *lines[len(fixed) :])
-    screen.say(*_budget_map(screen, session, rows), *(_limits(screen, session, rows) if whole else [_total(session)]))
+    screen.say(*_by_role(screen, rows), *(_limits(screen, session, rows) if whole else [_total(session)]))
     if whole and (exact := await _exact(screen, session)) is not None:
         screen.say(exact)
 
@@ -101,19 +99,19 @@ def _arguments(written: str) -> str:
         return written
     if not isinstance(parsed, dict):
         return written
-    told = []
+    words = []
     for key, value in parsed.items():
-        told.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)}")
-    return "\n".join(told)
+        words.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)}")
+    return "\n".join(words)
 
 
 def in_words(session: Session) -> dict[int, str]:
     """A short description of each message, by number."""
-    told = {}
+    words = {}
     for row in session.context():
         gist = one_line(_content(session, row.number), 60) if row.number >= 0 else ""
-        told[row.number] = f"{clean(_source(row))}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
-    return told
+        words[row.number] = f"{clean(_source(row))}, {plural(row.tokens, 'token')}" + (f": {gist}" if gist else "")
+    return words
 
 
 _REMINDER_NAMES = {
@@ -146,32 +144,24 @@ def _content(session: Session, number: int) -> str:
     return reminder_text(content) if kind_of(message) == "reminder" else content
 
 
-def _budget_map(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
-    """The budget as a bar: each role has a letter and a colour, dots are free."""
+def _by_role(screen: Screen, rows: Sequence[ContextRow]) -> list[Text]:
+    """The tokens of each role."""
     sums: Counter[str] = Counter()
     for row in rows:
         sums[row.role] += row.tokens
-    budget = session.window.budget.limit
-    cells = min(_MAP_CELLS, screen.width - 4)
-    bar = styled("  ")
-    used = 0
-    for role, mark in _MARKS.items():
-        wide = round(sums[role] * cells / budget) or int(sums[role] > 0)
-        wide = min(wide, cells - used)
-        bar.append(mark * wide, _ROLE_STYLES[role])
-        used += wide
-    bar.append(screen.signs.dot * (cells - used), QUIET)
-    parts = [f"{mark} {role} {tokens(sums[role])}" for role, mark in _MARKS.items() if sums[role]]
-    legend = f" {screen.signs.dot} ".join(parts)
-    return [styled(""), bar, screen.truncate(styled((f"  {legend}", QUIET)))]
+    line = styled("  ")
+    for role, style in _ROLE_STYLES.items():
+        if sums[role]:
+            line.append(f"{role} {tokens(sums[role])}  ", style)
+    return [styled(""), screen.truncate(line)]
 
 
 def _total(session: Session) -> Text:
     """The next request's size."""
     size, budget = session.size, session.window.budget
-    told = f"  {tokens(size)} of {tokens(budget.limit)} used, {percent_of(size, budget.limit)}%"
-    told += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
-    return styled(f"{told}; /context all has the rest")
+    words = f"  {tokens(size)} of {tokens(budget.limit)} used, {percent_of(size, budget.limit)}%"
+    words += f"; compacts at {tokens(budget.hard_trigger)}" if session.compactor.options.automatic else ""
+    return styled(f"{words}; /context all has the rest")
 
 
 def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> list[Text]:
@@ -188,7 +178,7 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
     if session.compactor.options.automatic:
         parts.append(f"compacted at {tokens(budget.hard_trigger)}, or {tokens(budget.cost_trigger)} effective")
     else:
-        parts.append("never compacted by itself")
+        parts.append("never compacted automatically")
     floor = floor_of(rows)
     items = ", ".join(f"{part} {tokens(count)}" for part, count in floor.items())
     parts.append(f"floor {tokens(sum(floor.values()))}: {items}")
@@ -204,11 +194,11 @@ def _limits(screen: Screen, session: Session, rows: Sequence[ContextRow]) -> lis
         used.append(f"{dot}a compaction brings it back to its share", QUIET)
     listed = [*indented(screen, styled(dot.join(parts))), *indented(screen, used)]
     if (report := session.compactor.report) is not None and any(report.allocation):
-        told = [
+        words = [
             f"{name.replace('_', ' ')} {tokens(size)}" for name, size in report.allocation._asdict().items() if size
         ]
-        told.append(f"answer {tokens(budget.reserve)}")
-        listed += indented(screen, styled((f"the last compaction gave {dot.join(told)}", QUIET)))
+        words.append(f"answer {tokens(budget.reserve)}")
+        listed += indented(screen, styled((f"the last compaction gave {dot.join(words)}", QUIET)))
     return listed
 
 
@@ -249,13 +239,13 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
         screen.fail(f"there is no reminder {one_line(kind, 60)}" + (f"; there are {known}" if known else ""))
     elif found is not None and switch in ("on", "off"):
         (ledger.off.discard if switch == "on" else ledger.off.add)(found.kind)
-        screen.note(f"the reminder {found.kind} is {switch} from the next step on")
+        screen.note(f"reminder {found.kind}: {switch} from the next step")
     elif switch:
-        screen.fail(f"a reminder is switched on or off: {one_line(switch, 60)} is neither")
+        screen.fail(f"switch a reminder on or off, not {one_line(switch, 60)}")
     elif found is not None:
         screen.say(*wrap(styled((clean(found.text or "it is not in the list now"), QUIET)), screen.width))
     elif not any(row.is_known for row in rows):
-        screen.note("nothing was told to the model yet")
+        screen.note("the model has no reminders yet")
         for row in rows:
             screen.say(styled((f"  {row.kind:<15}", ACCENT), _switch(row)))
     else:
@@ -266,17 +256,8 @@ async def reminders(screen: Screen, session: Session, argument: str) -> None:
                 (f"  {row.kind:<15}", ACCENT), f"{tokens(row.tokens):>6} tokens  {tokens(row.sent):>6} sent  "
             )
             screen.say(line.append_text(styled(_switch(row))))
-        screen.say(*_tool_rows(session))
         screen.note("/reminders TYPE shows one, /reminders TYPE off switches it off")
 
 
 def _switch(row: ReminderRow) -> tuple[str, str]:
     return ("on", "") if row.on else ("off", WARN)
-
-
-def _tool_rows(session: Session) -> list[Text]:
-    """Each tool's estimated size in a request."""
-    from codelet.context.tokens import estimate_text
-
-    sizes = [(clean(tool.name), estimate_text(str(tool.schema()))) for tool in session.toolbox.tools.values()]
-    return [styled((f"  {name:<15}", ACCENT), f"{tokens(size):>6} tokens  ", ("a tool", QUIET)) for name, size in sizes]

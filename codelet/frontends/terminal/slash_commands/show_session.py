@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codelet.context.tokens import estimate_text
 from codelet.context.tokens.budget import percent_of
 from codelet.frontends.terminal.show.numbers import money, plural, tokens
 from codelet.frontends.terminal.show.style import ACCENT, QUIET
@@ -50,8 +51,8 @@ async def status(screen: Screen, session: Session, argument: str) -> None:
     ]
     if session.meter.dropped:
         rows.append(("dropped", f"{plural(session.meter.dropped, 'block')} of earlier reasoning, by the server"))
-    for name, told in rows:
-        first, *more = wrap(styled(clean(told)), max(screen.width - 11, 20))
+    for name, value in rows:
+        first, *more = wrap(styled(clean(value)), max(screen.width - 11, 20))
         screen.say(styled((f"  {name:<9}", ACCENT)) + first, *(styled(" " * 11) + row for row in more))
     if session.turns and "stats" in session.commands:
         screen.text(await session.run_command("stats"))
@@ -76,7 +77,7 @@ async def tools(screen: Screen, session: Session, argument: str) -> None:
         first = first_sentence(tool.description)
         line = styled(
             (f"  {tool.name:<{columns}} ", ACCENT),
-            (f"{_effect(tool):<8} ", QUIET),
+            (f"{_effect(tool):<8} {tokens(estimate_text(str(tool.schema()))):>5} tokens  ", QUIET),
             one_line(first, screen.width),
         )
         entries.append(screen.truncate(line))

@@ -12,10 +12,10 @@ _WRITTEN = [("\\*", "*"), ("&lt;", "<"), ("\\`", "`"), ("&amp;", "&"), ("\\[x\\]
 
 
 class Answers:
-    """Makes one answer after the other from one source of chance.
+    """Generates random answers.
 
-    `shown` of an answer is what is to be seen, in order, without spaces; `cells` are the letters inside tables, which
-    stand side by side. Words of tables are made of capital letters, all others have none.
+    `shown` is the visible text in order, without spaces; `cells` are the letters inside tables, whose cells are side by
+    side. Only words of tables are in capital letters.
     """
 
     def __init__(self, dice: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""One piece of work as the terminal shows it, part by part: what the snapshots and README's pictures are taken of."""
+"""A turn on the terminal, part by part, for the snapshots and README's screenshots."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def scene() -> list[events.Event]:
 
 
 def screen(theme: str, columns: int) -> str:
-    """What a terminal with all colours gets of a prompt and the scene once the turn is over."""
+    """The output of a prompt and the scene on a true-colour terminal."""
     file = io.StringIO()
     options: dict[str, Any] = {"force_terminal": True, "color_system": "truecolor", "width": columns, "height": 40}
     console = OutputConsole(theme, file=file, _environ={"TERM": "xterm-256color"}, **options)

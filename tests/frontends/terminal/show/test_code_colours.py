@@ -24,7 +24,7 @@ from tests.support.amount import amount
 
 _PARTS = Path(__file__).with_name("code_samples.txt").read_text().split("======== ")[1:]
 SAMPLES = dict(part.split("\n", 1) for part in _PARTS)
-"""A dense sample of code in each of the languages that stand in fences most: what the lexers' rules tell apart."""
+"""A dense sample of code in each of the most common fence languages."""
 SEED = int(os.environ.get("CODELET_SEED", "0")) or random.SystemRandom().randint(1, 2**32)
 
 
@@ -36,7 +36,7 @@ def same_tokens(language: str, code: str) -> None:
 
 
 def styles(row: Text) -> list[tuple[str, Style]]:
-    """The row's letters, each with its style; blanks have none that is seen."""
+    """The row's letters with their styles, without spaces."""
     row = row.copy()
     found = [Style.null()] * len(row)
     for start, end, style in row.spans:

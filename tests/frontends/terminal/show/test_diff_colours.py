@@ -1,4 +1,4 @@
-"""A diff has the colours of its file's language, on what tells added from removed lines; the rest is as it was."""
+"""A diff has its file's syntax colours, on the colours of added and removed lines."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_several_files_have_a_language_each() -> None:
 
 
 def written(theme: str, colours: str, **environment: str) -> list[str]:
-    """What a terminal gets of the first two lines that changed."""
+    """The output of the first two changed lines."""
     file = io.StringIO()
     environment = {"TERM": "xterm-256color", **environment}
     console = OutputConsole(theme, file=file, force_terminal=True, color_system=colours, _environ=environment)

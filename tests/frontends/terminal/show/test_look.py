@@ -42,7 +42,7 @@ def written(theme: str, ground: Ground = "", colours: str = "truecolor", **envir
 
 
 def seen(text: str) -> str:
-    """What stands on the screen of it."""
+    """The screen's text."""
     return "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m|\r", "", text).split("\n"))
 
 

@@ -37,7 +37,7 @@ def streamed(source: str, width: int, cuts: list[int]) -> list[str]:
 
 
 def difference(found: str, expected: str) -> str:
-    """Where the two begin to differ, "" if they do not."""
+    """The first difference; "" for none."""
     if found == expected:
         return ""
     at = next((n for n, (a, b) in enumerate(zip(found, expected, strict=False)) if a != b), len(expected))
@@ -95,7 +95,7 @@ def test_any_text_in_any_pieces_is_set_as_the_whole(source: str, width: int, siz
 def test_no_letter_of_any_text_is_lost(source: str, width: int) -> None:
     shown = "".join(streamed(source, width, []))
     assert Counter(re.findall("[a-z]", shown)) == Counter(re.findall("[a-z]", source))
-    if "─" not in shown:  # the cells of a table stand side by side
+    if "─" not in shown:  # the cells of a table are side by side
         assert re.findall("[a-z]", shown) == re.findall("[a-z]", source)
 
 

@@ -58,7 +58,7 @@ class Screen:
 
 
 def plain(*shown: events.Event, columns: int = 80) -> str:
-    """What a pipe gets."""
+    """The output to a pipe."""
     file = io.StringIO()
     renderer = Renderer(OutputConsole(file=file, width=columns))
     for event in shown:

@@ -1,6 +1,6 @@
-"""Snapshots of the screen at three widths in three themes, and README's pictures of it.
+"""Snapshots of the screen at three widths in three themes, and README's screenshots.
 
-`CODELET_WRITE_GOLDEN=1` writes the snapshots anew, `python -m scripts.pictures.terminal` the pictures.
+`CODELET_WRITE_GOLDEN=1` rewrites the snapshots, `python -m scripts.pictures.terminal` the screenshots.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A terminal that takes nothing holds nobody up, and gets everything, in order, once it reads again."""
+"""A frozen terminal blocks nothing, and gets everything in order once it reads again."""
 
 from __future__ import annotations
 
