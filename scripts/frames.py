@@ -31,8 +31,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "codelet"
 _PIECE = b'data: {"choices":[{"index":0,"delta":{"content":"ok "}}]}\n\n'
 _END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-_SECONDS = 120
-_PAUSE = 0.2
+_SECONDS = 60
+_PAUSE = 0.8
 
 
 class _Answer(BaseHTTPRequestHandler):

@@ -110,7 +110,7 @@ def test_a_fork_is_there_from_an_empty_conversation(forked: Forked, how: str) ->
 
 def test_clearing_nothing_keeps_nothing(forked: Forked) -> None:
     assert "/fork" not in ask(forked.terminal, "/clear", "conversation cleared").split("\n\n")[1]
-    ask(forked.terminal, "/fork list", "no fork was kept")
+    ask(forked.terminal, "/fork list", "there are no forks")
 
 
 def test_a_task_that_runs_is_the_same_one_in_a_fork(forked: Forked) -> None:

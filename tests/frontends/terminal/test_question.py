@@ -184,8 +184,7 @@ class TestKeys:
         terminal = start(
             step("Now.", write("a.txt")), step("More.", write("b.txt"), bash("rm b.txt")), step("Done."), rows=40
         )
-        asked(terminal, "shift-tab")
-        assert "accept all edits from here" in terminal.text
+        asked(terminal, "accept all edits")
         terminal.type("\x1b[Z")
         terminal.wait_for("auto-edit mode: edits in the workspace no longer ask")
         terminal.wait_for(RUN)

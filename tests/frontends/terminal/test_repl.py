@@ -390,7 +390,7 @@ def test_lines_at_once_are_a_paste_and_send_nothing(start: Start, running: bool)
         terminal.wait_for("come")
     terminal.type("".join(f"pasted line {number}\r" for number in range(12)))
     terminal.wait_for("[pasted #1, 12 lines]")
-    text = terminal.settle(0.1)
+    text = terminal.settle(0.1, 0.6)
     assert "queued" not in text and "Never asked." not in text
 
 

@@ -49,7 +49,7 @@ def test_it_has_a_terminal_that_programs_can_use(start: Start, repo: Path) -> No
     back(terminal)
     assert b"\x1b[?1000l" in terminal.raw
     terminal.line("!cd src")
-    terminal.wait_for("cd does not last")
+    terminal.wait_for("cd has no lasting effect")
     back(terminal)
     assert termios.tcgetattr(terminal.child.fileno())[3] == before[3]
     terminal.line("what happened?")

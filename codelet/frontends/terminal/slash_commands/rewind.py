@@ -107,9 +107,7 @@ async def rewind(repl: ReplControls, argument: str) -> None:
     screen.note(f"rewound to before {'your last prompt' if prompts == 1 else 'that prompt'}{stay}{unpinned}")
     repl.rewound.add(done, claimed=False)
     if names := repl.rewound.went_to(point.turn):
-        screen.note(
-            f"restored, but still changed in the conversation: {names}; the model learns this with your next prompt"
-        )
+        screen.note(f"restored since: {names}; the model learns this with your next prompt")
 
 
 async def undo(repl: ReplControls, argument: str) -> None:

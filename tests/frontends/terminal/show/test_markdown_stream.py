@@ -190,7 +190,7 @@ def test_work_is_linear(head: str, unit: str) -> None:
             gc.enable()
 
     seconds(10)
-    size = 10_000 // len(unit)
+    size = 5_000 // len(unit)
     assert min(seconds(size * 8) for _ in range(3)) <= 24 * max(min(seconds(size) for _ in range(3)), 0.002)
 
 
