@@ -92,13 +92,13 @@ async def open_session(
     yet. `facts`, `memory`, `log`, `snapshots` and `record` are as on the command line. Raises UsageError for what is
     wrong in them, and ExportError at the end of the block if the newest state is not saved.
     """
-    named: dict[str, Any] = {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules}
-    named |= {"resume": resume, **({} if shared is None else shared.alone), **settings}
-    chosen = _settings_of(named)
+    settings |= {"model": model, "api_base": api_base, "mode": mode, "tools": tools, "ask": ask_rules, "resume": resume}
+    chosen = _settings_of(({} if shared is None else shared.alone) | settings)
+    settings.clear()  # an open session holds what this function does
     for each in _listed("extensions", extensions):
         if not isinstance(each, Extension):
             raise UsageError(f"extensions: {_name_of(each)} is no Extension; give an object, not a class")
-    brought = (_Extra(extra_tools), *extensions)
+    brought = (*([_Extra(extra_tools)] if extra_tools else ()), *extensions)
     masker = _masker(chosen.api_key or "", tuple(os.environ.items()))
     reserved = await reserved_for(chosen)
     session: Session | None = None

@@ -7,11 +7,13 @@ a third of the time to the first request for the classes on that path. A record'
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 Item = TypeVar("Item")
 
 _set = object.__setattr__
+_MOST_SHARED_KEYS = 30
+"""Up to so many names are shared by the dicts of a class. A larger record leaves its defaults in the class."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -42,15 +44,14 @@ class Record:
         if len(given) != len(values) + len(named):
             raise TypeError(f"{type(self).__name__}: too many values, or one given twice")
         for name in self.fields:
-            if name not in given:
-                if not hasattr(type(self), name):
-                    raise TypeError(f"{type(self).__name__}: the field {name!r} is missing")
-                given[name] = getattr(type(self), name)
-        if len(given) != len(self.fields):
-            unknown = next(name for name in given if name not in self.fields)
-            raise TypeError(f"{type(self).__name__} has no field {unknown!r}")
-        for name in self.fields:
-            _set(self, name, given[name])
+            if name in given:
+                _set(self, name, given.pop(name))
+            elif not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__}: the field {name!r} is missing")
+            elif len(self.fields) <= _MOST_SHARED_KEYS:
+                _set(self, name, getattr(type(self), name))
+        if given:
+            raise TypeError(f"{type(self).__name__} has no field {next(iter(given))!r}")
 
     def replace(self, **changes: Any) -> Self:
         """The same record with some fields changed."""
@@ -62,14 +63,17 @@ class Record:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name!r} cannot be deleted")
 
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.fields)
+
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        return type(self) is type(other) and self._values() == cast("Self", other)._values()
 
     def __hash__(self) -> int:
-        return hash((type(self), *map(self.__dict__.__getitem__, self.fields)))
+        return hash((type(self), *self._values()))
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self.fields)
+        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields)
         return f"{type(self).__name__}({inside})"
 
 

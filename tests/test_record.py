@@ -23,6 +23,16 @@ class Named(Point):
     name: str = "?"
 
 
+class Large(Record):
+    """More fields than dicts of one class share the names of."""
+
+    __annotations__ = {f"field{number}": "int" for number in range(40)}
+
+
+for _name in Large.fields:
+    setattr(Large, _name, 0)
+
+
 class Span(Record, kw_only=True):
     """Two fields of one type: which is which has to be said."""
 
@@ -68,6 +78,15 @@ def test_a_record_is_frozen():
     with pytest.raises(AttributeError):
         point.other = 2
     assert (point.x, vars(point)) == (1, {"x": 1, "y": 0})
+
+
+def test_a_large_record_stores_only_what_differs_from_its_defaults():
+    large = Large(field3=5)
+    assert (large.field3, large.field4, vars(large)) == (5, 0, {"field3": 5})
+    assert large == Large(field3=5, field4=0)
+    assert hash(large) == hash(Large(field3=5, field4=0))
+    assert large.replace(field4=2) != large
+    assert "field39=0" in repr(large)
 
 
 def test_records_are_compared_and_hashed_by_value_and_class():

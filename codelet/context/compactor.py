@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from functools import cached_property
 from operator import is_
@@ -14,7 +13,7 @@ from codelet.context.tokens.budget import BudgetExceeded, CompactionOptions, Rea
 from codelet.context.window import ContextWindow, Growth, Measurement, NarrativeWriter
 from codelet.errors import UsageError
 from codelet.messages import Message, kind_of, newest_messages, unpaired
-from codelet.record import Record
+from codelet.record import Newest, Record
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Share, Size
@@ -78,7 +77,7 @@ class Compactor:
         self._conversation = conversation
         self._window = window
         window.at = options.at
-        self._undo: deque[_Undo] = deque(maxlen=_UNDO_STEPS)
+        self._undo = Newest[_Undo](_UNDO_STEPS)
         self._fruitless = 0
         self._growth = Growth()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from codelet.context.tokens import Estimator, estimate_length, estimate_message
 from codelet.context.tokens.budget import Budget, effective_tokens
 from codelet.messages import AnyMessage, Message, reminder_type
-from codelet.record import Record
+from codelet.record import Newest, Record
 from codelet.usage import Usage
 
 if TYPE_CHECKING:
@@ -233,7 +232,7 @@ class Growth:
     """The sizes of the last requests in tokens, to see a compaction coming."""
 
     def __init__(self) -> None:
-        self._sizes: deque[int] = deque(maxlen=_RISES)
+        self._sizes = Newest[int](_RISES)
 
     def nears(self, size: int, trigger: int) -> bool:
         """Note a request of this size; return whether it is close to the trigger and larger than the two before."""

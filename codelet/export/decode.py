@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -37,7 +36,7 @@ def from_json(data: bytes, name: str = "the export") -> Document:
 def read_json(data: bytes, name: str = "the export") -> Read:
     """Return the document in `data`. Raise ExportError, in one line that begins with `name`, for anything else.
 
-    Refused: what is not UTF-8 JSON, repeated names, NaN and infinities, lone surrogates, unknown roles, wrong
+    Refused: what is not UTF-8 JSON, NaN and infinities, lone surrogates, unknown roles, wrong
     types, sizes beyond the bounds. Other agents' forms are converted, calls and results that are not paired are
     repaired, and system messages become text. Names that are not known are kept as they came.
     """
@@ -149,20 +148,19 @@ def _moved(pins: tuple[int, ...], old: tuple[Message, ...], new: tuple[Message, 
 def _parsed(data: bytes) -> object:
     if len(data) > MOST_BYTES:
         raise ExportError(f"is larger than {MOST_BYTES >> 20} MiB")
-    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # the strict reader tells what is wrong
-        value = msgspec.json.decode(data)
-        if msgspec.json.encode(value) == data.replace(b"\n", b""):  # so nothing of it was passed over
-            return value
-    return _strictly_parsed(data)
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _parsed_slowly(data)
 
 
-def _strictly_parsed(data: bytes) -> object:
-    """The value of any JSON, as slowly as it takes to see each name; raises ExportError.
+def _parsed_slowly(data: bytes) -> object:
+    """Return the value of JSON that msgspec refuses, or raise ExportError with the reason and the place.
 
-    A number out of range is left to the checks of the whole, which name its place.
+    A number that is out of range is returned: the check of the whole document names its place.
     """
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_without_repeats)
+        value = json.loads(data.decode())
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ExportError("holds half of a surrogate pair") from None
@@ -175,12 +173,3 @@ def _strictly_parsed(data: bytes) -> object:
     except ValueError:
         raise ExportError("holds a number that is too long") from None
     return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = dict(pairs)
-    if len(names) != len(pairs):
-        given = [name for name, _ in pairs]
-        twice = next(name for name in given if given.count(name) > 1)
-        raise ExportError(f"has the name {twice[:64]!r} twice in one object")
-    return names

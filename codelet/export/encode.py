@@ -27,6 +27,8 @@ _FROM_A_SERVER = ("reasoning_details", "thinking_blocks", "blocks", "extra")
 _REQUIRED = {"version": b'"%s"' % VERSION.encode(), "timestamp": b"0", "token_count": b"0"}
 _FREE = {"unknown": 0, "system_state": -5}
 """Fields without a form, and the depth at which reading begins to count in them."""
+_SMALL = 32 * 1024
+"""Bytes of a document that is encoded whole each time: it takes a millisecond, and an idle session keeps no copy."""
 _AT_ONCE = 128 * 1024
 """Bytes of new lines that are looked at together for secrets."""
 _UNTIL_A_PAUSE = 16 * 1024
@@ -76,6 +78,9 @@ class Encoder:
             if content[0]:
                 parts += [b'%s"%s":' % (b",\n" if parts else b"{", name.encode()), *content]
         parts.append(b"}\n")
+        if sum(map(len, parts)) < _SMALL:
+            self._encoded.clear()
+            self._short.clear()
         return parts
 
     def _short_line(self, field: str, value: object) -> bytes:

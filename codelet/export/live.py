@@ -229,7 +229,7 @@ class LiveExport:
 
         The machine is looked at while a turn begins; the next save has it.
         """
-        if isinstance(event, events.TurnStart) and self.saves and (self._looking is None or self._looking.done()):
+        if isinstance(event, events.TurnStart) and self.saves and self._looking is None:
             self._looking = asyncio.create_task(self._look())
         if not self._recorder.see(event):
             return
@@ -259,7 +259,10 @@ class LiveExport:
                 self._closed = True
 
     async def _look(self) -> None:
-        self.look(await environment_state(self.session.workspace))
+        try:
+            self.look(await environment_state(self.session.workspace))
+        finally:
+            self._looking = None
 
 
 async def environment_state(workspace: Path) -> EnvironmentState:

@@ -63,12 +63,12 @@ class Saver:
     def save(self, snapshot: Document) -> None:
         """Save it soon; returns at once. A snapshot that was still waiting is passed over."""
         self._waiting = snapshot
-        if self._work is None or self._work.done():
+        if self._work is None:
             self._work = asyncio.create_task(self._save_waiting())
 
     async def settle(self) -> None:
         """Wait until no save is under way or waiting. A failed one is not tried again."""
-        while self._work is not None and not self._work.done():
+        while self._work is not None:
             await asyncio.shield(self._work)
 
     async def close(self) -> None:
@@ -76,7 +76,7 @@ class Saver:
         try:
             await self.settle()
             if self.problem is not None and self._waiting is not None:
-                await self._save_waiting()
+                await self._save_all()
         finally:
             if self._beat is not None:
                 self._beat.cancel()
@@ -86,6 +86,12 @@ class Saver:
             raise ExportError(self.problem)
 
     async def _save_waiting(self) -> None:
+        try:
+            await self._save_all()
+        finally:
+            self._work = None  # a task that is over holds its frames
+
+    async def _save_all(self) -> None:
         while (snapshot := self._waiting) is not None:
             # A store that does not answer holds nothing else up.
             slow = asyncio.get_running_loop().call_later(

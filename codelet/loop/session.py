@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
@@ -96,7 +95,7 @@ class Session:
     ) -> None:
         self.workspace, self.turns, self.notices = workspace, 0, events.Notices(self.mask)
         self.safeguards, self.cache = safeguards or Safeguards(), CacheWatch(clock)
-        self._reported: deque[events.Event] = deque()
+        self._reported: list[events.Event] = []
         context = ToolContext(workspace, None if environment is None else dict(environment))
         facts, sizes = facts_of(provider.model, local=provider.local), ContextLimits(window, budget)
         self.window = ContextWindow(sizes.of(facts), 0, clock)
@@ -364,7 +363,8 @@ class Session:
         if self.policy.mode != self._known_mode:
             self._known_mode = self.policy.mode
             self._reported.append(events.ModeChanged(self.policy.mode))
-        return [self._reported.popleft() for _ in range(len(self._reported))]
+        reported, self._reported = self._reported, []
+        return reported
 
     def mask(self, text: str) -> str:
         """The text without secrets."""

@@ -140,9 +140,12 @@ class TurnState:
 
 
 class BegunTurn:
-    """A turn's place among those of a session: a reference to its events, while someone holds them."""
+    """A turn of a session: a reference to its events while a caller holds them, and its end."""
 
     events: ref[AsyncGenerator[events.Event, None]]
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
 
 
 class OpenTurn:
@@ -152,8 +155,6 @@ class OpenTurn:
 
     def __init__(self) -> None:
         self._running: BegunTurn | None = None
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     def begin(
         self, make: Callable[[BegunTurn], AsyncGenerator[events.Event, None]]
@@ -173,24 +174,25 @@ class OpenTurn:
         """Wait for the end of a turn that no one holds any more: the event loop is closing it. Raises UsageError."""
         while self._running is not None:
             self.check_idle()
-            await self._idle.wait()
+            await self._running.over.wait()
 
     async def runs(self, begun: BegunTurn) -> None:
         """Its first event is asked for. Raises UsageError while another turn runs."""
         await self.idle()
         self._running = begun
-        self._idle.clear()
 
     def is_over(self) -> None:
-        """Nothing of it runs any more."""
-        self._running = None
-        self._idle.set()
+        """End the turn that runs."""
+        if self._running is not None:
+            self._running.over.set()
+            self._running = None
 
     async def end(self) -> None:
         """End it where no one asks for its events any more; one that another task follows continues."""
-        turn = None if self._running is None else self._running.events()
-        if turn is None:
-            await self._idle.wait()  # no one holds it: the event loop is closing it
+        if self._running is None:
+            return
+        if (turn := self._running.events()) is None:  # no one holds it: the event loop is closing it
+            await self._running.over.wait()
         else:
             with suppress(RuntimeError):
                 await turn.aclose()

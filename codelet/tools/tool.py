@@ -261,6 +261,9 @@ def in_memory(arguments: Arguments) -> tuple[Touch, ...]:
 
 
 _Function = Callable[..., Awaitable[ToolOutput]] | Callable[..., Awaitable[str]]
+_Form = tuple[str, dict[str, Any], Callable[[Arguments], Arguments] | None]
+"""A tool's description, its parameters, and the check of its arguments."""
+_FORMS: dict[tuple[object, ...], _Form] = {}
 
 
 @overload
@@ -303,6 +306,25 @@ def tool(
     if function is None:
         return partial(tool, touches=touches, title=title, preview=preview, close=close)
     taken, run = _taken(function)
+    text, parameters, check = _form(function, taken)
+    return Tool(function.__name__, text, parameters, run, touches, title, preview, check, close=close)
+
+
+def _form(function: _Function, taken: Mapping[str, bool]) -> _Form:
+    """Return what the model is told, and the check: made once for all closures of one code."""
+    key = getattr(function, "__code__", None), function.__doc__, tuple(function.__annotations__.items())
+    try:
+        if (known := _FORMS.get(key)) is not None:
+            return known
+    except TypeError:  # an annotation without a hash
+        return _new_form(function, taken)
+    form = _new_form(function, taken)
+    if key[0] is not None:
+        _FORMS[key] = form
+    return form
+
+
+def _new_form(function: _Function, taken: Mapping[str, bool]) -> _Form:
     name, hints = function.__name__, _hints(function, taken)
     properties: dict[str, Any] = {}
     text, meanings = described(inspect.getdoc(function) or "", list(taken))
@@ -316,7 +338,7 @@ def tool(
     check = partial(_check_own, name, parameters) if _is_plain(parameters) else None
     if check is None:  # its JSON Schema says all that may come
         parameters["additionalProperties"] = False
-    return Tool(name, text, parameters, run, touches, title, preview, check, close=close)
+    return text, parameters, check
 
 
 def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitable[ToolOutput]]]:

@@ -24,6 +24,8 @@ from pathlib import Path
 from codelet import Session, open_session, sessions
 
 MOST_KB = 60.0
+_FIRST = 50
+"""Sessions before the measurement: they bring the modules, the threads and the memory that all sessions share."""
 _SETTLED = 5.0
 """Seconds after which the looks at the machine, which begin with each turn, are over."""
 _SERVER = """
@@ -84,9 +86,10 @@ async def measure(count: int, at_once: int, idle: int, base: str, folder: Path) 
             return await one(number, folder, workspace, base)
 
     async with AsyncExitStack() as all_open:
-        for number in range(2):  # the first brings the modules
+        for number in range(_FIRST):
             session = await all_open.enter_async_context(opened(folder / f"first{number}.json", workspace, base))
             await say(session, "word")
+        await asyncio.sleep(_SETTLED)
         gc.collect()
         before = kilobytes()
         for number in range(idle):

@@ -32,23 +32,19 @@ class FileStore:
     def load(self, name: str) -> Stored | None:
         path = self._path(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(path, "rb", buffering=0, opener=_opened) as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise ExportError(f"{path}: is not a file")
+                if status.st_size > MOST_BYTES:
+                    raise ExportError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
+                return Stored(file.readall(), _revision(status))
         except FileNotFoundError:
             return None
+        except IsADirectoryError:
+            raise ExportError(f"{path}: is not a file") from None
         except OSError as error:
             raise ExportError(f"{path}: {error.strerror}") from None
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise ExportError(f"{path}: is not a file")
-            if status.st_size > MOST_BYTES:
-                raise ExportError(f"{path}: is larger than {MOST_BYTES >> 20} MiB")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return Stored(file.read(MOST_BYTES + 1), _revision(status))
-        except OSError as error:
-            raise ExportError(f"{path}: {error.strerror}") from None
-        finally:
-            os.close(descriptor)
 
     def revision(self, name: str) -> str | None:
         """The state of the file; a link or anything else that is not a file is refused."""
@@ -214,6 +210,10 @@ class _Temporary:
 
     def _failure(self, error: OSError) -> StoreUnreachable:
         return StoreUnreachable(f"{self._target}: not saved: {write_problem(error)}")
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer does not hold it up
 
 
 def _write_all(descriptor: int, parts: Sequence[bytes]) -> None:

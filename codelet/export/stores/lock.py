@@ -18,6 +18,7 @@ from codelet.errors import ExportError, SessionHeld
 from codelet.export.stores.store import this_process, write_problem
 
 _MOST = 4096
+_TEMPORARY = re.compile(r"[0-9a-f]{12}\.tmp")
 
 
 class FileLease:
@@ -100,10 +101,11 @@ class FileWaiter:
 
     def _clear_away(self) -> None:
         """Remove what a killed process left of its last save."""
-        temporary = re.compile(rf"\.{re.escape(self._target.name)}\.[0-9a-f]{{12}}\.tmp")
+        prefix = f".{self._target.name}."
         with suppress(OSError):
-            for left in filter(temporary.fullmatch, self._beside()):
-                self._target.with_name(left).unlink()
+            for name in self._beside():
+                if name.startswith(prefix) and _TEMPORARY.fullmatch(name, len(prefix)):
+                    self._target.with_name(name).unlink()
 
     def _beside(self) -> list[str]:
         """Return the names in the file's folder; none if it cannot be listed, where waiters come in any order."""
