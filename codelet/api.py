@@ -187,11 +187,11 @@ async def run(prompt: str, *, model: str, **options: Any) -> Result:
     )
 
 
-def _settings_of(named: dict[str, Any]) -> Settings:
+def _settings_of(named: Mapping[str, object]) -> Settings:
     """The settings of `open_session`, with the files that they name in full."""
     if named.get("history") is not None:
         raise UsageError("history: only a session in a terminal has one")
-    return settings_from(named | {name: _place(named[name]) for name in _PLACES if named.get(name) is not None})
+    return settings_from({**named, **{name: _place(named[name]) for name in _PLACES if named.get(name) is not None}})
 
 
 def settings_from(values: Mapping[str, object], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -224,12 +224,11 @@ def _masker(api_key: str, environment: tuple[tuple[str, str], ...]) -> Masker:
     return Masker(dict(environment), [("api_key", api_key)])
 
 
-def _place(value: str | os.PathLike[str]) -> str:
+def _place(value: object) -> str:
     """A path in full; an address as it is."""
-    try:
-        text = os.fspath(value)
-    except TypeError as error:
-        raise UsageError(f"must be a path: {error}") from None
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"must be a path, not {type(value).__name__}")
+    text = os.fspath(value)
     return text if "://" in text else os.path.abspath(os.path.expanduser(text))
 
 

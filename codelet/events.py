@@ -24,12 +24,12 @@ class Event(Record):
     type: ClassVar[str] = ""
     internal: ClassVar[frozenset[str]] = frozenset()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the event as plain JSON values, as a line of stream-json has it."""
-        return {"type": self.type, **as_json(self)}
+        return {"type": self.type, **_fields(self)}
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> object:
     """Return a record as a dictionary, with the records in it; anything else as it is.
 
     Usage that no one reported becomes None: unknown is not 0.
@@ -38,11 +38,15 @@ def as_json(value: Any) -> Any:
         case Usage() if not value.known:
             return None
         case Record():
-            internal = value.internal if isinstance(value, Event) else ()
-            return {name: as_json(getattr(value, name)) for name in value.fields if name not in internal}
+            return _fields(value)
         case tuple() | list():
             return [as_json(each) for each in value]
     return value
+
+
+def _fields(record: Record) -> dict[str, object]:
+    internal = record.internal if isinstance(record, Event) else ()
+    return {name: as_json(getattr(record, name)) for name in record.fields if name not in internal}
 
 
 class TurnStart(Event):

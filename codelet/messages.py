@@ -15,6 +15,10 @@ from typing import Any, Literal, NamedTuple, NotRequired, Required, TypedDict, T
 
 Role = Literal["system", "user", "assistant", "tool"]
 UserKind = Literal["prompt", "reminder", "segment"]
+Arguments = dict[str, Any]
+"""The arguments of a tool call: a JSON object."""
+JsonSchema = dict[str, Any]
+"""A JSON Schema."""
 AnyMessage = Mapping[str, Any]
 """A message of any shape: from a provider, a file or a user, with keys that may be missing or of another type."""
 _Given = TypeVar("_Given", bound=AnyMessage)
@@ -154,7 +158,7 @@ def tool_result(call_id: str, text: str, *, failed: bool = False, images: Sequen
     return message
 
 
-def with_text(message: Mapping[str, object], text: str) -> dict[str, Any]:
+def with_text(message: Mapping[str, object], text: str) -> dict[str, object]:
     """Another message of the same kind, with that text."""
     changed = {**message, "content": text}
     if isinstance(message, _Marked):

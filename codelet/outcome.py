@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet import events
 from codelet.errors import EXIT_DONE, EXIT_INCOMPLETE, EXIT_REFUSED, CodeletError, NoAnswer
@@ -46,27 +46,26 @@ class Outcome(Record):
     turns: int = 0
     duration: float = 0.0
     sandbox: str | None = None
-    metrics: Callable[[], Mapping[str, Any] | None] = lambda: None
-    structured: tuple[Any, ...] | None = None
-    more: Mapping[str, Any] = MappingProxyType({})
+    metrics: Callable[[], object] = lambda: None
+    structured: tuple[object, ...] | None = None
+    more: Mapping[str, object] = MappingProxyType({})
 
 
-def _metrics(session: Session) -> Mapping[str, Any] | None:
+def _metrics(session: Session) -> object:
     """The session's figures, masked: a tool that a model calls and no one has may be named like a secret."""
     parts = [part for each in session.extensions for part in each.parts if part.key == "metrics"]
-    found: Mapping[str, Any] | None = _cleaned(parts[0].save(), session.mask) if parts else None
-    return found
+    return _cleaned(parts[0].save(), session.mask) if parts else None
 
 
-def _reported(session: Session) -> Mapping[str, Any]:
+def _reported(session: Session) -> Mapping[str, object]:
     """Return what extensions add to the result, masked."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for each in session.extensions:
         found |= {name: _cleaned(value, session.mask) for name, value in each.reported().items()}
     return found
 
 
-def _cleaned(value: object, mask: Callable[[str], str]) -> Any:
+def _cleaned(value: object, mask: Callable[[str], str]) -> object:
     """A JSON value with its texts masked."""
     if isinstance(value, str):
         return mask(value)
@@ -77,7 +76,7 @@ def _cleaned(value: object, mask: Callable[[str], str]) -> Any:
     return value
 
 
-def _structured(session: Session | None, mask: Callable[[str], str]) -> tuple[Any, ...] | None:
+def _structured(session: Session | None, mask: Callable[[str], str]) -> tuple[object, ...] | None:
     """`Outcome.structured` of a session."""
     required = session.upkeep.required if session else None
     if required is None:

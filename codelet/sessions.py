@@ -47,7 +47,7 @@ async def save(
         if replaces is not None:
             there = await read_export(os.fspath(target))
             if there.snapshot != replaces:
-                raise SaveConflict(f"{there.target.shown}: it was changed by somebody else")
+                raise SaveConflict(f"{there.target.shown}: another process changed it")
             revision = there.revision
         mask = default_mask(raw=False)
         saver = await Saver.open(reserved.target, mask=mask, resumed=revision, force=force, lease=reserved.lease)

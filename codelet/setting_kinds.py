@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from codelet.errors import UsageError
+from codelet.messages import JsonSchema
 from codelet.record import Record
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def any_text(value: object) -> str:
     return value
 
 
-def answer_schema(value: object) -> str | dict[str, Any]:
+def answer_schema(value: object) -> str | JsonSchema:
     """The name of a file with a JSON Schema, or in Python the schema itself."""
     return value if isinstance(value, dict) else text(value)
 
@@ -92,10 +93,10 @@ def count_or_zero(value: object) -> int:
     return 0 if value in (0, "0") and value is not False else count(value)
 
 
-def amount(value: Any) -> float:
+def amount(value: object) -> float:
     """A positive number, or its text."""
     try:
-        number = float(value)
+        number = float(value if isinstance(value, str | int | float) else "")
     except (TypeError, ValueError):
         raise ValueError("must be a positive number") from None
     if isinstance(value, bool) or not 0 < number < 10**9:
@@ -152,7 +153,7 @@ def models(value: object) -> tuple[str, ...]:
     return tuple(name for item in names([value] if isinstance(value, str) else value) for name in names(item))
 
 
-def own_hooks(value: Any) -> tuple[Hook, ...]:
+def own_hooks(value: object) -> tuple[Hook, ...]:
     """Tables of hooks by their events, or names of JSON files with them; what several places say adds up."""
     if isinstance(value, tuple):
         return value
@@ -161,7 +162,7 @@ def own_hooks(value: Any) -> tuple[Hook, ...]:
     return tuple(hook for each in (value if isinstance(value, list) else [value]) for hook in read_hooks(each))
 
 
-def own_checkers(value: Any) -> tuple[Checker, ...]:
+def own_checkers(value: object) -> tuple[Checker, ...]:
     """Names of known checkers, or a table with one for each name."""
     if isinstance(value, tuple):
         return value
@@ -170,12 +171,12 @@ def own_checkers(value: Any) -> tuple[Checker, ...]:
     return read_checkers(value)
 
 
-def files(value: Any) -> tuple[str, ...]:
+def files(value: object) -> tuple[str, ...]:
     """The name of a file, or a list of such names."""
-    return tuple(map(text, [value] if isinstance(value, str) else value))
+    return tuple(map(text, value if isinstance(value, list | tuple) else [value]))
 
 
-def own_servers(value: Any) -> dict[str, Any] | None:
+def own_servers(value: object) -> dict[str, object] | None:
     """A table of MCP servers by name. What stands in it is read where they are started."""
     if value is not None and not isinstance(value, dict):
         raise ValueError("must be a table with a server for each name, such as [mcp_servers.NAME]")
@@ -200,11 +201,12 @@ def own_keys(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((action, names_of_keys(keys)) for action, keys in value.items())
 
 
-def names_of_keys(value: Any) -> tuple[str, ...]:
+def names_of_keys(value: object) -> tuple[str, ...]:
     """The keys that a text or a list of texts names; nothing if it is neither."""
     items = [value] if isinstance(value, str) else value
-    right = isinstance(items, list) and all(isinstance(item, str) and item.strip() for item in items)
-    return tuple(items) if right else ()
+    if isinstance(items, list) and all(isinstance(item, str) and item.strip() for item in items):
+        return tuple(items)
+    return ()
 
 
 def rules(value: object) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import msgspec
 
 from codelet.errors import ExportError
 from codelet.export.document import FILE_NAMES, VERSION, Document, check_free, problem
-from codelet.export.migrate import migrated
+from codelet.export.migrate import RawDocument, migrated
 from codelet.messages import SEGMENT_OPENING, Message, normalise, unpaired, user, with_kinds
 from codelet.prompt import IMPORTED_SYSTEM, escape
 
@@ -47,7 +47,7 @@ def read_json(data: bytes, name: str = "the export") -> Read:
         raise ExportError(f"{name}: {error}") from None
 
 
-def _document(raw: dict[str, Any]) -> Document:
+def _document(raw: RawDocument) -> Document:
     known = {key: value for key, value in raw.items() if key in _FIELDS}
     unknown = {key: value for key, value in raw.items() if key not in _FIELDS}
     try:
@@ -72,8 +72,8 @@ def _document(raw: dict[str, Any]) -> Document:
     return Document(unknown=unknown, **values)
 
 
-def _prompts(document: dict[str, Any]) -> frozenset[str]:
-    """Texts of the role user that look like segments and are none; none where a file does not list these.
+def _prompts(document: RawDocument) -> frozenset[str]:
+    """Return the user's texts that only look like segments; empty if the file lists no segments.
 
     What is pinned does not count: 0.1.0 did not list the segments that were put back after a compaction and pinned.
     """

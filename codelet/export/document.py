@@ -1,4 +1,4 @@
-"""The document: one struct is what an export holds, in its order and its bounds, as it is saved and as it is loaded.
+"""The document: the one struct that an export holds, with the order and the bounds of its fields.
 
 Reading and writing check against these types, and `schema.json` is made from them (`scripts/schema`). What they do not
 name is kept as it came: a newer version may have put it there. The values inside stay plain JSON, so that reading and
@@ -25,6 +25,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from codelet.call_record import CallStatus, PathEffect
+from codelet.messages import JsonSchema
 from codelet.providers.protocol import Effort
 from codelet.system.text import one_line
 
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 
 VERSION = "1.0"
 READABLE_VERSIONS = r"^1\.(0|[1-9][0-9]{0,8})$"
-"""Those that can be read: a later one of the same kind only adds names, which are kept."""
+"""The readable versions. Later 1.x versions only add names, which are preserved."""
 MOST_DEPTH = 32
-"""Levels of nesting in what has no form of its own."""
+"""Levels of nesting in fields without a form."""
 
 MOST_COUNTED = 10**15
 MOST_MESSAGES = 200_000
 MOST_ITEMS = 100_000
-"""How many entries any other list can have."""
+"""The maximum length of any other list."""
 MOST_HISTORY = 1000
 NAME_LENGTH = 512
 TASK_SECONDS = 24 * 3600.0
@@ -62,12 +63,12 @@ _KindsOff = Annotated[_Kinds, Meta(description="Types of reminders that the user
 _KindsOn = Annotated[_Kinds, Meta(description="Types that are off at first, switched on.")]
 IdsForm = Annotated[list[TextForm], Meta(max_length=MOST_ITEMS)]
 OfAnotherRole = Annotated[UnsetType, Meta(extra_json_schema={"not": {}})]
-"""What only messages of another role may have."""
+"""A field of messages of another role."""
 
 FreeObject = Annotated[dict[str, Any], Meta(max_length=MOST_ITEMS)]
 VendorFields = Annotated[
     FreeObject,
-    Meta(description="What a server sent beside a text or a call, such as a signature; it goes to that server alone."),
+    Meta(description="What a server sent with a text or a call, such as a signature. Only that server gets it back."),
 ]
 FreeObjects = Annotated[list[FreeObject], Meta(max_length=10_000)]
 
@@ -89,7 +90,7 @@ class Call(Struct):
 
 
 class PictureForm(Struct):
-    """A picture beside a text: its file in base64, its size in pixels."""
+    """An image sent with a text: its file in base64, its size in pixels."""
 
     name: FolderForm
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
@@ -125,13 +126,13 @@ class SystemMessage(_Said, tag="system"):
 
 
 class UserMessage(_Said, tag="user"):
-    """What the user said and showed, or codelet beside it."""
+    """A message from the user, or a reminder or segment from codelet."""
 
     images: PicturesForm | UnsetType = UNSET
 
 
 class AssistantMessage(Struct, tag_field="role", tag="assistant"):
-    """What the model answered, its calls, and its reasoning as it came."""
+    """The model's answer, its calls, and its unchanged reasoning."""
 
     content: TextForm | None
     tool_calls: Annotated[list[Call], Meta(max_length=MOST_ITEMS)] | UnsetType = UNSET
@@ -149,7 +150,7 @@ class AssistantMessage(Struct, tag_field="role", tag="assistant"):
 
 
 class ToolMessage(_NotOfAModel, tag_field="role", tag="tool"):
-    """The answer to one call; `failed` where it is an error, a refusal or cut short."""
+    """The result of one call; `failed` if it is an error, a refusal or incomplete."""
 
     content: TextForm
     tool_call_id: TextForm
@@ -174,9 +175,9 @@ class HistoryEntry(TypedDict):
 
 
 class TaskState(TypedDict):
-    """A background task as it was last seen; `status` is such as Running or Completed.
+    """The last known state of a background task; `status` is Running or Completed, for example.
 
-    `command` is what runs it, with what it printed, in part, as `output`; `exit_code` is negative for a signal.
+    `output` is part of what `command` printed; `exit_code` is negative for a signal.
     """
 
     id: NameForm
@@ -191,7 +192,7 @@ class TaskState(TypedDict):
 
 
 class ToolStats(TypedDict):
-    """How often tools ran and failed."""
+    """Counts of tool calls and failures."""
 
     total_calls: CountForm
     by_tool: Annotated[dict[str, CountForm], Meta(max_length=10_000)]
@@ -291,7 +292,7 @@ class Interruption(TypedDict):
 
 
 class FileEntry(TypedDict):
-    """What a call did to one path, which is relative to the workspace if it lies inside."""
+    """A call's effect on one path, relative to the workspace if it is inside."""
 
     effect: PathEffect
     path: TextForm
@@ -300,7 +301,7 @@ class FileEntry(TypedDict):
 
 
 class EndEntry(TypedDict):
-    """How a command ended: its exit code, negative for a signal, null if it was ended for its time limit.
+    """The end of a command: its exit code, negative for a signal, null at its time limit.
 
     `pipeline` has the exit codes of the parts of its last pipeline, null if they are not known.
     """
@@ -310,7 +311,7 @@ class EndEntry(TypedDict):
 
 
 class CallEntry(TypedDict):
-    """What one call did, as it was recorded; also of calls that are no longer in the list."""
+    """The record of one call, also after the call has left the list."""
 
     id: TextForm
     turn: CountForm
@@ -351,7 +352,7 @@ class CompactionMark(TypedDict):
     reason: Annotated[str, Meta(max_length=4096)]
 
 
-def _tagged(form: Any, tag: str) -> type[Struct]:
+def _tagged(form: type, tag: str) -> type[Struct]:
     """A struct of the same form, tagged with one constant field: only structs can be tagged."""
     hints = get_type_hints(form, globals(), include_extras=True)
     (value,) = get_args(hints.pop(tag))
@@ -429,7 +430,7 @@ class Document(Struct, kw_only=True, frozen=True):
     archive: Annotated[Sequence[ArchiveEntry], Meta(max_length=MOST_ITEMS)] | None = None
     messages: MessagesForm
     unknown: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """What else a file held, by its name there."""
+    """Other keys of the file, by name."""
 
     def replace(self, **changes: Any) -> Self:
         return msgspec.structs.replace(self, **changes)
@@ -475,7 +476,7 @@ def problem(found: str) -> str:
     return one_line(f"{path.rstrip('`').removeprefix('.')}: {reason}", _LONGEST_PROBLEM)
 
 
-def schema(more: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+def schema(more: Mapping[str, JsonSchema] | None = None) -> JsonSchema:
     """Return the document's JSON Schema (draft 2020-12), as `schema.json` has it; `more` are extensions' keys."""
     _, parts = msgspec.json.schema_components((Document,), ref_template="#/$defs/{name}")
     root = parts.pop("Document") | {"title": f"codelet export {VERSION}"}

@@ -1,4 +1,4 @@
-"""From a document to bytes: each message is masked and encoded once, then its bytes are kept.
+"""From a document to bytes. Each message is masked and encoded once; later saves reuse the bytes.
 
 A message is never changed once it is in a list, so its identity tells whether its bytes are still right. A save
 after a step costs the new messages and a walk over the list. What is written can be read back, and no value stops a
@@ -44,7 +44,7 @@ class _Encoded(Record):
 
 
 class Encoder:
-    """Encodes documents of one session again and again; `mask` takes the secrets out of every text, None leaves them.
+    """Encodes the documents of one session; `mask` removes secrets from every text.
 
     `say` is given a sentence for the user about each value that is not written as it is. Not for two threads at once.
     """
@@ -57,8 +57,7 @@ class Encoder:
         self._short: dict[str, tuple[Any, bytes]] = {}
 
     def parts(self, document: Document) -> list[bytes]:
-        """Return the document in pieces, to be written in order; one line a field and a message. What is None is left
-        out.
+        """Return the document in pieces, in order, with one line per field and message. None is omitted.
 
         Raises ExportError if there are more messages than can be read back.
         """
@@ -105,7 +104,7 @@ class Encoder:
         return line
 
     def _line(self, field: str, value: object) -> bytes:
-        """The value of a field as JSON, or the nearest that can be read back; nothing if there is none."""
+        """Return the value of a field as JSON, or the nearest readable one, or nothing."""
         form = FORMS[field]
         try:
             msgspec.convert(value, form)
@@ -188,17 +187,17 @@ class Encoder:
             pauses.if_due()
 
 
-def _bounded(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _bounded(message: Mapping[str, object]) -> Mapping[str, object]:
     """The message (the same object if it fits) without the parts from a server that are too deep or hold a number that
     is out of range. Such a part is left out whole: a piece of signed reasoning would be refused.
     """
-    calls = message.get("tool_calls", ())
-    if any(name in call for call in calls for name in _FROM_A_SERVER):
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and any(name in call for call in calls for name in _FROM_A_SERVER):
         message = {**message, "tool_calls": [_without_unbounded(call) for call in calls]}
     return _without_unbounded(message)
 
 
-def _without_unbounded(part: Mapping[str, object]) -> Mapping[str, Any]:
+def _without_unbounded(part: Mapping[str, object]) -> Mapping[str, object]:
     unbounded = [name for name in _FROM_A_SERVER if name in part and not _is_bounded(part[name])]
     return {name: value for name, value in part.items() if name not in unbounded} if unbounded else part
 
@@ -212,5 +211,5 @@ def _is_bounded(value: object) -> bool:
 
 
 def to_json(document: Document, *, mask: Mask | None) -> bytes:
-    """Return the whole document at once; see Encoder."""
+    """Return the whole document; see Encoder."""
     return b"".join(Encoder(mask).parts(document))

@@ -1,4 +1,4 @@
-"""The value that a form allows and that is nearest to a given one: what is saved of a value that could not be read.
+"""The nearest value that a form allows, saved for a value that no reader accepts.
 
 The forms themselves say how: a number moves to its bound, a text and a list are cut, what cannot be told is left out of
 the smallest thing that can do without it. What has no form of its own is kept whole or not at all.
@@ -21,8 +21,8 @@ _Number = inspect.IntType | inspect.FloatType
 _type_info = cache(inspect.type_info)
 
 
-def value_that_fits(value: object, form: object) -> Any:
-    """Return a value of the form in plain JSON, UNSET if there is none; of a whole field without a form, what fits."""
+def value_that_fits(value: object, form: object) -> object:
+    """Return the nearest value of the form as plain JSON, or UNSET."""
     kind = _type_info(form)
     if isinstance(kind, inspect.DictType) and isinstance(kind.value_type, inspect.AnyType):
         if not isinstance(value, Mapping):
@@ -32,7 +32,7 @@ def value_that_fits(value: object, form: object) -> Any:
     return _fitted(value, kind)
 
 
-def _fitted(value: object, form: inspect.Type) -> Any:
+def _fitted(value: object, form: inspect.Type) -> object:
     match form:
         case inspect.Metadata():
             return _fitted(value, form.type)
@@ -58,7 +58,7 @@ def _fitted(value: object, form: inspect.Type) -> Any:
             return None if value is None and isinstance(form, inspect.NoneType) else UNSET
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return a value that has no form as JSON has it, UNSET if JSON cannot hold it or no one could read it."""
     try:
         valid = _valid(value)
@@ -69,7 +69,7 @@ def _plain(value: object) -> Any:
     return told
 
 
-def _valid(value: object) -> Any:
+def _valid(value: object) -> object:
     """The value with U+FFFD for each half of a surrogate pair."""
     if isinstance(value, str):
         return valid_unicode(value)
@@ -78,18 +78,21 @@ def _valid(value: object) -> Any:
     return [_valid(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _of_several(value: object, form: inspect.UnionType) -> Any:
+def _of_several(value: object, form: inspect.UnionType) -> object:
     for kind in form.types:
         if isinstance(kind, inspect.StructType) and isinstance(value, Mapping):
             if value.get(kind.tag_field) != kind.tag:
                 continue
-            return _fields(value, kind) | {kind.tag_field: kind.tag}
+            fields = _fields(value, kind)
+            if isinstance(fields, dict):
+                fields[str(kind.tag_field)] = kind.tag
+            return fields
         if (found := _fitted(value, kind)) is not UNSET:
             return found
     return None if any(isinstance(kind, inspect.NoneType) for kind in form.types) else UNSET
 
 
-def _fields(value: Mapping[str, object], form: _Fields) -> Any:
+def _fields(value: Mapping[str, object], form: _Fields) -> dict[str, object] | msgspec.UnsetType:
     """Return what fits of the named fields; a required text or number is empty or 0. What has no form stays."""
     known = {field.encode_name: field for field in form.fields}
     kept = {name: told for name, item in value.items() if name not in known and (told := _plain(item)) is not UNSET}
@@ -102,13 +105,13 @@ def _fields(value: Mapping[str, object], form: _Fields) -> Any:
     return kept
 
 
-def _nothing(form: inspect.Type) -> Any:
+def _nothing(form: inspect.Type) -> object:
     """Return what says nothing in a place that must be filled."""
     empty: tuple[Any, ...] = (None, "", 0, False, [], {})
     return next((found for value in empty if (found := _fitted(value, form)) is not UNSET), UNSET)
 
 
-def _items(value: Iterable[Any], form: inspect.ListType) -> Any:
+def _items(value: Iterable[object], form: inspect.ListType) -> object:
     found = [_fitted(item, form.item_type) for item in value]
     if UNSET in found and isinstance(form.item_type, inspect.DictType):
         return UNSET  # a server's own list: it would refuse a part of it
@@ -116,7 +119,7 @@ def _items(value: Iterable[Any], form: inspect.ListType) -> Any:
     return fitting[-form.max_length :] if form.max_length else fitting
 
 
-def _named(value: Mapping[Any, Any], form: inspect.DictType) -> Any:
+def _named(value: Mapping[object, object], form: inspect.DictType) -> object:
     if isinstance(form.value_type, inspect.AnyType):
         return _plain(value)
     found = {
@@ -127,7 +130,7 @@ def _named(value: Mapping[Any, Any], form: inspect.DictType) -> Any:
     return dict(list(found.items())[: form.max_length])
 
 
-def _number(value: object, form: _Number) -> Any:
+def _number(value: object, form: _Number) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return UNSET
     bounded = min(max(value, value if form.ge is None else form.ge), value if form.le is None else form.le)

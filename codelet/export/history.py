@@ -55,7 +55,7 @@ class History:
 
 
 class LongTermSummary:
-    """What compactions summarized, one after the other: each adds what its segment says of newer turns."""
+    """The summaries of all compactions: each adds the newer turns of its segment."""
 
     def __init__(self, carried: Document) -> None:
         self._seen = {segment["text"] for segment in carried.segments}
@@ -63,7 +63,7 @@ class LongTermSummary:
         self._pieces = [(last, carried.long_term_summary)] if carried.long_term_summary else []
 
     def follow(self, segments: Iterable[Segment]) -> str:
-        """Return the summary for a list with these segments. What none of them stands for any more is left out."""
+        """Return the summary for a list with these segments, without turns that they no longer cover."""
         given = tuple(segments)
         last = max((segment["last"] for segment in given), default=-1)
         self._pieces = [piece for piece in self._pieces if piece[0] <= last]
@@ -94,7 +94,7 @@ def _newest_lines(text: str) -> str:
 
 
 def is_said(message: Message) -> bool:
-    """Return whether a message is part of the conversation, not what codelet put beside it."""
+    """Return whether a message is part of the conversation, not one of codelet's additions."""
     return kind_of(message) not in ("system", "reminder", "segment")
 
 
@@ -120,7 +120,7 @@ def _identity(message: Message) -> Hashable:
 
 
 def _matched(carried: Document) -> list[_Known]:
-    """The carried history with the messages that it tells of, as far as they match from the end backwards.
+    """Match the carried history with its messages, from the end backwards.
 
     Entries before the list's first message are of messages that a compaction took out.
     """

@@ -59,9 +59,9 @@ class Resumed(Record):
 
 
 class Reserved(Record, kw_only=True):
-    """Where a session is to be saved, locked for it, and what it continues with.
+    """The locked place for a session's export, and the session that it continues.
 
-    `async with` gives the lock up if its block fails; after that it is the export's, which the block began.
+    `async with` releases the lock if its block fails. Otherwise the export that the block began owns it.
     """
 
     target: Target | None = None
@@ -95,7 +95,7 @@ async def reserve(
     begins = target is not None and source is not None and same_target(target, source)
     lease = None
     if target is not None:
-        # A link, or something that is not a file, is refused before anything is made beside it.
+        # Refuse a link, or anything but a file, before the lock file is created.
         await asyncio.to_thread(target.store.revision, target.name)
         lease = await take_within(target.store, target.name, wait, waiting)
     async with Reserved(target=target, lease=lease) as reserved:
@@ -106,7 +106,7 @@ async def reserve(
 
 
 async def read_export(target: str) -> Resumed:
-    """Return what stands at a path or a Redis address, checked. Raises ExportError, in one line."""
+    """Return the checked export at a path or a Redis address. Raises ExportError."""
     resumed = await asyncio.to_thread(_read, open_target(target))
     assert resumed is not None
     return resumed
@@ -118,7 +118,7 @@ def _read(target: Target, *, is_optional: bool = False) -> Resumed | None:
         document, converted_from = read_json(stored.data, target.shown)
         return Resumed(document, target, stored.revision, converted_from)
     if not is_optional:
-        raise ExportError(f"{target.shown}: there is no such export")
+        raise ExportError(f"{target.shown}: no such export")
     return None
 
 
@@ -133,7 +133,7 @@ def _mask_of(masker: Masker) -> Mask:
 
 
 class KeepingSettings(Protocol):
-    """What the settings say of saving; `codelet.settings.Settings` has them."""
+    """The settings for saving, as in `codelet.settings.Settings`."""
 
     @property
     def export_every(self) -> int: ...
@@ -194,7 +194,7 @@ class LiveExport:
 
         An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
         """
-        parts_of(self.session)  # a key that two want is told before anything is done
+        parts_of(self.session)  # refuses a key that two extensions use
         mask = None if raw else _mask_of(self.session.safeguards.hides)
         target, resumed = reserved.target, self.resumed
         if target is not None:
@@ -238,7 +238,7 @@ class LiveExport:
             self.save()
 
     def save(self) -> None:
-        """Save the session as it is now, soon: for whatever changes it between turns (compact, rewind, pin, …)."""
+        """Save soon; called after changes between turns (compact, rewind, pin, …)."""
         if self.saves and not self._closed:
             snapshot = self.snapshot()
             for part in self._parts():
@@ -266,7 +266,7 @@ class LiveExport:
 
 
 async def environment_state(workspace: Path) -> EnvironmentState:
-    """The machine and the workspace as they are now, for the export's last known environment."""
+    """Return the current state of the machine and the workspace."""
     state = cast("EnvironmentState", await asyncio.to_thread(machine_state, workspace))
     asked = {
         "git_branch": ("symbolic-ref", "--short", "-q", "HEAD"),
@@ -298,9 +298,9 @@ async def open_export(
 async def export_once(
     target: str, document: Document, *, raw: bool = False, force: bool = False
 ) -> tuple[str, Sequence[str]]:
-    """One export now, as `/export FILE` makes it: the page where the name ends in .html, else the document.
+    """Export once, as `/export FILE` does: a page if the name ends in .html, else the document.
 
-    Returns where it is, and notices for the user. An existing target is refused without `force`. Raises ExportError.
+    Returns the place, and notices for the user. An existing target is refused without `force`. Raises ExportError.
     """
     opened = open_target(target)
     notices: list[str] = []

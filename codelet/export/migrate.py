@@ -94,7 +94,7 @@ def _from_context_data(old: RawDocument) -> RawDocument:
 
 
 def _from_snapshot(old: RawDocument) -> RawDocument:
-    """Convert a snapshot that another program took: its time may be in milliseconds, its summary is told first."""
+    """Convert a snapshot that another program took: its time may be in milliseconds, its summary comes first."""
     new = dict(old)
     at = old.get("timestamp")
     if isinstance(at, int | float) and at >= _FIRST_MILLISECONDS:
@@ -119,7 +119,7 @@ def _has_parts(messages: object) -> bool:
 
 
 def _without_parts(place: int, message: object) -> Iterable[object]:
-    """Return the messages that one whose content is parts stands for; any other as it is."""
+    """Return the messages for one whose content is a list of parts; any other unchanged."""
     if not isinstance(message, dict) or not isinstance(parts := message.get("content"), list):
         return [message]
     texts: list[str] = []
@@ -157,7 +157,7 @@ def _with_summary(new: RawDocument, summary: object) -> RawDocument:
 
 
 def _plan(plan: object) -> object:
-    """The plan that was in hand; what an agent leaves out where it is nothing is filled in, and checked as all else."""
+    """Return the current plan with the empty fields that an agent omits."""
     if not isinstance(plan, dict) or not isinstance(plan.get("steps"), list):
         return plan
     steps = [{"result": None, **step} if isinstance(step, dict) else step for step in plan["steps"]]

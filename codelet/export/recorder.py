@@ -1,4 +1,4 @@
-"""What an export holds besides the message list: gathered from a session's events while it runs, and put back.
+"""The rest of an export, besides the message list: collected from a session's events, and restored.
 
 `see` takes every event; `snapshot` is cheap enough for the thread that runs the turn (it copies the list, not the
 messages); `restore` brings a document into a new session. Commands, approvals and endpoints are never part of it.
@@ -57,10 +57,10 @@ _COUNTS = ("total_input", "cache_read", "cache_write", "output", "reasoning")
 _OUTCOMES = ("done", "failed", "half_done", "not_done", "refused")
 _MOST_KINDS, _MOST_FOLDERS = 100, 1_000
 _IF_SAID = frozenset({"files", "commands", "confined", "ended", "lines", "bytes"})
-"""What a call's entry leaves out if its record does not say it."""
+"""Fields that a call's entry omits if its record has no value."""
 _LONGEST_PROBLEM = 200
 _EXTENSION_FIELDS = frozenset({"facts", "plan", "active_tasks", "profile"})
-"""The document's fields that an extension keeps, where one is there."""
+"""The document's fields that belong to an extension."""
 
 
 class Recorder:
@@ -118,7 +118,7 @@ class Recorder:
         unchanged = len(messages) == len(carried.messages) and all(map(is_, messages, carried.messages))
         values: dict[str, Any] = {
             "timestamp": round(self._clock(), 3),
-            # As it was reported, while the list is still the one that was carried.
+            # The reported size holds while the list is unchanged.
             "token_count": carried.token_count if unchanged else as_count(session.size, MOST_COUNTED),
             "messages": messages,
             "model": _model(session),
@@ -132,7 +132,7 @@ class Recorder:
         values |= self._keys.now(session) | self._summary(session.conversation) | self._context(session)
         return carried.replace(**values)
 
-    def _context(self, session: Session) -> dict[str, Any]:
+    def _context(self, session: Session) -> dict[str, object]:
         """The parts that the session keeps outside its list."""
         reminders = session.reminders
         parts: dict[str, Any] = {
@@ -157,8 +157,8 @@ class Recorder:
         self._calls = {id(record): before.get(id(record)) or (record, call_entry(record)) for record in records}
         return tuple(entry for _, entry in self._calls.values())
 
-    def _summary(self, conversation: Conversation) -> dict[str, Any]:
-        """The segments that stand in the list, and their text as the summary; new ones come by a rewrite only."""
+    def _summary(self, conversation: Conversation) -> dict[str, object]:
+        """Return the segments of the list, and their text as the summary. Only a rewrite adds segments."""
         if self._rewrites != conversation.rewrites:
             self._rewrites = conversation.rewrites
             texts = [message["content"] or "" for message in conversation.body if kind_of(message) == "segment"]
@@ -170,8 +170,8 @@ class Recorder:
             }
         return self._summarized if self._summarized["segments"] or self._carried.segments else {}
 
-    def _mark(self, kind: str, values: dict[str, Any]) -> None:
-        mark = {"kind": kind, "timestamp": round(self._clock(), 3), "turn": self._turn} | values
+    def _mark(self, kind: str, values: Mapping[str, object]) -> None:
+        mark = {"kind": kind, "timestamp": round(self._clock(), 3), "turn": self._turn, **values}
         self._timeline.append(cast("StepMark | CompactionMark", mark))
         del self._timeline[:-TIMELINE_MARKS]
 
@@ -264,7 +264,7 @@ def _token_usage(session: Session) -> TokenUsage:
     return cast("TokenUsage", counts | {"turns": session.turns, "cost": cost if right else None})
 
 
-def _as_counts(values: dict[str, Any]) -> dict[str, int]:
+def _as_counts(values: Mapping[str, object]) -> dict[str, int]:
     return {name: as_count(value, MOST_COUNTED) for name, value in values.items()}
 
 
@@ -273,7 +273,7 @@ def call_entry(record: CallRecord) -> CallEntry:
     return cast("CallEntry", _plain(record.replace(seconds=round(record.seconds, 3))))
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return list(map(_plain, value))
     if not isinstance(value, Record):
@@ -296,7 +296,7 @@ def record_of(entry: CallEntry) -> CallRecord:
 
 
 class ExtensionKeys:
-    """What a session's extensions keep in the export. What cannot be saved stays as it was last saved.
+    """The extensions' parts of the export. A value that cannot be saved keeps its last saved state.
 
     `unknown` are the keys that the document does not know, as a file held them.
     """
@@ -307,7 +307,7 @@ class ExtensionKeys:
         self._fields: dict[str, Any] = {}
         self._problems: dict[str, str] = {}
 
-    def now(self, session: Session) -> dict[str, Any]:
+    def now(self, session: Session) -> dict[str, object]:
         """The document's fields that extensions keep, and `unknown`: the keys that it does not know, with theirs.
 
         `unknown` is the same object where none has anything to say.
@@ -328,12 +328,12 @@ class ExtensionKeys:
     def _tell(self, key: str, problem: str) -> None:
         if self._problems.get(key) != problem:
             self._problems[key] = problem
-            kept = "as it was last saved" if key in self._unknown or key in self._fields else "left out"
+            kept = "unchanged" if key in self._unknown or key in self._fields else "left out"
             self._notices.say(f"the export's key {key!r}, which an extension keeps, is {kept}: {problem}")
 
 
-def _saved(part: ExportPart) -> Any:
-    """Return what an extension keeps now, as plain JSON of its own, which nothing changes while it is written."""
+def _saved(part: ExportPart) -> object:
+    """Return a copy of an extension's state as plain JSON."""
     try:
         if (value := part.save()) is UNSAID:
             return UNSAID

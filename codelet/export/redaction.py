@@ -1,4 +1,4 @@
-"""Takes secrets out of every text of a value, and leaves its structure as it is."""
+"""Masks the secrets in every text of a value, without changing its structure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from time import sleep, thread_time
-from typing import Any
 
 from codelet.record import Record
 
@@ -19,7 +18,7 @@ def _everything(_: bytes) -> bool:
 
 
 class Mask(Record):
-    """How secrets are taken out: `suspects` says, quickly, whether encoded messages are worth it at all."""
+    """How to mask secrets: `suspects` is a quick test on encoded messages."""
 
     cover: Cover
     suspects: Callable[[bytes], bool] = staticmethod(_everything)
@@ -54,8 +53,8 @@ _HEADER_LENGTH = 200
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
-def redacted(value: object, cover: Cover) -> Any:
-    """`value` with every text in it covered; the same object where nothing was found.
+def redacted(value: object, cover: Cover) -> object:
+    """`value` with every text in it covered; the same object if nothing was found.
 
     A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would
     break it, its own texts are masked one by one. Ids and signatures stay as they are; reasoning that its
@@ -86,7 +85,7 @@ def _masked_text(text: str, cover: Cover) -> str:
     return covered
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

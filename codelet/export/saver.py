@@ -1,7 +1,7 @@
-"""Saves a session again and again without holding it up: the newest snapshot wins, encoding and writing in a thread.
+"""Saves a session repeatedly in a thread; the newest snapshot wins.
 
-Nothing is lost silently. A save that failed is told and tried again with the next one; where someone else wrote
-under the same name, this session continues under a name beside it. `Periodic` also keeps copies in a folder.
+Nothing is lost silently. A failed save is reported and retried with the next one; if another process wrote
+under the same name, this session continues under a similar name. `Periodic` also keeps copies in a folder.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Saver:
         return cls(target, taken, mask, revision, notices or Notices())
 
     def save(self, snapshot: Document) -> None:
-        """Save it soon; returns at once. A snapshot that was still waiting is passed over."""
+        """Save soon, without waiting. Replaces a snapshot that is still waiting."""
         self._waiting = snapshot
         if self._work is None:
             self._work = asyncio.create_task(self._save_waiting())
@@ -97,13 +97,13 @@ class Saver:
             slow = asyncio.get_running_loop().call_later(
                 _SLOW_SECONDS,
                 self.notices.say,
-                f"{self.target.shown}: it does not answer; the session is saved once it does",
+                f"{self.target.shown}: no answer; the session is saved when it answers",
             )
             try:
                 await asyncio.to_thread(self._write, snapshot)
             except ExportError as error:
                 if str(error) != self.problem:
-                    self.notices.say(f"{error}; it is tried again after the next step")
+                    self.notices.say(f"{error}; retrying after the next step")
                 self.problem = str(error)
                 if self._waiting is snapshot:
                     return
@@ -121,7 +121,7 @@ class Saver:
             self._revision = target.store.save(target.name, parts, lease=self._lease, expected=self._revision)
         except SaveConflict as conflict:
             sibling = Target(target.store, target.store.save_beside(target.name, parts))
-            self.notices.say(f"{conflict}; this session goes on in {sibling.shown}")
+            self.notices.say(f"{conflict}; this session continues in {sibling.shown}")
             lease = sibling.store.lock(sibling.name)
             self._lease.release()
             self.target, self._lease = sibling, lease
@@ -129,28 +129,28 @@ class Saver:
         self.saves += 1
 
     async def _renew(self) -> None:
-        """Renew a lease that expires; the user is told once if someone else took it."""
+        """Renew a lease before it expires; notify once if another process has taken it."""
         lost: Lease | None = None
         while (lease := self._lease).seconds is not None:
             await asyncio.sleep(lease.seconds / 3)
             with suppress(ExportError):  # unreachable for now: the next save tells
                 if not await asyncio.to_thread(lease.renew) and lease is self._lease and lost is not lease:
                     lost = lease
-                    self.notices.say(f"{self.target.shown}: somebody else took it over while we could not renew")
+                    self.notices.say(f"{self.target.shown}: its lock expired, and another process has it now")
 
 
 def _taken(target: Target, resumed: str | None, force: bool, lease: Lease | None = None) -> tuple[Lease, str | None]:
     """The lock of a target that may be written, and its revision."""
     store, name = target.store, target.name
     if lease is None:
-        store.revision(name)  # a link, or something that is not a file, is refused before anything is made beside it
+        store.revision(name)  # refuses a link, or anything but a file, before the lock file is created
         lease = store.lock(name)
     try:
         revision = store.revision(name)
         if resumed is not None and revision != resumed:
-            raise ExportError(f"{target.shown}: it changed since it was read: resume it again")
+            raise ExportError(f"{target.shown}: changed since it was read: resume it again")
         if resumed is None and revision is not None and not force:
-            raise ExportError(f"{target.shown}: it exists: resume it, name another, or give --force")
+            raise ExportError(f"{target.shown}: already exists: resume it, name another file, or pass --force")
     except ExportError:
         lease.release()
         raise
@@ -190,7 +190,7 @@ class Periodic:
         self._encoder = Encoder(mask, self.notices.say)
 
     def save(self, snapshot: Document) -> None:
-        """Save it if it is time and the last save is over; returns at once."""
+        """Save if it is time and the last save is complete. Never waits."""
         self._newest = snapshot
         busy = self._work is not None and not self._work.done()
         if not busy and self._clock() >= self._next:

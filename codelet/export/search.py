@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codelet.extensions.services import TextSearch
 
 BEGIN, END = "\x02", "\x03"
-"""What stands around each word that was found, in `Passage.excerpt`."""
+"""The marks around each match in `Passage.excerpt`."""
 
 _EXCERPT_WORDS = 16
 _MOST_SESSIONS = 1_000
@@ -70,7 +70,7 @@ class Index:
         self._base.close()
 
     def put(self, session: str, texts: Iterable[tuple[str, str]]) -> None:
-        """The texts of a session, each behind what it is, in place of what was there of it."""
+        """Replace the texts of a session; each comes with its place."""
         rows = [(text, session, place) for place, text in texts if text]
         said = [(text, session, place) for text, session, place in rows if not place.endswith((", tool", ", call"))]
         pieces = [(piece, *where) for text, *where in said for piece in _pieces(text)]
@@ -223,7 +223,7 @@ class SessionSearch:
 
         Raises CodeletError.
         """
-        with self._lock:  # the calls of one step run at once
+        with self._lock:  # the calls of one step run in parallel
             if self._index is None:
                 self._index = Index()
                 self._nearest = text_search(self._index, self._model)
@@ -256,7 +256,7 @@ class SessionSearch:
                 index.put(path.name, [(place, self._covered(text)) for place, text in texts])
 
     def _texts(self, name: str) -> list[tuple[str, str]]:
-        """The texts of one session without secrets; none where it is no export."""
+        """Return the texts of one session without secrets; empty if it is not an export."""
         try:
             stored = self._store.load(name)
             if stored is None:

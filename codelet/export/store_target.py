@@ -12,7 +12,7 @@ from codelet.export.stores.store import Opener, Store
 from codelet.record import Record
 
 STORES = {"redis": "codelet.redis_store.redis:open_redis", "rediss": "codelet.redis_store.redis:open_redis"}
-"""By the scheme of their addresses, what opens them: a module, imported when one is asked for, and its `Opener`."""
+"""The openers of stores, by URL scheme: a module, imported on first use, and its `Opener`."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -57,7 +57,7 @@ def open_place(place: str) -> Store:
             raise ExportError(f"{store.shown(name)} names one session: leave /{name} out")
         return store
     if not Path(place).is_dir():
-        raise ExportError(f"{place}: there is no such folder")
+        raise ExportError(f"{place}: no such folder")
     return FileStore(Path(place))
 
 

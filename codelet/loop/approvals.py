@@ -1,4 +1,4 @@
-"""Whether a tool call may run: the policy judges, a person is asked, and what came of it is remembered.
+"""Decides whether a tool call may run: the policy judges, the user is asked, and the decision is remembered.
 
 Kept in memory only, for `/permissions`. Guards are told too, the audit among them if the user asked for one.
 """
@@ -75,7 +75,7 @@ class Approvals:
 
     @property
     def ask(self) -> Ask | None:
-        """Return how a person is asked, or None."""
+        """Return the function that asks the user, or None."""
         return self._asker()
 
     async def admit(
@@ -133,7 +133,7 @@ class Approvals:
     async def _decide(self, call: GuardedCall, verdict: Verdict, context: ToolContext) -> Admission:
         if verdict.action == "deny":
             if verdict.person_may:
-                verdict = verdict.replace(reason=f"{verdict.reason}; only a person who is asked may permit it")
+                verdict = verdict.replace(reason=f"{verdict.reason}; only the user can allow it when asked")
             self._record_verdict(call, verdict)
             about = self._described(call)
             self.refused.append(about)
@@ -175,7 +175,7 @@ class Approvals:
         return Verdict("ask", verdict.tier, reason, place=verdict.place)
 
     async def _ask(self, call: GuardedCall, verdict: Verdict, preview: Preview, place: str) -> str | None:
-        """None for a yes, else what the model is told. `place` is the folder that a command would run in."""
+        """Return None for a yes, else the refusal for the model. `place` is the folder of a command."""
         if self.ask is None:
             self.refused.append(self._described(call))
             self._record_answer(call, "nobody to ask", verdict.reason)
@@ -216,12 +216,12 @@ class Approvals:
         return self._policy.covered(rule) if rule.startswith("bash(") else []
 
     async def put(self, name: str, asks: str, shown: str, reason: str) -> bool:
-        """Ask the person something that is no call of the model's; True for a yes. `asks` says what in a few words."""
+        """Ask the user about something other than a call; return True for a yes. `asks` is a short question."""
         answer = await self._put(Question("", name, {}, Verdict("ask", "read", reason), shown, self.timeout, asks=asks))
         return answer is not None and answer.allow
 
     async def inquire(self, name: str, asks: str, options: tuple[str, ...]) -> Answer | None:
-        """Ask the person a question with answers to choose from; the answer's `reason` is what they chose or wrote."""
+        """Ask the user a question with choices; the answer's `reason` is the choice or their text."""
         verdict = Verdict("ask", "read", "")
         return await self._put(Question("", name, {}, verdict, "", self.timeout, asks=asks, options=options))
 
@@ -308,7 +308,7 @@ def _about(call: GuardedCall) -> str:
 
 
 def _masked(verdict: Verdict, mask: Callable[[str], str]) -> Verdict:
-    """The verdict as a person may see it."""
+    """Return the verdict without secrets."""
     parts = tuple((mask(text), mask(reason)) for text, reason in verdict.parts)
     suggestion = None if verdict.suggestion is None else mask(verdict.suggestion)
     exactly = None if verdict.exactly is None else mask(verdict.exactly)

@@ -1,4 +1,4 @@
-"""What a server says of its model: asked once for each model, beside a turn, and learnt from its refusals.
+"""A server's facts about its model: asked once per model, during a turn, and learnt from its refusals.
 
 Servers of vendors whose models the list knows are not asked. Nothing of this is imported before the first request has
 left, unless that one is long: a server that silently cuts what does not fit would cut it.
@@ -51,7 +51,7 @@ class AskedServer:
             return
         self._keep(said.window, said.max_output, said.images)
         if said.tools is False and self._toolbox.tools:
-            told = "takes no tools, says its server: it can read and change nothing; name another --model"
+            told = "does not support tools (reported by its server): it cannot use files; choose another --model"
             self._toolbox.notices.say(f"{self._of[0]} {told}")
 
     def refused(self, error: ProviderError) -> bool:
@@ -62,7 +62,7 @@ class AskedServer:
         if models.limits.window is not None:
             models.limits = models.limits.replace(window=error.window)
         self._keep(error.window, None)
-        told = f"the model's window is {error.window:,} tokens, says its server: that counts from now on"
+        told = f"the model's window is {error.window:,} tokens (reported by its server)"
         self._toolbox.notices.say(told)
         return error.prompt_size is None or error.prompt_size > models.budget.limit
 

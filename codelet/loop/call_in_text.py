@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 _NAME = r"(?P<name>[\w.:-]{1,80})"
 _LINE = r"^[^\S\n]*"
@@ -25,10 +24,10 @@ _FORMS = (
     (rf"\bto={_NAME}[^\n]*?<\|message\|>", r"<\|call\|>"),
     (rf"\[TOOL_CALLS\]\s*{_NAME}\[ARGS\]", r"(?!)"),
 )
-"""How a call begins, at the start of a line unless it has a special token, and how it ends."""
+"""The marks around a call; the first is at the start of a line unless it has a special token."""
 
 _AFTER = re.compile(r"(?:\s|</[\w:\uff5c\u2581-]{1,40}>|<[|\uff5c][^<>\n]{1,40}[|\uff5c]>|```|~~~)*\Z")
-"""What may follow a call at the end of an answer: closing tags, special tokens, the end of a code block."""
+"""Text that may follow a call at the end of an answer: closing tags, special tokens, the end of a code block."""
 
 _JSON_CALL = re.compile(
     r'^[^\S\n]*(?:[^\s{}]{0,40}[>\]])?\s{0,20}(?=(?:\[\s{0,20})?\{\s{0,20}"(?:name|tool|type|function|tool_calls)")',
@@ -65,8 +64,8 @@ def _called_in_json(text: str) -> str | None:
     return None
 
 
-def _value_at_end(text: str, start: int) -> Any:
-    """The JSON that begins there and ends the text, None if there is none."""
+def _value_at_end(text: str, start: int) -> object:
+    """Return the JSON value between that position and the end, or None."""
     try:
         value, end = json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, nullcontext
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from codelet import events, prompt
 from codelet.call_record import CallRecord, CallStatus, CommandEnd, FileFact, PathEffect
@@ -38,15 +38,15 @@ _BESIDE = "beside"
 """The id of a call that the user makes: no list holds it."""
 _PARTIAL_OUTPUT = 2_000
 _MOST_COMMANDS = 8
-"""Commands of one step that run at once; the others wait for one to end."""
+"""The maximum of parallel commands in one step."""
 _LONGEST_ERROR = 2_000
 _DECLARED: dict[str, PathEffect] = {"read": "read", "list": "listed", "write": "written"}
-"""What a call has done that is done, by what it declared."""
+"""The effects of successful calls, by declared touch."""
 _CHANGED = ("created", "changed", "written", "deleted")
 
 
 class FillIn(Protocol):
-    """Puts an answer in the place of a call's placeholder."""
+    """Replaces a call's placeholder by its result."""
 
     def __call__(self, call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> object:
         """Fill it in."""
@@ -176,7 +176,7 @@ class CallRunner:
         )
 
     async def _next_batch(self, waiting: list[_Pending]) -> list[_Pending]:
-        """Take the calls that are next from the end of `waiting`: one, or all in a row that may run at once."""
+        """Take the next calls from the end of `waiting`: one, or all in a row that may run in parallel."""
         batch: list[_Pending] = []
         while waiting:
             following = waiting[-1]
@@ -189,7 +189,7 @@ class CallRunner:
         return batch
 
     async def _prepare(self, item: _Pending) -> None:
-        """Find the tool and the arguments as the guards want them; a problem is told once the call is due."""
+        """Find the tool and the guarded arguments; a problem is reported when the call is due."""
         if item.prepared:
             return
         item.prepared = True
@@ -327,7 +327,7 @@ class CallRunner:
         return output
 
     async def _outside(self, item: _Pending, given: ToolOutput, progress: Progress) -> ToolOutput:
-        """Run a command that could write nothing in its sandbox again, outside, if a rule or a person allows it."""
+        """Repeat a command outside its read-only sandbox, if a rule or the user allows it."""
         toolbox, context = self._toolbox, self._toolbox.context
         call = item.call.with_arguments({**item.call.arguments, "unconfined": True})
         if toolbox.ask is None and toolbox.policy.judge(call.name, call.touches).action != "allow":
@@ -414,7 +414,7 @@ def _named(path: str, workspace: Path) -> str:
 
 
 async def run_beside(
-    name: str, arguments: dict[str, Any], toolbox: Toolbox, known: ToolContext | None = None
+    name: str, arguments: Arguments, toolbox: Toolbox, known: ToolContext | None = None
 ) -> AsyncGenerator[events.Event, None]:
     """The events of a call that the user wants and the model did not make: judged, asked about, guarded and masked.
 

@@ -245,7 +245,7 @@ class Meter:
         return self._allowed(self._next, most)
 
     def affords(self, output: int) -> bool:
-        """Return whether a request beside the conversation's own may ask for so many tokens."""
+        """Return whether another request may ask for that many tokens."""
         try:
             return not self.beside(output).held_by
         except LimitReached:
@@ -321,7 +321,7 @@ class Meter:
         return [report, events.Note(told)]
 
     def take_over(self, other: Meter) -> None:
-        """Count what was used and charged in a session beside this one."""
+        """Count the usage and cost of another session."""
         self.usage += other.spent
         self.spent += other.spent
         self.held += other.held
@@ -365,7 +365,7 @@ class Meter:
         return ended
 
     def _record(self, usage: Usage | None) -> None:
-        """Add to what is told."""
+        """Add to the total."""
         if usage is not None:
             self.usage += usage
             self.spent += usage

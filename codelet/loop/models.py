@@ -1,4 +1,4 @@
-"""Which model answers: the one that was chosen, or, after failures in a row, the next of those that stand by.
+"""The model that answers: the chosen one, or after failures in a row the next fallback.
 
 Each provider that failed has a circuit breaker. A model stands in for the rest of a turn; with a new turn, once the
 pause is over, the chosen one is asked again. What was said and done stays as it is in the list: each wire writes it in
@@ -29,7 +29,7 @@ _FOR_GOOD = (402, 429)
 
 
 class ModelChange(Record, kw_only=True):
-    """One model that stood in for another, and why."""
+    """A model that replaced another, and the reason."""
 
     replaced: str
     model: str
@@ -37,7 +37,7 @@ class ModelChange(Record, kw_only=True):
 
 
 class Circuit(Record, kw_only=True):
-    """How a provider stands: for people, and for an export."""
+    """A provider's health, for the user and the export."""
 
     model: str
     provider: str
@@ -125,7 +125,7 @@ class Models:
             self._notices.say(f"{self.chosen.model} is asked again")
 
     def end_turn(self) -> None:
-        """The turn is over: a probe that was stopped is none."""
+        """End the turn; an interrupted probe does not count."""
         self._last_reason = ""
         if self._breakers:
             self._breaker(self.current).abandoned()
@@ -138,7 +138,7 @@ class Models:
         if breaker.admits() or self._stand_in(f"it failed {breaker.failures} times in a row"):
             return
         failed = f"{self.current.model} failed {breaker.failures} times in a row"
-        hint = "/model NAME asks at once, also with the same name"
+        hint = "run /model NAME to try now, with the same name or another"
         raise ProviderError(f"{failed} and is not asked for {breaker.wait:.0f} s; {hint}")
 
     def failed(self, reason: str) -> bool:
@@ -175,7 +175,7 @@ class Models:
             self._breaker(self.current).worked()
 
     def circuits(self) -> Iterator[Circuit]:
-        """Yield how each provider stands whose last attempt failed."""
+        """Yield the health of each provider whose last attempt failed."""
         for provider, breaker in self._breakers.values():
             if breaker.failures == 0:
                 continue
@@ -194,7 +194,7 @@ class Models:
             await provider.close()
 
     def _stand_in(self, reason: str, *, is_told: bool = False) -> bool:
-        """Go on with the first that stands by and may be asked; whether there is one. `is_told`: why is known."""
+        """Switch to the first available fallback; return whether there is one. `is_told`: the reason is known."""
         for provider in self._standing_by:
             if not self._breaker(provider).admits():  # the current one's does not either
                 continue
@@ -206,7 +206,7 @@ class Models:
             self.changes.append(ModelChange(replaced=before.model, model=provider.model, reason=why))
             times = "once" if failures == 1 else f"{failures} times in a row"
             told = "" if is_told else f" ({why})"
-            self._notices.say(f"{before.model} failed {times}{told}: {provider.model} goes on")
+            self._notices.say(f"{before.model} failed {times}{told}: continuing with {provider.model}")
             return True
         return False
 
@@ -218,7 +218,7 @@ class Models:
         self._cache.switched()
 
     def _keep_dropping(self, provider: Provider) -> None:
-        """What a server refused once stays out of this list's requests, whichever provider sends them."""
+        """Keep out of requests what a server has refused, for every provider."""
         if self.current.drops_thinking and not provider.drops_thinking:
             provider.drop_thinking()
 

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet.errors import ProviderError, UsageError
 from codelet.loop.reply import Reply
@@ -101,7 +101,7 @@ class RecordingProvider:
         """Close the other one."""
         await self._provider.close()
 
-    def _keep(self, request: Request, step: dict[str, Any]) -> None:
+    def _keep(self, request: Request, step: dict[str, object]) -> None:
         """Add an answer to the file. Raises ProviderError if it cannot be written: none is left out in silence."""
         asked = plain_request(request)
         try:
@@ -112,7 +112,7 @@ class RecordingProvider:
                 kept = {**step, "request": without_same(asked, before)}
                 line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
                 if file.read() != _END:
-                    raise ProviderError(f"the recording {self._path} was changed by somebody else")
+                    raise ProviderError(f"the recording {self._path} was changed by another process")
                 file.seek(start - 1)
                 first = file.read(1) == b"["  # after which the file stands at `start` again
                 file.write((b"\n" if first else b",\n") + line + _END)
@@ -122,7 +122,7 @@ class RecordingProvider:
         self._before = asked
 
 
-def _step(reply: Reply, reasoning: str) -> dict[str, Any]:
+def _step(reply: Reply, reasoning: str) -> dict[str, object]:
     """An answer as a recording has it; what is empty is left out."""
     calls = []
     for call in reply.calls(set()):

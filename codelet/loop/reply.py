@@ -63,7 +63,7 @@ class Reply:
     def _forget(self) -> None:
         self.finish: FinishReason | None = None
         self.refusal = ""
-        """What the model says instead of an answer, where its wire tells that apart."""
+        """The refusal in place of an answer, if the wire reports one."""
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
@@ -215,7 +215,7 @@ class Reply:
             self._reasoning_field = chunk.field
         return events.Reasoning(chunk.text)
 
-    def _add_detail(self, detail: dict[str, Any]) -> None:
+    def _add_detail(self, detail: dict[str, object]) -> None:
         """One entry of `reasoning_details`: pieces of the same entry are put together, as it must go back whole."""
         last = self._details[-1] if self._details else None
         kind = detail.get("type")
@@ -272,7 +272,7 @@ def _legal(call: ToolCall) -> ToolCall:
     return {**call, "function": {"name": legal, "arguments": arguments}}
 
 
-def _merge(whole: dict[str, Any], piece: dict[str, Any]) -> None:
+def _merge(whole: dict[str, object], piece: dict[str, object]) -> None:
     """Take a later piece of such fields into the earlier ones: lists grow, another value replaces the one before."""
     for name, value in piece.items():
         known = whole.get(name)

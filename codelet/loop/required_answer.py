@@ -1,4 +1,4 @@
-"""The JSON Schema that the final answer has to meet: read once, told to the model, and checked at the turn's end.
+"""The JSON Schema that the final answer has to meet: read once, sent to the model, and checked at the end of the turn.
 
 Nothing is fetched: what a schema refers to stands in it. jsonschema is imported only if there is a schema.
 """
@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from codelet import prompt
 from codelet.errors import UsageError
+from codelet.messages import JsonSchema
 from codelet.system.text.embedded_json import json_values
 
 _LARGEST = 1_000_000
@@ -42,7 +43,7 @@ class RequiredAnswer:
 
     @property
     def instruction(self) -> str:
-        """Return what the model is told of it."""
+        """The instruction for the model."""
         return prompt.ANSWER_SCHEMA.format(schema=json.dumps(self.schema, ensure_ascii=False))
 
     def objection(self, answer: str) -> str | None:
@@ -64,7 +65,7 @@ class RequiredAnswer:
             self.text, self.value = met[0]
             return None
         if len(values) > 1:
-            return f"it is not one JSON value but {len(values)}, of which {len(met)} meet the schema"
+            return f"it must be one JSON value, not {len(values)} ({len(met)} meet the schema)"
         return "; ".join(objections[0][2])
 
     def _problems(self, value: object) -> list[str]:
@@ -84,7 +85,7 @@ class RequiredAnswer:
             raise UsageError(f"{self._source}: it cannot be applied: {_short(error)}") from None
 
     def _check(self, kind: Any) -> None:
-        """Raise UsageError that names the place where the schema is none."""
+        """Raise UsageError with the place of an error in the schema."""
         from jsonschema.exceptions import SchemaError
 
         try:
@@ -95,7 +96,9 @@ class RequiredAnswer:
             raise UsageError(f"{self._source}: it is nested too deeply") from None
         for place, reference in _references(self.schema, "$"):
             if not reference.startswith("#"):
-                raise UsageError(f"{self._source}: {place}: {reference!r} stands elsewhere: nothing is fetched")
+                raise UsageError(
+                    f"{self._source}: {place}: {reference!r} is outside the schema, and nothing is fetched"
+                )
             if reference.startswith("#/") and not _stands_in(self.schema, reference):
                 raise UsageError(f"{self._source}: {place}: {reference!r} leads to nothing in the schema")
 
@@ -130,7 +133,7 @@ def _bounded() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def required_answer(given: str | Mapping[str, Any]) -> RequiredAnswer:
+def required_answer(given: str | JsonSchema) -> RequiredAnswer:
     """The schema of `--json-schema`: the file that holds it, or in Python itself. Raises UsageError with the place."""
     if not isinstance(given, str):
         return RequiredAnswer(given, "json_schema")
@@ -152,14 +155,14 @@ def required_answer(given: str | Mapping[str, Any]) -> RequiredAnswer:
 
 
 def _json_of(answer: str) -> str:
-    """The JSON text of an answer: all of it, or its one fenced block, whatever words stand around that."""
+    """Return the JSON text of an answer: all of it, or its one fenced block."""
     text = answer.strip().removeprefix("\ufeff").strip()
     blocks = _FENCED.findall(text)
     return blocks[0].strip() if len(blocks) == 1 and not text.startswith(("{", "[", '"')) else text
 
 
 def _references(schema: object, place: str) -> Iterator[tuple[str, str]]:
-    """Every `$ref`, and where it stands. Parts with an `$id` of their own are left to the judge."""
+    """Yield every `$ref` with its place, except below an `$id`, which the validator resolves."""
     if isinstance(schema, list):
         for number, part in enumerate(schema):
             yield from _references(part, f"{place}[{number}]")

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet import events, prompt
 from codelet.call_record import CallRecord
@@ -38,7 +38,7 @@ from codelet.loop.models import Models
 from codelet.loop.toolbox import Safeguards, equip
 from codelet.loop.turn import BegunTurn, OpenTurn, TurnState, run_steps
 from codelet.loop.upkeep import Upkeep
-from codelet.messages import Message
+from codelet.messages import Arguments, Message
 from codelet.providers.facts import facts_of
 from codelet.providers.protocol import Provider
 from codelet.safety import Policy
@@ -171,7 +171,7 @@ class Session:
 
     @property
     def messages(self) -> Messages:
-        """Return what was said and done, behind the reminders of the head: live, read-only, the same objects each time.
+        """Return the messages after the head reminders: live, read-only, the same objects each time.
 
         The volatile reminders, which go out behind it, are in `conversation.sent()`.
         """
@@ -184,7 +184,7 @@ class Session:
 
     @property
     def commands(self) -> dict[str, Command]:
-        """The commands of the extensions, as they are now."""
+        """Return the current commands of the extensions."""
         found: dict[str, Command] = {}
         for command in (command for each in self.extensions for command in each.commands_now()):
             found.setdefault(command.name, command)
@@ -192,7 +192,7 @@ class Session:
 
     @property
     def usage(self) -> Usage:
-        """Return what the session has used, what it had before it was taken up here included."""
+        """Return the session's usage, including that before a resume."""
         return self.meter.usage
 
     @property
@@ -213,7 +213,7 @@ class Session:
     def resume(self) -> AsyncGenerator[events.Event, None]:
         """Take an interrupted turn up again, without a new user message.
 
-        Text that was cut off is taken out: the model writes it again. What tools did stands in the list.
+        Partial text is removed, and the model writes it again. Tool results stay.
         """
         return self._turn_in_hand.begin(lambda begun: self._turn(begun, self._go_on))
 
@@ -287,7 +287,7 @@ class Session:
         self.conversation.append(message)
 
     def _begin_turn(self, asked: str) -> None:
-        """The user has said something, which the list gets next: a point to go back to."""
+        """Begin a turn with a checkpoint before its prompt."""
         self.turns += 1
         self.conversation.checkpoint(asked, self.turns)
         self.compactor.new_turn()
@@ -349,7 +349,7 @@ class Session:
                 self._turn_in_hand.is_over()
 
     def _seen(self, event: events.Event, shown: MaskedPieces) -> Iterator[events.Event]:
-        """Yield what was to be known before an event, and the event, masked."""
+        """Yield pending notices and the event, masked."""
         for each in (*map(events.Note, self.notices.take()), *self.take_reported(), event):
             self.watch(each)
             yield from shown.take(each)
@@ -371,7 +371,7 @@ class Session:
         return self.toolbox.masker.mask(text)
 
     def run_tool(
-        self, name: str, arguments: dict[str, Any], known: ToolContext | None = None
+        self, name: str, arguments: Arguments, known: ToolContext | None = None
     ) -> AsyncGenerator[events.Event, None]:
         """A call of the user's, between turns: see `run_beside`."""
         from codelet.loop.calls import run_beside
@@ -379,9 +379,7 @@ class Session:
         return run_beside(name, arguments, self.toolbox, known)
 
     async def run_command(self, name: str, argument: str = "") -> str:
-        """Return what a command of an extension says, without secrets. Raises CodeletError, and KeyError if there is
-        none.
-        """
+        """Run an extension's command and return its text without secrets. Raises CodeletError and KeyError."""
         command = self.commands[name]
         try:
             return self.mask(await command.run(self, argument.strip()))

@@ -1,17 +1,18 @@
-"""What the tool calls of a session are run with: the tools, who decides on a call, and what stands around it."""
+"""The surroundings of a session's tool calls: the tools, the approvals, the guards."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codelet import prompt
 from codelet.context.reminders.instructions import Touched
 from codelet.errors import ToolError
 from codelet.events import Notices
 from codelet.extensions.base import Guard, Guards, named
+from codelet.messages import JsonSchema
 from codelet.record import Record
 from codelet.safety import Policy
 from codelet.safety.sandbox import Sandbox
@@ -77,12 +78,12 @@ class Toolbox:
 
     @property
     def policy(self) -> Policy:
-        """Return what judges the calls."""
+        """Return the policy that judges calls."""
         return self._policy
 
     @cached_property
     def approvals(self) -> Approvals:
-        """Return what decides on the calls."""
+        """Return the approvals."""
         from codelet.loop.approvals import Approvals  # the first request does not wait for it
 
         return Approvals(self.policy, self.masker, self.guards, lambda: self.ask, self._ask_timeout)
@@ -152,7 +153,7 @@ class Toolbox:
         return self.sandbox.kind(verdict.sandbox) if self.sandbox is not None and confines else None
 
     def permissions(self) -> str:
-        """One line for the model: the mode, what confines commands, and what becomes of those that are not confined."""
+        """One line for the model: the mode, the sandbox, and the treatment of unconfined commands."""
         policy, sandbox = self.policy, self.sandbox
         unattended = prompt.OTHERS_REFUSED if self.ask is None else prompt.OTHERS_ASK
         others = prompt.OTHERS_RUN if policy.yes else unattended
@@ -181,7 +182,7 @@ class Toolbox:
         self.__dict__.pop("schemas", None)
 
     @cached_property
-    def schemas(self) -> list[dict[str, Any]]:
+    def schemas(self) -> list[JsonSchema]:
         """The tools as a request carries them, the same for the whole session.
 
         Those that can only fail are left out: that change files, in the mode read-only, where no one can change it. A

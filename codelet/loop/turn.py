@@ -42,10 +42,10 @@ _UNMET = "the answer does not meet the schema, also when asked again: {problem}"
 _REFUSED = "the model or the provider's content filter refused to answer"
 
 StepResult = Literal["more", "again", "shorter", "final"]
-"""What a step came to: another step follows, the same one is made again, again of a shorter list, or the turn ends."""
+"""The result of a step: the next step, the same one again (with a shorter list), or the end of the turn."""
 
 _Next = tuple[StepResult, Sequence[events.Event]]
-"""What a step came to, and what the user sees of that."""
+"""A step's result, with events for the user."""
 
 
 class Attempts:
@@ -59,7 +59,7 @@ class Attempts:
 
 
 class TurnState:
-    """What one turn works with and what it has come to."""
+    """The parts and the progress of one turn."""
 
     def __init__(
         self, conversation: Conversation, models: Models, toolbox: Toolbox, upkeep: Upkeep, meter: Meter
@@ -168,7 +168,7 @@ class OpenTurn:
     def check_idle(self) -> None:
         """Raise UsageError while a turn runs that someone follows."""
         if self._running is not None and self._running.events() is not None:
-            raise UsageError("a turn is running in this session: wait for its end, or close it, and then go on")
+            raise UsageError("a turn is running in this session: wait for it to end, or close it")
 
     async def idle(self) -> None:
         """Wait for the end of a turn that no one holds any more: the event loop is closing it. Raises UsageError."""
@@ -188,7 +188,7 @@ class OpenTurn:
             self._running = None
 
     async def end(self) -> None:
-        """End it where no one asks for its events any more; one that another task follows continues."""
+        """End a turn that was abandoned; one that another task follows continues."""
         if self._running is None:
             return
         if (turn := self._running.events()) is None:  # no one holds it: the event loop is closing it

@@ -32,7 +32,7 @@ _ANSWER_WAIT = 1.0
 """Seconds for which a request waits at most for what the server says of the model."""
 
 _SILENT_WAIT = 0.5
-"""Seconds for which the first request waits for extensions before the user is told."""
+"""Seconds that the first request waits for extensions before a notice."""
 
 
 class Upkeep:
@@ -97,7 +97,7 @@ class Upkeep:
         return self._entry.cut
 
     def request(self, messages: Sequence[Message] | None = None, max_output: int | None = None) -> Request:
-        """The next request; for other messages, one of the session's own beside the turn."""
+        """Return the next request, or one with other messages."""
         tools = self._toolbox.schemas
         if messages is not None:
             return Request(self.system, messages, tools=tools, max_output=max_output)
@@ -226,7 +226,7 @@ class Upkeep:
         self.server.begin()
 
     def _ask_before_long(self) -> None:
-        """Ask the server before the first request where that is long: one that cuts in silence would cut it."""
+        """Ask the server before a long first request, which it might cut silently."""
         if self.server is None and self._window.size(self._conversation) > _SMALL_WINDOW:
             self.ask_server()
 
@@ -264,7 +264,7 @@ class Upkeep:
             await self.server.close()
 
     def after_calls(self) -> None:
-        """Calls may have changed files: begin at once to see what is different."""
+        """Look for changed files now, after calls that may have changed some."""
         self._renewal.changed()
 
     async def after_turn(self) -> None:

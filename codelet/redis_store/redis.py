@@ -35,7 +35,7 @@ _LONGEST_NUMBER = 40
 """Letters of a size or a time that are looked at."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _FENCE_MS = 30 * 86_400_000
-"""How long the fencing token of a name is kept at least: longer than a holder sleeps that comes back."""
+"""The minimum life of a fencing token: longer than any holder may sleep and come back."""
 
 
 class Address(Record):
@@ -70,7 +70,7 @@ class Address(Record):
 def parse_address(url: str, environment: Mapping[str, str] = os.environ) -> Address:
     """The address `redis[s]://[user[:password]@]host[:port][/database][/NAME][?ttl=30d&lease=30s]`.
 
-    A password may stand in CODELET_REDIS_PASSWORD instead. Raises ExportError.
+    The password may be in CODELET_REDIS_PASSWORD instead. Raises ExportError.
     """
     from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -101,7 +101,7 @@ def parse_address(url: str, environment: Mapping[str, str] = os.environ) -> Addr
 
 
 def _path(path: str) -> tuple[int, str]:
-    """Database and name; the name may stand alone."""
+    """Database and name; the database is optional."""
     pieces = [piece for piece in path.split("/") if piece]
     database = 0
     if pieces and re.fullmatch(r"\d{1,5}", pieces[0]):
@@ -139,7 +139,7 @@ class RedisLease:
         return bool(self._store.run(self.name, scripts.RENEW, [lock], self.note, self._store.address.lease_ms))
 
     def release(self) -> None:
-        """Give it up. Where Redis cannot be reached it expires by itself."""
+        """Release the lock. It expires if Redis cannot be reached."""
         if not self.released:
             self.released = True
             with suppress(StoreUnreachable):
@@ -171,7 +171,7 @@ class RedisWaiter:
         return RedisLease(self._store, name, note, fence)
 
     def leave(self) -> None:
-        """Leave the line. If Redis cannot be reached, the place is lost by itself."""
+        """Leave the line. If Redis cannot be reached, the place expires."""
         if self._waits:
             self._waits = False
             with suppress(StoreUnreachable):
@@ -254,7 +254,7 @@ class RedisStore:
         lease = self.lock(name)
         try:
             if not self._command(name, "DEL", scripts.session_key(name)):
-                raise ExportError(f"{self.shown(name)}: there is no such session")
+                raise ExportError(f"{self.shown(name)}: no such session")
         finally:
             lease.release()
 
@@ -263,7 +263,7 @@ class RedisStore:
         return self._command(name, "EVAL", script, len(keys), *keys, *values)
 
     def _entries(self, keys: Sequence[bytes]) -> list[StoredExport]:
-        """The sessions of these keys; all are asked for at once, as a database may hold very many."""
+        """The sessions of these keys; all in one request, as a database may hold many."""
         asked = [("HMGET", key, "size", "saved") for key in keys]
         held = [("GET", scripts.of_one_session(key)) for key in keys]
         answers = _all_answered(self._client, [*asked, *held], self.shown(""))
@@ -275,7 +275,7 @@ class RedisStore:
 
 
 def _entry(key: bytes, values: Any, note: Any) -> StoredExport | None:
-    """One session from what its keys hold, or why that cannot be; None for one that is just being removed."""
+    """Return a session from the values of its keys, or its problem; None if it is being removed."""
     try:
         name = scripts.name_of(key)
     except UnicodeDecodeError:
@@ -359,7 +359,7 @@ def _failure(error: Exception, shown: str) -> ExportError:
     if isinstance(error, AuthenticationError):
         return ExportError(f"{shown}: Redis refused the password (CODELET_REDIS_PASSWORD)")
     if isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE"):
-        return ForeignValue(f"{shown}: what stands there is no session of codelet")
+        return ForeignValue(f"{shown}: not a codelet session")
     if isinstance(error, ResponseError):
         return StoreUnreachable(f"{shown}: Redis refused it: {error}")
     return StoreUnreachable(f"{shown}: Redis cannot be reached: {error or type(error).__name__}")
@@ -380,9 +380,9 @@ def _joined(parts: Sequence[bytes], shown: str) -> memoryview:
 
 def _reason(answer: bytes) -> str:
     if answer == b"changed":
-        return "it was changed by somebody else"
+        return "another process changed it"
     if answer == b"fenced":
-        return "somebody else took it over after our lease had expired"
+        return "the lease expired, and another process has it now"
     return f"it is in use by {_holder(answer)}"
 
 
@@ -391,4 +391,4 @@ def _holder(note: bytes) -> str:
         known = json.loads(note)
         return re.sub(r"[^\x20-\x7e]", "?", f"{known['holder']} since {known['since']}")[:200]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return "somebody else"
+        return "another process"

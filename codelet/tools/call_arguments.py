@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from codelet.errors import ToolError
+from codelet.messages import Arguments, JsonSchema
 
 _LONGEST_PROBLEM = 300
 
 
-def check_own(name: str, parameters: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def check_own(name: str, parameters: JsonSchema, arguments: Arguments) -> Arguments:
     """The arguments as a tool made of a function takes them; raises ToolError that tells the model what to send.
 
     An explicit null for an optional argument counts as left out: several models send it. `parameters` are of the form
@@ -36,7 +35,7 @@ def _instead(tool_name: str, argument: str) -> str:
     return f": {told}" if told else ""
 
 
-def _form(schema: dict[str, Any]) -> str:
+def _form(schema: JsonSchema) -> str:
     """The form of a value, in words: `{"path": string, "limit"?: integer}`."""
     if schema["type"] == "array":
         return f"[{_form(schema['items'])}, …]"
@@ -57,16 +56,16 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> Any:
+def _checked(tool_name: str, where: str, value: object, schema: JsonSchema) -> object:
     kind = schema["type"]
     right = isinstance(value, _PYTHON_TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
     if not right:
         raise ToolError(f"{tool_name}: {where} must be of type {kind}, not {type(value).__name__}")
     if "enum" in schema and value not in schema["enum"]:
         raise ToolError(f"{tool_name}: {where} must be one of {', '.join(schema['enum'])}")
-    if kind == "array":
+    if isinstance(value, list):
         return [_checked(tool_name, f"{where}[{i}]", item, schema["items"]) for i, item in enumerate(value)]
-    if kind == "object":
+    if isinstance(value, dict):
         required, parts = schema["required"], schema["properties"]
         missing = [name for name in required if name not in value]
         if missing:
@@ -81,7 +80,7 @@ def _checked(tool_name: str, where: str, value: Any, schema: dict[str, Any]) -> 
     return value
 
 
-def check_foreign(name: str, parameters: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def check_foreign(name: str, parameters: JsonSchema, arguments: Arguments) -> Arguments:
     """The arguments of a tool from outside, checked by its JSON Schema, of whatever draft; raises ToolError.
 
     They are passed on as they are. Only where they do not fit, a null for an optional argument counts as left out.

@@ -10,8 +10,9 @@ import json
 import re
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from codelet.messages import Arguments
 from codelet.tools import other_agents
 
 _NAMESPACE = re.compile(r"(?:to=)?(?:functions|default_api|tools?)[.:/]")
@@ -50,7 +51,7 @@ def plain_name(name: str) -> str:
     return _NUMBER.sub("", _NAMESPACE.sub("", bare, count=1)).strip() or name
 
 
-def strict_object(text: str) -> dict[str, Any] | None:
+def strict_object(text: str) -> Arguments | None:
     """Return the JSON object that a text is by the letter of RFC 8259, which servers demand; None for any other text.
 
     Numbers too large for a double count as no JSON.
@@ -93,7 +94,7 @@ def instead_of_tool(name: str) -> str:
     return other_agents.NO_SUCH_TOOL.get(plain_name(name).lower(), "")
 
 
-def understood(name: str, parameters: Mapping[str, object], arguments: dict[str, Any], *, own: bool) -> dict[str, Any]:
+def understood(name: str, parameters: Mapping[str, object], arguments: Arguments, *, own: bool) -> Arguments:
     """Return the arguments as the tool has them. Given its own result, it returns the same.
 
     Values of another type are read for every tool, other names only for codelet's `own` kind of schema.
@@ -117,7 +118,7 @@ def _says_nothing(tool_name: str, key: str, value: object) -> bool:
     return values is None or value is None or _as_meant(value, {"type": "boolean"}, key) in values
 
 
-def _with_known_names(tool_name: str, arguments: dict[str, Any], known: Mapping[str, object]) -> dict[str, Any]:
+def _with_known_names(tool_name: str, arguments: Arguments, known: Mapping[str, object]) -> Arguments:
     is_ours = all(name in known for name in _SIGNATURES.get(tool_name, ("",)))
     names = other_agents.NAMES.get(tool_name, {}) if is_ours else {}
     others = {
@@ -131,7 +132,7 @@ def _with_known_names(tool_name: str, arguments: dict[str, Any], known: Mapping[
     return _READERS[tool_name](renamed) if is_ours and tool_name in _READERS else renamed
 
 
-def _bash_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+def _bash_arguments(arguments: Arguments) -> Arguments:
     """A command that is a list of words, and its folder, as one command line; its time limit in seconds."""
     from shlex import join, quote
 
@@ -153,7 +154,7 @@ def _bash_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _read_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+def _read_arguments(arguments: Arguments) -> Arguments:
     """The first and the last line as the first line and the number of lines."""
     arguments = dict(arguments)
     paths = arguments.get("paths")
@@ -173,7 +174,7 @@ def _read_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _edit_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+def _edit_arguments(arguments: Arguments) -> Arguments:
     """One edit given without a list, and blocks of SEARCH and REPLACE, as the list of edits."""
     arguments = dict(arguments)
     content = arguments.get("content")
@@ -190,14 +191,14 @@ def _edit_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _edit_parts(edit: dict[str, Any]) -> dict[str, Any]:
+def _edit_parts(edit: Arguments) -> Arguments:
     named = {other_agents.EDIT_PARTS.get(name, name): value for name, value in edit.items()}
     if len(named) != len(edit):
         return edit
     return {key: value for key, value in named.items() if not _says_nothing("edit", key, value)}
 
 
-def _grep_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+def _grep_arguments(arguments: Arguments) -> Arguments:
     """Options of grep and ripgrep as codelet's own. Lines on one side count for both: that shows no less.
 
     A `before` that is true or false is another thing: a review's, for the files before the change.
@@ -230,7 +231,7 @@ def _grep_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _plan_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+def _plan_arguments(arguments: Arguments) -> Arguments:
     """A list of steps with their status as the lines of a plan, and its goal above them."""
     goal = arguments.get("goal")
     if isinstance(goal, str):
@@ -261,7 +262,7 @@ _READERS = {
 }
 
 
-def _in_seconds(arguments: dict[str, Any]) -> dict[str, Any]:
+def _in_seconds(arguments: Arguments) -> Arguments:
     """Return the arguments of a command with its time limit in seconds."""
     names = {"timeout", "timeout_ms"} & arguments.keys()
     if len(names) != 1:
@@ -275,9 +276,10 @@ def _in_seconds(arguments: dict[str, Any]) -> dict[str, Any]:
     return {("timeout" if key == name else key): value if key == name else each for key, each in arguments.items()}
 
 
-def _as_meant(value: Any, schema: Any, key: str) -> Any:
-    """Return a value in the type that its schema names, where what was sent can only mean that."""
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
+def _as_meant(value: object, schema: object, key: str) -> object:
+    """Return a value in the type that its schema names, if what was sent can only mean that."""
+    form = schema if isinstance(schema, Mapping) else {}
+    kind = form.get("type")
     if isinstance(value, str) and kind in ("integer", "number", "array", "object"):
         read = arguments_in(value)
         value = read if isinstance(read, int | float | list | dict) and not isinstance(read, bool) else value
@@ -286,13 +288,13 @@ def _as_meant(value: Any, schema: Any, key: str) -> Any:
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "array":
-        return _items(value, schema.get("items"), key)
-    if kind == "object" and isinstance(value, dict) and isinstance(parts := schema.get("properties"), Mapping):
+        return _items(value, form.get("items"), key)
+    if kind == "object" and isinstance(value, dict) and isinstance(parts := form.get("properties"), Mapping):
         return {name: _as_meant(part, parts.get(name), name) for name, part in value.items()}
     return value
 
 
-def _items(value: object, schema: object, key: str) -> Any:
+def _items(value: object, schema: object, key: str) -> object:
     """Return an array's items: one object for a list of objects, and a list inside an object of its own name, count."""
     if isinstance(value, dict) and value.keys() == {key} and isinstance(value[key], list):
         value = value[key]

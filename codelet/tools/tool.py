@@ -27,6 +27,8 @@ from typing import (
 )
 
 from codelet.errors import ToolError
+from codelet.messages import Arguments as Arguments
+from codelet.messages import JsonSchema
 from codelet.record import Newest, Record
 from codelet.safety.verdict import Touch
 
@@ -153,9 +155,6 @@ class ToolContext(Record):
 Progress = Callable[[str], None]
 
 
-Arguments = dict[str, Any]
-
-
 class Preview(Record):
     """What a person approves: `text`, and `asks`, what the call would do in a few words (`search src for`).
 
@@ -195,7 +194,7 @@ class Tool(Record):
 
     name: str
     description: str
-    parameters: dict[str, Any]
+    parameters: JsonSchema
     run: Callable[..., Awaitable[ToolOutput]]
     touches: Callable[[Arguments], Sequence[Touch]] | None = None
     title: Callable[[Arguments], str] = all_arguments
@@ -241,7 +240,7 @@ class Tool(Record):
         """Return what a person approves, as the tool says it; nothing if it does not. Raises ToolError."""
         return Preview() if self.preview is None else self.preview(context, copied(arguments))
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonSchema:
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
@@ -261,7 +260,7 @@ def in_memory(arguments: Arguments) -> tuple[Touch, ...]:
 
 
 _Function = Callable[..., Awaitable[ToolOutput]] | Callable[..., Awaitable[str]]
-_Form = tuple[str, dict[str, Any], Callable[[Arguments], Arguments] | None]
+_Form = tuple[str, JsonSchema, Callable[[Arguments], Arguments] | None]
 """A tool's description, its parameters, and the check of its arguments."""
 _FORMS: dict[tuple[object, ...], _Form] = {}
 
@@ -332,7 +331,7 @@ def _new_form(function: _Function, taken: Mapping[str, bool]) -> _Form:
         if argument not in hints:
             raise TypeError(f"{name}: the argument {argument!r} has no type")
         properties[argument] = _schema_of(hints[argument]) | meanings.get(argument, {})
-    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    parameters: JsonSchema = {"type": "object", "properties": properties}
     if required := [argument for argument, has_default in taken.items() if not has_default]:
         parameters["required"] = required
     check = partial(_check_own, name, parameters) if _is_plain(parameters) else None
@@ -354,7 +353,7 @@ def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitabl
         if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
             raise TypeError(f"{name}: {parameter} cannot be an argument of a tool: each needs its own name")
 
-    async def run(context: ToolContext, progress: Progress, **arguments: Any) -> ToolOutput:
+    async def run(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
         output = await (function(context, progress, **arguments) if takes_context else function(**arguments))
         if isinstance(output, str):
             return ToolOutput(output)
@@ -365,14 +364,14 @@ def _taken(function: _Function) -> tuple[dict[str, bool], Callable[..., Awaitabl
     return {each.name: each.default is not inspect.Parameter.empty for each in parameters.values()}, run
 
 
-def _hints(function: _Function, taken: Iterable[str]) -> Mapping[str, Any]:
+def _hints(function: _Function, taken: Iterable[str]) -> Mapping[str, object]:
     """The types of the arguments. Common ones are not compiled: every start would pay for it."""
     written = function.__annotations__
     common = {argument: _WRITTEN[written[argument]] for argument in taken if written.get(argument) in _WRITTEN}
     return common if common.keys() == set(taken) else get_type_hints(function)
 
 
-def _check_own(name: str, parameters: dict[str, Any], arguments: Arguments) -> Arguments:
+def _check_own(name: str, parameters: JsonSchema, arguments: Arguments) -> Arguments:
     from codelet.tools.call_arguments import check_own  # nothing is checked before the first call
 
     return check_own(name, parameters, arguments)
@@ -399,7 +398,7 @@ def described(text: str, names: Sequence[str]) -> tuple[str, dict[str, dict[str,
     return " ".join(" ".join(lines[:end]).removesuffix("Arguments:").split()), meanings
 
 
-def _schema_of(hint: object) -> dict[str, Any]:
+def _schema_of(hint: object) -> JsonSchema:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in _SCALARS:
         return {"type": _SCALARS[hint]}
@@ -426,7 +425,7 @@ def _schema_of(hint: object) -> dict[str, Any]:
     raise TypeError(f"no schema for the argument type {hint!r}: {told}; Tool(…, parameters=…) takes any JSON Schema")
 
 
-def _is_plain(schema: dict[str, Any]) -> bool:
+def _is_plain(schema: JsonSchema) -> bool:
     """Return whether a schema is of the form of codelet's own tools, which is checked without a library."""
     match schema.get("type"):
         case "array":

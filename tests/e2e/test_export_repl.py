@@ -107,7 +107,7 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "one", "Answer 1.")
         ask(terminal, "/export kept.json", "saved in kept.json")
         ask(terminal, "two", "Answer 2.")
-        ask(terminal, "/export kept.json", "it exists")
+        ask(terminal, "/export kept.json", "already exists")
         ask(terminal, "/import bad.json", "has no version")
         ask(terminal, "/import", "/resume FILE")
         ask(terminal, "/import kept.json", "resumed kept.json")
@@ -157,7 +157,7 @@ def test_a_signal_leaves_the_session_saved_and_the_lock_free(codelet: Codelet):
     )
     with refused as terminal:
         assert terminal.wait_exit() == 2
-        assert "it exists" in terminal.text
+        assert "already exists" in terminal.text
 
 
 LONG = "\n".join(f"- point {number}" for number in range(60)) + "\n\nThat is **all**."

@@ -455,7 +455,7 @@ def test_each_message_is_masked_once_however_often_it_is_saved() -> None:
         return text
 
     encoder = Encoder(Mask(watch))
-    messages = [user("hello"), user("first prompt")]
+    messages = [user("hello " * 10_000), user("first prompt")]
     one = encoder.parts(Document(timestamp=1.0, token_count=1, messages=tuple(messages)))
     messages.append(assistant("first answer"))
     two = encoder.parts(Document(timestamp=1.0, token_count=1, messages=tuple(messages)))

@@ -98,7 +98,7 @@ async def test_a_bad_file_is_never_overwritten(tmp_path: Path) -> None:
     path.write_text("my own notes")
     with pytest.raises(ExportError, match=r"notes\.json: is not JSON"):
         await read_export(str(path))
-    with pytest.raises(ExportError, match="it exists"):
+    with pytest.raises(ExportError, match="already exists"):
         await Saver.open(open_target(str(path)), mask=None)
     assert path.read_text() == "my own notes"
     assert os.listdir(tmp_path) == ["notes.json"]
@@ -280,7 +280,7 @@ class Parts(list[bytes]):
 def test_what_somebody_else_makes_during_a_first_save_is_kept(tmp_path: Path) -> None:
     store = open_target(str(tmp_path / "x.json")).store
     lease = store.lock("x.json")
-    with pytest.raises(SaveConflict, match="made by somebody else"):
+    with pytest.raises(SaveConflict, match="created it"):
         store.save("x.json", Parts(tmp_path / "x.json"), lease=lease, expected=None)
     lease.release()
     assert (tmp_path / "x.json").read_bytes() == b"theirs"

@@ -54,7 +54,7 @@ def test_a_save_over_an_unknown_state_is_a_conflict_and_changes_nothing(store: S
     other = open_place(_place_of(store))
     save(other, 2, first)
     for expected in (None, first, "made-up"):
-        with pytest.raises(SaveConflict, match="somebody else"):
+        with pytest.raises(SaveConflict, match="another process"):
             save(open_place(_place_of(store)), 3, expected)
     assert state(store) == 2
 

@@ -176,7 +176,7 @@ NO_ROOM = HttpError(
     "This model's maximum context length is 16384 tokens. However, you requested 33500 tokens (1500 in the messages, "
     "32000 in the completion).",
 )
-TOLD = "the model's window is 16,384 tokens, says its server: that counts from now on"
+TOLD = "the model's window is 16,384 tokens (reported by its server)"
 
 
 async def test_a_window_that_a_refusal_names_is_kept_and_told_once(

@@ -146,7 +146,7 @@ async def test_a_last_failure_of_another_kind_is_told(opened: Open, model_server
     other.script = [Reply("done")]
     (note,) = notes(await turn(opened()))
     assert note.startswith("openai/first failed 3 times in a row (")
-    assert note.endswith("the disk is full): openai/second goes on")
+    assert note.endswith("the disk is full): continuing with openai/second")
 
 
 async def test_the_chosen_model_is_asked_again_with_a_new_turn_after_the_pause(

@@ -109,7 +109,7 @@ async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str
     session = with_llama(llama, tmp_path, tools=(capital,))
     seen = [*await short_turn(session, "Say hello."), *await short_turn(session, "Once more.")]
     assert [note.text for note in of_type(seen, events.Note)] == [
-        "openai/smol takes no tools, says its server: it can read and change nothing; name another --model"
+        "openai/smol does not support tools (reported by its server): it cannot use files; choose another --model"
     ]
     assert (session.window.budget.window, session.models.window_is_guessed) == (WINDOW, False)
     assert session.usage.total_input > 0
@@ -117,7 +117,7 @@ async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str
     guessing = with_llama(llama, tmp_path, window=100_000)
     seen = await short_turn(guessing, "what is this? " + "word " * 2_000)
     assert [note.text for note in of_type(seen, events.Note)] == [
-        f"the model's window is {WINDOW:,} tokens, says its server: that counts from now on"
+        f"the model's window is {WINDOW:,} tokens (reported by its server)"
     ]
     assert guessing.window.budget.window == WINDOW
     assert guessing.entry.cut, "the prompt was cut to what fits, and that is known"

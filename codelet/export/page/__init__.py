@@ -19,7 +19,7 @@ _PACKAGE = "codelet.export.page"
 
 
 def page(snapshot: Document, *, mask: Mask | None) -> str:
-    """The whole document; secrets are masked as they are in the JSON export."""
+    """Return the whole document, masked like the JSON export."""
     shown = from_json(to_json(snapshot, mask=mask))
     texts = dict.fromkeys((shown.summary, shown.long_term_summary))
     conversation = transcript(shown.messages, shown.archive or ())
@@ -37,7 +37,7 @@ def page(snapshot: Document, *, mask: Mask | None) -> str:
 
 
 def _title(snapshot: Document) -> str:
-    """The user's first words: those that stand first in the list, or those that a summary begins with."""
+    """Return the user's first words, from the list or from the first summary."""
     for message in snapshot.messages:
         kind = kind_of(message)
         if kind in ("prompt", "segment") and message["content"]:
@@ -48,7 +48,7 @@ def _title(snapshot: Document) -> str:
 
 
 def _first_words(segment: str) -> str:
-    """Return what the user said first of the turns that a segment stands for."""
+    """Return the user's first words in a segment's turns."""
     said = (entry.lines for entry in parse_segment(segment).entries if entry.is_words)
     return next((line for lines in said for line in lines if line.strip()), "")
 

@@ -21,7 +21,7 @@ Cleaning = Callable[[str], str]
 
 _PACKAGE = "codelet.export.page"
 _FRAME = "frame.html"
-"""What every page extends."""
+"""The base template."""
 COMMON_STYLE = (_PACKAGE, "page.css")
 """The package and the name of the style that codelet's pages share."""
 

@@ -22,7 +22,7 @@ class BarPart(Record):
 
 
 class Bar(Record):
-    """A step, or the largest of several where there are too many; `cuts` describes the compactions before it."""
+    """A step, or the largest of several; `cuts` describes the compactions before it."""
 
     left: int
     turn: int
@@ -99,7 +99,7 @@ def _bar(number: int, step: StepMark, cuts: Sequence[CompactionMark], most: int)
         height = _HEIGHT * tokens / most
         foot -= height
         parts.append(BarPart(kind, f"{foot:.2f}", f"{height:.2f}"))
-    told = f"turn {step['turn']}: {cached:,} cached, {fresh:,} anew, {step['output']:,} written"
+    told = f"turn {step['turn']}: {cached:,} cached, {fresh:,} new, {step['output']:,} written"
     compactions = (f"compaction: {cut['before']:,} to {cut['after']:,} tokens ({cut['reason']})" for cut in cuts)
     return Bar(_BAR_WIDTH * number, step["turn"], told, tuple(parts), tuple(compactions))
 

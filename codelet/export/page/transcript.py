@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
 
 from codelet.context.compaction.segments import parse_segment
 from codelet.export.document import ArchiveEntry
-from codelet.messages import SEGMENT_OPENING, Message, ToolCall, kind_of, reasoning_of, reminder_type
+from codelet.messages import SEGMENT_OPENING, Arguments, Message, ToolCall, kind_of, reasoning_of, reminder_type
 from codelet.record import Record
 from codelet.system.text import one_line
 from codelet.tools import title_of
@@ -86,7 +85,7 @@ def transcript(messages: Sequence[Message], archive: Sequence[ArchiveEntry] = ()
 
 
 def said_by_the_user(conversation: Sequence[ShownMessage]) -> Iterator[ShownMessage]:
-    """The user's messages in order, those that a summary stands for in its place."""
+    """Return the user's messages in order, with those of a summary in its position."""
     for entry in conversation:
         if entry.number:
             yield entry
@@ -105,7 +104,7 @@ def _numbered(entries: Sequence[ShownMessage], numbers: Iterator[int]) -> list[S
 
 
 def _with_archived(summary: ShownMessage, archive: Sequence[ArchiveEntry]) -> ShownMessage:
-    """The summary with what it stands for: the newest of it, where there is much."""
+    """Return the summary with the newest of its turns."""
     turns = parse_segment(summary.text)
     taken: dict[str, Message] = {}
     for entry in archive:
@@ -177,7 +176,7 @@ def _call(call: ToolCall, result: str) -> ShownCall:
         value = json.loads(written)
     except (ValueError, RecursionError):
         value = None
-    arguments: dict[str, Any] = value if isinstance(value, dict) else {}
+    arguments: Arguments = value if isinstance(value, dict) else {}
     texts = (item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in arguments.values())
     listed = [f"{key}: {text}" for key, text in zip(arguments, texts, strict=True)]
     return ShownCall(
@@ -191,7 +190,7 @@ def _call(call: ToolCall, result: str) -> ShownCall:
     )
 
 
-def _changes(arguments: dict[str, Any]) -> Iterator[str]:
+def _changes(arguments: Arguments) -> Iterator[str]:
     """The differences that a call asked for: replacements in a file, or its whole text."""
     path = str(arguments.get("path") or "")
     edits = arguments.get("edits")
@@ -206,7 +205,7 @@ def _changes(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 def _body(difference: str) -> str:
-    """A difference without its headers: the call names the path, and where an edit stands is not known."""
+    """Return a difference without headers: the call names the path, and the line numbers are unknown."""
     return difference.split("\n", 3)[-1]
 
 

@@ -69,13 +69,13 @@ class FileStore:
         return take_now(self.waiter(name))
 
     def save(self, name: str, parts: Sequence[bytes], *, lease: Lease, expected: str | None) -> str:
-        """Write a file beside it, bring it to the disk, and put it in the old one's place."""
+        """Write and sync a temporary file, and rename it to `name`."""
         path = self._path(name)
         if not isinstance(lease, lock.FileLease) or not lease.held or lease.target != path:
             raise SaveConflict(f"{path}: its lock was given up")
         # Our own last save counts too: it may have been in place already when it was reported as failed.
         if self.revision(name) not in (expected, self._placed.get(name, expected)):
-            raise SaveConflict(f"{path}: it was changed by somebody else")
+            raise SaveConflict(f"{path}: another process changed it")
         with _Temporary(path) as temporary:
             revision = temporary.write(parts)
             if expected is None and name not in self._placed:
@@ -122,7 +122,7 @@ class FileStore:
     def delete(self, name: str) -> None:
         path = self._path(name)
         if self.revision(name) is None:
-            raise ExportError(f"{path}: there is no such file")
+            raise ExportError(f"{path}: no such file")
         lease = self.lock(name)
         try:
             path.unlink()
@@ -139,7 +139,7 @@ class FileStore:
 
 
 class _Temporary:
-    """A file beside the target that takes its place once it is whole, and is removed if it never does."""
+    """A temporary file in the target's folder, which replaces the target once it is complete."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
@@ -162,7 +162,7 @@ class _Temporary:
             self._path.unlink()
 
     def write(self, parts: Sequence[bytes]) -> str:
-        """Write all of it and sync it to the disk; returns the revision that it will have in its place."""
+        """Write and sync the whole file; return its future revision."""
         if sum(map(len, parts)) > MOST_BYTES:
             raise StoreUnreachable(f"{self._target}: not saved: the session is larger than {MOST_BYTES >> 20} MiB")
         descriptor, self._descriptor = self._descriptor, -1
@@ -188,13 +188,13 @@ class _Temporary:
         try:
             self._target.hardlink_to(self._path)
         except FileExistsError:
-            raise SaveConflict(f"{self._target}: it was made by somebody else") from None
+            raise SaveConflict(f"{self._target}: another process created it") from None
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
                 raise self._failure(error) from None
             # A file system without hard links: the lock alone keeps others off.
             if os.path.lexists(self._target):
-                raise SaveConflict(f"{self._target}: it was made by somebody else") from None
+                raise SaveConflict(f"{self._target}: another process created it") from None
             self.rename()
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""The lock of a session that stands in a file: one process writes it at a time, and the others learn which.
+"""The lock of a session's file: one process writes it at a time, and the others learn which.
 
 The operating system holds the lock and gives it up when its holder dies, so no lock can be left behind: what a killed
 process leaves is a small file beside the export, which says who held it and stops no one.
@@ -46,7 +46,7 @@ class FileLease:
 
 
 def lock_path(target: Path) -> Path:
-    """Return where the lock of an export stands: hidden, beside it."""
+    """Return the path of an export's lock file, hidden in the same folder."""
     return target.with_name(f".{target.name}.lock")
 
 

@@ -1,4 +1,4 @@
-"""What a store of exports can do: the protocol, and what its stores share. All calls block: use them in a thread."""
+"""The protocol of a store of exports, and what its stores share. All calls block: use them in a thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POLL, _SLOWEST_POLL = 0.02, 0.25
 
 
 class Stored(Record):
-    """A document as it stands in a store; `revision` distinguishes it from every other state under that name."""
+    """A stored document; `revision` distinguishes it from every other state under that name."""
 
     data: bytes
     revision: str
@@ -160,6 +160,6 @@ def this_process() -> str:
 
 
 def write_problem(error: OSError) -> str:
-    """Return why something could not be written and, where that is known, what to do about it."""
+    """Return why a write failed, and what to do about it if known."""
     reason, remedy = error.strerror or str(error), _REMEDIES.get(error.errno or 0)
     return f"{reason}: {remedy}" if remedy else reason

@@ -93,5 +93,5 @@ def test_there_is_a_bound_on_what_is_found(folder: Path):
 
 
 def test_no_such_place_is_an_error_at_once(tmp_path: Path):
-    with pytest.raises(UsageError, match="there is no such folder"):
+    with pytest.raises(UsageError, match="no such folder"):
         SessionSearch(str(tmp_path / "nowhere"))
