@@ -216,7 +216,7 @@ async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause
     assert len(model_server.requests) == 5, "the retries of the request that failed are made"
     seen, error = await turn_until_error(session)
     assert isinstance(error, ProviderError)
-    assert str(error).startswith("openai/first failed 5 times in a row and is not asked for 30 s; /model NAME asks")
+    assert str(error).startswith("openai/first failed 5 times in a row and is not asked for 30 s")
     assert len(model_server.requests) == 5
     assert of_type(seen, events.TurnEnd)[-1].steps == 0
     clock.now += 31
