@@ -62,7 +62,7 @@ def test_a_lease_expires_when_its_holder_is_gone_and_the_old_holder_is_fenced_of
         store.save("lease", parts(2), lease=old, expected=first)
     store.save("lease", parts(3), lease=new, expected=first)
     new.release()
-    with pytest.raises(SaveConflict, match="took it over"):
+    with pytest.raises(SaveConflict, match="lease expired"):
         store.save("lease", parts(4), lease=old, expected=first)
     stored = store.load("lease")
     assert stored is not None
@@ -133,7 +133,7 @@ def test_a_holder_whose_lease_expired_does_not_bring_a_removed_session_back(redi
     revision = store.save("removed", parts(1), lease=old, expected=None)
     hold_once_free(store, "removed").release()
     store.delete("removed")
-    with pytest.raises(SaveConflict, match="took it over"):
+    with pytest.raises(SaveConflict, match="lease expired"):
         store.save("removed", parts(2), lease=old, expected=revision)
     assert store.load("removed") is None
 
