@@ -280,8 +280,8 @@ def _as_json(message: str, status: int, run: _Run) -> int:
     from codelet.usage import Usage
 
     took = time.monotonic() - run.begun
-    told, model = mask(message, patterns=True), None if run.model is None else mask(run.model)
-    failed = Outcome("", True, status, told, Usage(), None, (), model=model, duration=took)
+    text, model = mask(message, patterns=True), None if run.model is None else mask(run.model)
+    failed = Outcome("", True, status, text, Usage(), None, (), model=model, duration=took)
     try:
         write_failure(form, failed)
     except BrokenPipeError:

@@ -113,6 +113,6 @@ def _state(session: Session) -> str:
     """Return what of a session a command may change, to be compared."""
     saved = ((part.key, part.save()) for extension in session.extensions for part in extension.parts)
     parts = {key: value for key, value in saved if value and value is not UNSAID and key not in _COUNTED}
-    shown = [id(message) for message in session.messages]
+    messages = [id(message) for message in session.messages]
     pinned = [row.number for row in session.context() if row.pinned]
-    return repr([shown, pinned, sorted(session.reminders.off), parts])
+    return repr([messages, pinned, sorted(session.reminders.off), parts])

@@ -40,8 +40,8 @@ def trusted(settings: Settings, trusting: Callable[[], Settings]) -> Settings:
         return settings
     sys.stdout.write(f"This project brings its own settings ({file.parent.relative_to(folder)}):\n")
     for name, value in changes.items():
-        told = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        sys.stdout.write(f"  {name} = {one_line(told, _MOST_SHOWN)}\n")
+        text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        sys.stdout.write(f"  {name} = {one_line(text, _MOST_SHOWN)}\n")
     _forget_typed_ahead()
     sys.stdout.write("Use them for this session? [y/N] ")
     sys.stdout.flush()

@@ -59,8 +59,8 @@ class Updates:
                     yield _call_update(event.id, "in_progress", _content(text))
             case events.ToolResult():
                 self._output.pop(event.id, None)
-                shown = event.text if event.display is None else event.display
-                content = _content(shown) if event.change is None else _diff(event.change)
+                output = event.text if event.display is None else event.display
+                content = _content(output) if event.change is None else _diff(event.change)
                 yield _call_update(event.id, "completed" if event.status == "done" else "failed", content)
             case events.Interrupted():
                 for number in (*event.half_done, *event.not_done):

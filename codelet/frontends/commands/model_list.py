@@ -48,8 +48,8 @@ async def run_models(settings: Settings, options: argparse.Namespace) -> int:
         print(json.dumps({"source": map_source(), "models": [_as_json(model) for model in found], "aliases": short}))
         return EXIT_DONE
     everything = options.all or bool(words)
-    shown = [model for model in found if everything or model.default or (model.usable and not model.past)]
-    for line in _lines(shown, len(found) - len(shown), short, shutil.get_terminal_size((80, 24)).columns):
+    models = [model for model in found if everything or model.default or (model.usable and not model.past)]
+    for line in _lines(models, len(found) - len(models), short, shutil.get_terminal_size((80, 24)).columns):
         print(line.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
     return EXIT_DONE
 
@@ -78,10 +78,10 @@ def _lines(models: Sequence[KnownModel], more: int, short: Mapping[str, str], wi
         for model in (first, *rest):
             yield from _fitted(model_row(model))
     yield ""
-    told = [f"{more} more with --all, or with a word of their names: codelet models claude"] if more else []
-    told.append("$ is per million tokens; ~ is a guess, ? is not known")
-    told.append(map_source())
-    yield from _wrapped(told, width, "; ")
+    notes = [f"{more} more with --all, or with a word of their names: codelet models claude"] if more else []
+    notes.append("$ is per million tokens; ~ is a guess, ? is not known")
+    notes.append(map_source())
+    yield from _wrapped(notes, width, "; ")
     yield from _wrapped([f"{name} = {model}" for name, model in short.items()], width, ", ", "short names: ")
 
 

@@ -165,14 +165,14 @@ def _show(store: Store, name: str, options: argparse.Namespace) -> int:
     from codelet.system.text import clean
 
     snapshot = _read(store, name)
-    said = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) != "reminder"]
-    left_out = len(snapshot.messages) - len(said)
+    listed = [(n, m) for n, m in enumerate(snapshot.messages) if options.all or kind_of(m) != "reminder"]
+    left_out = len(snapshot.messages) - len(listed)
     beside = f" ({left_out} of them reminders, which --all shows)" if left_out else ""
     count = f"{len(snapshot.messages)} messages{beside}"
     _say(f"{name}: {count}, {snapshot.token_count} tokens, {snapshot.model or 'no model'}")
     for fact in snapshot.facts:
         _say(f"fact: {fact}")
-    for number, message in said[-options.last :] if options.last else said:
+    for number, message in listed[-options.last :] if options.last else listed:
         # A search names messages by the same number.
         heading = f"{number} {message['role']} {message.get('tool_call_id', '')}"
         print(f"\n── {one_line(heading, 80)}")

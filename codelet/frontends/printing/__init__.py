@@ -458,8 +458,8 @@ class _OneShot:
 
     def _unwritten(self, error: OSError, status: int) -> int:
         """The exit status after stdout broke, or a signal ended the wait for its reader."""
-        told = _status_unwritten(error, status)
-        return told if self._stopped is None else self._stopped[0]
+        unwritten = _status_unwritten(error, status)
+        return unwritten if self._stopped is None else self._stopped[0]
 
     def _stop(self, number: signal.Signals, task: asyncio.Task[int]) -> None:
         self._stopped = SIGNALS[number]

@@ -45,10 +45,10 @@ class HeadAndTail:
         tail = tail[tail.find(b"\n") + 1 :] or tail
         dropped = self._bytes - len(head) - len(tail)
         lines = self._lines - head.count(b"\n") - tail.count(b"\n")
-        shown = head.decode(errors="replace")
-        gap = "" if shown.endswith("\n") else "\n"
+        text = head.decode(errors="replace")
+        gap = "" if text.endswith("\n") else "\n"
         marker = f"{gap}[… {lines} lines, {dropped} bytes left out …]\n"
-        return shown + marker + tail.decode(errors="replace"), dropped
+        return text + marker + tail.decode(errors="replace"), dropped
 
 
 class Stream:

@@ -211,8 +211,8 @@ class Service:
             self._loop.remove_reader(self._program.stderr.fileno())
 
     def _gone(self) -> ServiceError:
-        """An error that says how it ended, with the last that it said."""
-        said = self.errors.strip().rpartition("\n")[2]
+        """An error for its end, with its last line of standard error."""
+        line = self.errors.strip().rpartition("\n")[2]
         code = self.exit_code
         how = "was closed" if self._closed else "ended" if code is None else f"ended with exit code {code}"
-        return ServiceError(f"{self.name} {how}{f': {said}' if said else ''}")
+        return ServiceError(f"{self.name} {how}{f': {line}' if line else ''}")

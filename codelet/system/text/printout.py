@@ -46,7 +46,7 @@ def as_printed(text: str) -> str:
 
 def _overwritten(line: str) -> str:
     """A line in which a carriage return took the writer back to its beginning."""
-    shown = ""
+    written = ""
     for part in line.split("\r"):
-        shown = part + shown[len(part) :]
-    return shown
+        written = part + written[len(part) :]
+    return written

@@ -34,15 +34,15 @@ async def model(settings: Settings) -> CheckResult:
     except CodeletError as error:
         return CheckResult("model", "fail", name, str(error))
     detail = f"{name} ({_reason(settings, name)}), answered by {provider.name}"
-    said = await provider.ask() if provider.local else None
-    if said is not None and said.window is not None:
-        detail = f"{detail} with a window of {said.window:,} tokens"
-    if said is not None and said.tools is False:
+    reply = await provider.ask() if provider.local else None
+    if reply is not None and reply.window is not None:
+        detail = f"{detail} with a window of {reply.window:,} tokens"
+    if reply is not None and reply.tools is False:
         return CheckResult(
             "model", "warn", detail, "it takes no tools there; name another with --model, or use --tools ''"
         )
-    if not provider.local and (told := doubts(provider.model, local=False, window=settings.window)) is not None:
-        return CheckResult("model", "warn", detail, told)
+    if not provider.local and (doubt := doubts(provider.model, local=False, window=settings.window)) is not None:
+        return CheckResult("model", "warn", detail, doubt)
     return CheckResult("model", "ok", detail)
 
 
@@ -93,22 +93,22 @@ def settings_files(settings: Settings) -> CheckResult:
 
 def proxies() -> CheckResult:
     """The proxies in the environment, without the passwords in their addresses."""
-    shown: list[str] = []
+    found: list[str] = []
     bad: list[str] = []
     for name in (*_PROXIES, *map(str.upper, _PROXIES)):
         value = os.environ.get(name)
         if not value:
             continue
         if name.lower() == "no_proxy":
-            shown.append(f"{name}={value}")
+            found.append(f"{name}={value}")
             continue
         address = urlsplit(value if "//" in value else f"http://{value}")
-        shown.append(f"{name}={address.scheme}://{address.netloc.rpartition('@')[2]}")
+        found.append(f"{name}={address.scheme}://{address.netloc.rpartition('@')[2]}")
         if address.scheme not in ("http", "https") or not address.hostname:
             bad.append(name)
     if bad:
-        return CheckResult("proxies", "fail", ", ".join(shown), f"set {', '.join(bad)} to an http or https address")
-    return CheckResult("proxies", "ok", ", ".join(shown) or "none")
+        return CheckResult("proxies", "fail", ", ".join(found), f"set {', '.join(bad)} to an http or https address")
+    return CheckResult("proxies", "ok", ", ".join(found) or "none")
 
 
 def certificates() -> CheckResult:
