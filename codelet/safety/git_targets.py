@@ -15,7 +15,7 @@ from pathlib import Path
 from codelet.system.git.hardening import is_below
 
 _SECONDS, _CAP = 2.0, 1 << 23
-_MOST_KEPT = 8
+_CACHE_SIZE = 8
 _RUNS = re.compile(
     r"core\.(?:fsmonitor|pager|editor|sshcommand|askpass|gitproxy|alternaterefscommand)|pager\..+|sequence\.editor|"
     r"alias\..+|filter\..+\.(?:clean|smudge|process)|diff\.(?:external|.+\.(?:command|textconv))|merge\..+\.driver|"
@@ -31,7 +31,7 @@ _HOOKS = "core.hookspath"
 _PIECES = re.compile(r"[\s\"'!;|&()$`<>]+")
 
 _Facts = tuple[tuple[int, int, int] | None, ...]
-_kept: dict[str, tuple[_Facts, Mapping[str, str]]] = {}
+_cache: dict[str, tuple[_Facts, Mapping[str, str]]] = {}
 
 
 def git_targets(root: str) -> Mapping[str, str]:
@@ -42,7 +42,7 @@ def git_targets(root: str) -> Mapping[str, str]:
     if repository is None:
         return {}
     own = [*repository.configurations, f"{repository.folder}/.git"]
-    before = _kept.get(root)
+    before = _cache.get(root)
     watched = [*own, *(before[1] if before else ())]
     if before is not None and before[0] == tuple(map(file_facts, watched)):
         return before[1]
@@ -50,9 +50,9 @@ def git_targets(root: str) -> Mapping[str, str]:
     if listed is None:  # no git here, or no answer in time: the next call tries again
         return {}
     found = dict(_named(listed, root, repository.folder))
-    while len(_kept) >= _MOST_KEPT:
-        del _kept[next(iter(_kept))]
-    _kept[root] = (tuple(map(file_facts, [*own, *found])), found)
+    while len(_cache) >= _CACHE_SIZE:
+        del _cache[next(iter(_cache))]
+    _cache[root] = (tuple(map(file_facts, [*own, *found])), found)
     return found
 
 

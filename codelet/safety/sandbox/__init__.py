@@ -75,8 +75,8 @@ async def find_confinement(workspace: Path, *, sockets: bool = False) -> Confine
         if done.exit_code == 0:
             detail = f"{way} ({'; '.join(reasons)})" if reasons else way
             return found.replace(detail=detail)
-        said = done.output.strip().partition("\n")[0]
-        reasons.append(f"{way}: {said or f'exit code {done.exit_code}'}")
+        message = done.output.strip().partition("\n")[0]
+        reasons.append(f"{way}: {message or f'exit code {done.exit_code}'}")
     return Confinement(None, "; ".join(reasons))
 
 

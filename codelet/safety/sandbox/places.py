@@ -62,8 +62,8 @@ class Secrets:
     def _tracked(self, places: list[str]) -> set[str]:
         """The tracked ones of these places, or all of them if git does not answer."""
         names = [place[len(self._root) + 1 :] for place in places if contained(place, self._root)]
-        said = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
-        code, _, listed = (said or "").partition("\n")
+        answer = ask_git(self._root, "ls-files", "-z", "--", *(f":(literal){name}" for name in names))
+        code, _, listed = (answer or "").partition("\n")
         if code != "0":
             return set() if code == _NO_REPOSITORY else set(places)
         return {f"{self._root}/{name}" for name in listed.split("\0") if name}
@@ -76,7 +76,7 @@ class Secrets:
         waiting = [(home, 0), *((f"{home}/{name}", _HOME_DEPTH - 1) for name in _HOME_FOLDERS)]
         while waiting:
             folder, depth = waiting.pop()
-            inner, secrets = self._looked_at(folder, home)
+            inner, secrets = self._cached_entries(folder, home)
             found += secrets
             waiting += [(each, depth - 1) for each in inner if depth]
         return sorted({place for place in found if not contained(self._root, place)})
@@ -86,7 +86,7 @@ class Secrets:
         found: list[str] = []
         waiting, searched = [self._root], 0
         while waiting and searched < self._most:
-            inner, secrets = self._looked_at(waiting.pop(), self._root)
+            inner, secrets = self._cached_entries(waiting.pop(), self._root)
             waiting += inner
             found += secrets
             searched += 1
@@ -97,22 +97,22 @@ class Secrets:
         found: set[str] = set()
         waiting, searched = [self._root], 0
         while waiting and searched < _REPOSITORY_FOLDERS:
-            inner, _ = self._looked_at(waiting.pop(0), self._root)
+            inner, _ = self._cached_entries(waiting.pop(0), self._root)
             found.update(each for each in inner if each.endswith("/.git"))
             waiting += [each for each in inner if not each.endswith("/.git")]
             searched += 1
         return found
 
-    def _looked_at(self, folder: str, base: str) -> tuple[list[str], list[str]]:
+    def _cached_entries(self, folder: str, base: str) -> tuple[list[str], list[str]]:
         """The folders in a folder of `base`, and the secrets in it."""
         try:
             changed = os.stat(folder).st_mtime_ns
         except OSError:
             return [], []
-        kept = self._known.get(folder)
-        if kept is None or kept[0] != changed:
-            kept = self._known[folder] = (changed, *_listed(folder, base))
-        return kept[1], kept[2]
+        cached = self._known.get(folder)
+        if cached is None or cached[0] != changed:
+            cached = self._known[folder] = (changed, *_listed(folder, base))
+        return cached[1], cached[2]
 
 
 def _listed(folder: str, base: str) -> tuple[list[str], list[str]]:
