@@ -1,4 +1,4 @@
-"""The words that name what is to be reviewed, on the command line and behind /review, and what is wrong with them."""
+"""The words that name the change to review, on the command line and after /review."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NAMING = {
     "since": "name a commit",
     "description": "name a file",
 }
-"""The options that name what is reviewed or read, with what an empty one needs."""
+"""The options that take a name, each with a hint for an empty one."""
 
 
 async def wanted_of(options: argparse.Namespace) -> Wanted:
-    """Return what is to be reviewed. Raises UsageError for words that are neither commits nor paths."""
+    """The change that the options name. Raises UsageError for words that are neither commits nor paths."""
     from codelet.review.reviewed_change import Wanted
     from codelet.settings import current_folder
 
@@ -46,7 +46,7 @@ async def wanted_of(options: argparse.Namespace) -> Wanted:
     if words:
         from codelet.system.git.revisions import is_commit
 
-        # A word that is neither is taken for a commit: what says that it is none, says which side is wrong.
+        # Other words count as commits: git's error then names the wrong side of a range.
         if ".." in words[0] or not _is_path(words[0]) or await is_commit(current_folder(), words[0]):
             _check_paths(words[1:])
             return Wanted(kind="commits", name=words[0], paths=tuple(words[1:]))

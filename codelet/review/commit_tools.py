@@ -1,7 +1,7 @@
-"""The only tools of a review: `read` and `grep` in the files before and after the change, as git holds them.
+"""The only tools of a review: `read` and `grep` in git's files before and after the change.
 
-Nothing of the work tree is opened, no link is followed, nothing is run but hardened git. Names that say that they hold
-secrets are not shown. `grep` takes the arguments of a session's own and answers in its form.
+Nothing of the work tree is opened, no link is followed, nothing is run but hardened git. Files whose names say that
+they hold secrets are not shown. `grep` takes the arguments of a session's own and answers in its form.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ChangeSide:
         self._read: dict[str, bytes] = {}
 
     async def patched_file(self, path: str) -> bytes | None:
-        """A file that the change touches, as it is on this side; None if its hunks do not fit."""
+        """Return this side of a file that the change touches; None if its hunks do not fit."""
         if path not in self._read:
             file = self.patched[path]
             other = (file.old_path or file.path) if self.is_new else file.path
@@ -63,7 +63,7 @@ class ChangeSide:
 
 
 def patched(data: bytes, hunks: Sequence[Hunk], *, forwards: bool) -> bytes | None:
-    """A file with the hunks applied, or taken back; None if they do not fit."""
+    """A file with the hunks applied or reverted; None if they do not fit."""
     rows = data.split(b"\n")
     taken, given = (b" -", b" +") if forwards else (b" +", b" -")
     done: list[bytes] = []
@@ -116,7 +116,7 @@ _LONGEST_LINE = 500
 _LONGEST_PATTERN = 1_000
 _BINARY_IN = 8_000
 _MOST_SECRETS = 1 << 19
-"""Bytes of the names that git is told to leave out: they are words of a command line."""
+"""Bytes of the names to exclude: they are arguments of a command."""
 _SLOW = re.compile(r"[+*}][^()]*\)[+*{]")
 _GLOB = re.compile(r"[*?\[{]")
 _Hit = tuple[str, int, str]
@@ -183,7 +183,6 @@ def _failed(why: str) -> ToolError:
 
 
 async def _content(side: ChangeSide, name: str) -> bytes | None:
-    """A file's bytes on a side; None if there is no such file."""
     if name in side.patched:
         return await side.patched_file(name)
     if name in side.gone:
@@ -222,7 +221,7 @@ async def _read(side: ChangeSide, path: str, offset: int, limit: int) -> str:
 
 
 def _chosen(path: str, glob: str | None, names: set[str]) -> tuple[set[str], str]:
-    """The files that a path and a glob below it name, and the path if there is no such one.
+    """The files that a path and a glob below it name, and the path that matches nothing, else "".
 
     A glob without a slash matches at any depth, and one that ends with `/*` everything below.
     """

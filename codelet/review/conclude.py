@@ -1,4 +1,4 @@
-"""From what a review found to its report: duplicates joined, thresholds, order, verdict. Pure functions."""
+"""From findings to the report: duplicates joined, thresholds, order, verdict. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from codelet.review.findings import AsideKind, Finding, Gate, Report, SetAside, 
 
 
 def set_aside(finding: Finding, kind: AsideKind, why: str) -> SetAside:
-    """The finding as one that is not reported."""
+    """The entry for a finding that is not reported."""
     same = {name: getattr(finding, name) for name in SetAside.fields if name in Finding.fields}
     return SetAside(kind=kind, why=why, **same)
 
@@ -112,7 +112,7 @@ def _fails(finding: Finding | SetAside, gate: Gate) -> bool:
 
 
 def _incomplete(report: Report, placeless: int) -> str | None:
-    """In words what of the review is missing that the user asked for; None if nothing is."""
+    """Return what the review lacks for the coverage and the findings that were asked for; None if nothing."""
     if report.coverage is not None and report.coverage < report.gate.min_coverage:
         states = report.states
         counted = sum(states.values()) - states["skipped"]

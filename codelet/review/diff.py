@@ -1,7 +1,7 @@
 """A unified diff as bytes to files, hunks and their lines: what git writes, and what `diff -u` does.
 
-Bytes may come in pieces of any size; the work is linear in them, and a hunk is kept as one piece of bytes. Hunks end
-where their headers say, so no line inside one is taken for a header. What a header does not say is not guessed.
+Bytes may come in pieces of any size; the work is linear in them, and a hunk stays one piece of bytes. Hunks end
+where their headers say, so no line inside one counts as a header. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FileState = Literal["changed", "added", "removed", "renamed", "copied"]
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)", re.DOTALL)
 _PREFIXES = ((b"a/", b"b/"), (b"i/", b"w/"), (b"c/", b"i/"), (b"c/", b"w/"), (b"o/", b"w/"), (b"1/", b"2/"))
-"""What git may put before the two names: the usual pair, and those of `diff.mnemonicPrefix`, in both directions."""
+"""The prefixes of the two names: the usual pair, and those of `diff.mnemonicPrefix`, in both directions."""
 _ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
 _ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 _NO_FILE = b"/dev/null"
@@ -29,15 +29,15 @@ _SUBMODULE = b"160000"
 _ENDED = "the diff ends inside this hunk"
 _TOO_LONG = "the diff has more lines in this hunk than its header says"
 _SIGNATURE = b"-- "
-"""What `git format-patch` writes after the last hunk."""
+"""The line that `git format-patch` writes after the last hunk."""
 _BROKEN = "the diff is broken inside this hunk"
 _NO_HEADER = "the diff has lines here without a header that can be read"
 
 
 class Hunk(Record, kw_only=True):
-    """One changed place: starts count from 1. `body` holds its lines with their signs, as they stand in the diff.
+    """One changed place: starts count from 1. `body` holds its lines with their signs.
 
-    `section` is what git wrote after the second @@. `flaw` says why lines are missing, "" if none are.
+    `section` is git's text after the second @@. `flaw` says why lines are missing, else it is "".
     """
 
     old_start: int = 0
@@ -52,11 +52,11 @@ class Hunk(Record, kw_only=True):
 
 
 class FileDiff(Record, kw_only=True):
-    r"""One file of a change. `old_path` is None unless it was renamed or copied.
+    r"""One file of a change. `old_path` is set if it was renamed or copied.
 
     Bytes of a name that are no UTF-8 are written as `\xe9`. `modes` are the old and the new one where they differ.
-    `combined` marks a merge that is shown against several parents, of which no hunk is read. `unread` says why a file
-    that git does not know yet was not read, "" where it was. `in_known_folder` says that the folder of
+    `combined` marks a merge against several parents; its hunks are not read. `unread` says why an untracked file was
+    not read. `in_known_folder` says that the folder of
     others' code in which it lies was there before the change.
     """
 
@@ -159,7 +159,7 @@ def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, b
         sign = line[:1]
         if sign == b"\\":
             pass
-        elif sign in (b" ", b"", b"\r") and left_old and left_new:  # some programs drop the blank of an empty line
+        elif sign in (b" ", b"", b"\r") and left_old and left_new:  # some programs drop the space of an empty line
             left_old, left_new = left_old - 1, left_new - 1
             body.append(line if sign == b" " else b" " + line)
             continue
@@ -182,7 +182,7 @@ def _read_hunk(header: re.Match[bytes], lines: Iterator[bytes]) -> tuple[Hunk, b
 
 
 class _OpenFile:
-    """What the headers have said of a file so far, and its hunks. `header` is the line `diff --git …`, if any."""
+    """A file while its headers and hunks are read. `header` is the line `diff --git …`, if any."""
 
     def __init__(self, header: bytes = b"") -> None:
         self.by_git = bool(header)
@@ -204,7 +204,7 @@ class _OpenFile:
         return self.named and not self._combined
 
     def name(self, old: bytes, new: bytes) -> None:
-        """Take in what comes after `---` and `+++`: `diff -u` writes a time behind a tab, git ends a name with one."""
+        """Read the names after `---` and `+++`: `diff -u` writes a tab and a time, git ends a name with a tab."""
         sides = [_unquoted(side if side.startswith(b'"') else side.partition(b"\t")[0]) for side in (old, new)]
         prefixed = self.by_git or any(
             sides[0].startswith((one, _NO_FILE)) and sides[1].startswith((other, _NO_FILE))
@@ -229,7 +229,7 @@ class _OpenFile:
             self.hunks.append(Hunk(flaw=_NO_HEADER))
 
     def takes(self, line: bytes) -> bool:
-        """Take in one of git's extended headers; False if it is none."""
+        """Read one of git's extended headers; False for another line."""
         word, _, rest = line.partition(b" ")
         match word:
             case b"old" | b"new" | b"deleted" if b"mode " in line:
@@ -291,12 +291,10 @@ def _header_names(names: bytes) -> tuple[bytes, bytes]:
 
 
 def _without_prefix(name: bytes) -> bytes:
-    """A name without the `a/` or `b/` before it."""
     return name[2:] if name[1:2] == b"/" else name
 
 
 def _end_of_quote(text: bytes) -> int:
-    """Return where a quoted name that begins the text ends."""
     found = re.match(rb'"(?:[^"\\]|\\.)*"', text, re.DOTALL)
     return found.end() if found else len(text)
 
@@ -317,7 +315,7 @@ LONGEST_LINE = 2_000
 """Characters of a line that are shown; a hunk with a longer one counts as truncated."""
 
 SEPARATOR = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What would begin another row where a text is shown, and does not end a line of the file."""
+"""Characters that begin a new row on a screen and do not end a line of the file."""
 _CUT = " [… {more} more characters]"
 
 
@@ -336,7 +334,7 @@ class HunkLine(Record, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """The text as the model is shown it: without this process's secrets."""
+        """The text in a request, without this process's secrets."""
         text = mask(self.text)
         if not (text.isascii() and text.isprintable()):
             text = with_codes(SEPARATOR.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", text))
@@ -346,7 +344,7 @@ class HunkLine(Record, kw_only=True):
 
     @property
     def row(self) -> str:
-        """The line as it stands in a request."""
+        """The line in a request."""
         number = "" if self.sign == "-" else str(self.number)
         return f"{number:>5} {self.sign} {self.shown}".rstrip(" ")
 

@@ -1,7 +1,7 @@
 r"""The report of a review as every format writes it: findings, what was set aside and why, the coverage by hunk.
 
-Texts that a model wrote are clean and valid Unicode. Names of files and lines of code are as they stand in the change,
-bytes that are no UTF-8 written as `\xe9`: whoever writes them to a terminal, a page or a log escapes them.
+Texts that a model wrote are clean and valid Unicode. Names of files and lines of code are verbatim, with bytes that
+are not UTF-8 written as `\xe9`: escape them on a terminal, a page or in a log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HUNK_STATES: tuple[HunkState, ...] = get_args(HunkState)
 AsideKind = Literal[
     "misplaced", "malformed", "duplicate", "refuted", "unconfirmed", "below", "surplus", "ignored", "known"
 ]
-"""Why a finding is not reported on its lines.
+"""The reasons why a finding is not reported on its lines.
 
 misplaced: its quote is not in the change, so it has no line; malformed: it cannot be read; duplicate: joined with
 another one; refuted: the second request said no; unconfirmed: the second request failed; below: under the least
@@ -39,15 +39,15 @@ UNSETTLED: tuple[AsideKind, ...] = ("misplaced", "malformed", "unconfirmed")
 
 
 class Finding(Record, kw_only=True):
-    """One fault on lines of the new side.
+    """One bug on lines of the new side.
 
     `rule` is a short name in lower case with hyphens, `category` a word such as security; `confidence` is 0 to 1.
     `line` to `end_line`, counted from 1, hold `quote`, verbatim without line ends; `before` and `after` are up to three
-    lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change leaves
-    these lines, and those next to them, as they were. `removed` are rows that the change removes and that the finding
+    lines on either side, nearest to the quote as far as the hunk shows them. `unchanged` says that the change does
+    not touch these lines or those next to them. `removed` are rows that the change removes and that the finding
     is about: it is on the row after them. `suggestion` is a unified patch, `replacement` its text for the lines
-    without a last line end; both are None without one, `replacement` also for lines with a carriage return.
-    `verified` is None if no second request was asked for. `fingerprint` stays the same when lines move; "" until it
+    without a last line end, unless the lines end with a carriage return.
+    `verified` is None without a second look. `fingerprint` stays the same when lines move; "" until it
     is made. `rank` orders findings of one severity by importance, if the last request ranked them.
     """
 
@@ -73,12 +73,12 @@ class Finding(Record, kw_only=True):
 
     @property
     def weight(self) -> int:
-        """Return how grave it is, for comparisons: 4 is critical, 0 is info."""
+        """The severity as a number: 4 is critical, 0 is info."""
         return weight(self.severity)
 
 
 def weight(severity: Severity) -> int:
-    """Return how grave a severity is: 4 for critical down to 0 for info."""
+    """The severity as a number: 4 for critical down to 0 for info."""
     return len(SEVERITIES) - 1 - SEVERITIES.index(severity)
 
 
@@ -87,9 +87,9 @@ BY_CHANGED_BASELINE = ", which this change changes"
 
 
 class SetAside(Record, kw_only=True):
-    """A finding that is not reported on its lines. `line` is None if it has no place.
+    """A finding that is not reported on its lines. A `line` of None means no place.
 
-    `path` is a file of the change, or the model's words if there is no such file. `quote` is the code that the finding
+    `path` is a file of the change, or the model's own word for one. `quote` is the code that the finding
     is about: of a misplaced one, as the model wrote it. If the change itself may have kept it out of the report, `why`
     ends with BY_NEW_COMMENT or BY_CHANGED_BASELINE.
     """
@@ -106,20 +106,19 @@ class SetAside(Record, kw_only=True):
 
     @property
     def weight(self) -> int:
-        """Return how grave it is, as that of a finding."""
         return weight(self.severity)
 
     @property
     def by_change(self) -> bool:
-        """Return whether what is reviewed may have kept it out of the report itself."""
+        """Return whether the change itself may have kept it out of the report."""
         return self.why.endswith((BY_NEW_COMMENT, BY_CHANGED_BASELINE))
 
 
 class HunkCoverage(Record, kw_only=True):
-    """What became of one changed hunk. A change without hunks (binary, mode, renamed only) is one entry of zeros.
+    """The state of one changed hunk. A change without hunks (binary, mode, renamed only) is one entry of zeros.
 
-    Starts count from 1, as the diff has them. `old_path` is None unless the file was renamed or copied. `why` says it
-    in words for every state but reviewed.
+    Starts count from 1, as the diff has them. `old_path` is set if the file was renamed or copied. `why` explains
+    every state but reviewed.
     """
 
     path: str
@@ -135,9 +134,9 @@ class HunkCoverage(Record, kw_only=True):
 
 
 class Gate(Record, kw_only=True):
-    """What decides on the verdict, as the user asked for it.
+    """The thresholds that decide the verdict.
 
-    `fail_on` is None if no finding fails the run. `min_coverage` is in % of the hunks that are not skipped.
+    With `fail_on` None no finding fails the run. `min_coverage` is in % of the hunks that are not skipped.
     """
 
     fail_on: Severity | None = "high"
@@ -148,13 +147,13 @@ class Gate(Record, kw_only=True):
 
 
 class Report(Record, kw_only=True):
-    """What a review came to.
+    """The result of a review.
 
-    `subject` says in words what was reviewed; `base` and `head` are commit ids, None if a side is no commit.
+    `subject` describes the change; `base` and `head` are commit ids, or None.
     `whole_base` is the base of the whole change if only what is new since `base` was reviewed, else None.
-    `usage`, `cost` (US dollars) and `model` are None where unknown, `cost` 0.0 only where nothing was asked.
+    `usage`, `cost` (US dollars) and `model` are None if unknown; `cost` is 0.0 only without requests.
     `summary` is a paragraph on the findings as a whole, "" without one. `fallbacks` are models that answered in
-    place of `model`. `partial` says that something ended it early, `error` why it is not whole; `lost` counts
+    place of `model`. `partial` says that something ended it early, and `error` why; `lost` counts
     chunks without an answer. `duration` is in seconds; `exit` is the status with which the command ends.
     """
 
@@ -182,13 +181,13 @@ class Report(Record, kw_only=True):
 
     @property
     def states(self) -> dict[HunkState, int]:
-        """Return how many hunks ended in each state."""
+        """The number of hunks in each state."""
         counted = Counter(each.state for each in self.hunks)
         return {state: counted[state] for state in HUNK_STATES}
 
     @property
     def outcome(self) -> Literal["clean", "findings", "incomplete", "nothing"]:
-        """Return how it came out in one word; `nothing` if there was nothing to review."""
+        """The outcome in one word; `nothing` if there was nothing to review."""
         if self.partial or self.error or self.lost or any(each.state in ("truncated", "failed") for each in self.hunks):
             return "incomplete"
         if self.findings or self.unsettled:
@@ -197,7 +196,7 @@ class Report(Record, kw_only=True):
 
     @property
     def coverage(self) -> float | None:
-        """Per cent of the hunks that are not skipped which were reviewed; None if there are none."""
+        """The share of reviewed hunks in %, skipped ones not counted; None if there is nothing to review."""
         counted = [each.state == "reviewed" for each in self.hunks if each.state != "skipped"]
         return 100.0 * sum(counted) / len(counted) if counted else None
 
@@ -209,13 +208,13 @@ class Report(Record, kw_only=True):
 
     @property
     def set_aside(self) -> dict[AsideKind, int]:
-        """Return how many findings were set aside, by kind; every kind is there."""
+        """The number of findings that were set aside, by kind; all kinds are keys."""
         counted = Counter(each.kind for each in self.aside)
         return {kind: counted[kind] for kind in get_args(AsideKind)}
 
 
 def order(finding: Finding) -> tuple[int, int, float, str, int, str]:
-    """The key by which findings are ordered: the gravest, most important and surest first, then by place."""
+    """The sort key of findings: the gravest, most important and surest first, then by place."""
     return -finding.weight, finding.rank, -finding.confidence, finding.path, finding.line, finding.rule
 
 

@@ -1,4 +1,4 @@
-"""What of a change no model is asked about, and why: every report lists it.
+"""Files of a change that are not sent to a model, and why: every report lists them.
 
 Names and marks decide, if they were there before the change: a name or a mark that the change itself adds takes nothing
 out of the review.
@@ -38,7 +38,7 @@ _MARK_WITHIN = 10
 
 
 def why_left_out(file: FileDiff, *, generated: bool = False) -> str | None:
-    """In words why nothing of a file is reviewed; None where its hunks are. With `generated` such files are, too."""
+    """Return why a file is not reviewed; None if it is. `generated` includes files that programs write."""
     if file.unread:
         return file.unread
     if file.submodule:
@@ -111,7 +111,7 @@ def _without_hunks(file: FileDiff) -> str:
 
 
 def _is_marked(file: FileDiff) -> bool:
-    """Return whether a line near the top that the change leaves as it is says that a program writes the file."""
+    """Return whether an unchanged line near the top says that a program writes the file."""
     first = file.hunks[0]
     if first.new_start > _MARK_WITHIN:
         return False

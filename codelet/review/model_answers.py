@@ -1,7 +1,7 @@
-"""What a model answers in a review, read leniently: findings, verdicts on them, and the closing words.
+"""The answers of a model in a review, read leniently: findings, verdicts on them, and the closing words.
 
-Models differ in the names of keys, the words for a severity, and what they write around the JSON. What can be
-understood is read. An entry that cannot be is dropped alone and counted, and a broken answer is asked for again.
+Models differ in the names of keys, the words for a severity, and the text around the JSON. Everything that can be
+understood is read. An unreadable entry is dropped alone and counted; after a broken answer the model is asked again.
 The schemas are for servers that hold a model to one.
 """
 
@@ -126,7 +126,7 @@ class Claim(Record, kw_only=True):
 
 
 class Claims(Record, kw_only=True):
-    """The findings of an answer: those that can be read, those over the limit, and the text of each that cannot."""
+    """The findings of an answer: the readable ones, those over the limit, and the text of each unreadable one."""
 
     read: tuple[Claim, ...] = ()
     surplus: tuple[Claim, ...] = ()
@@ -134,7 +134,7 @@ class Claims(Record, kw_only=True):
 
 
 class SecondLook(Record, kw_only=True):
-    """What the second look says of a finding. `same_as` is the number of another one that it repeats, from 1."""
+    """The verdict on a finding. `same_as` is the number of another one that it repeats, from 1."""
 
     holds: bool
     why: str = ""
@@ -151,7 +151,7 @@ class Closing(Record, kw_only=True):
 
 
 class BadAnswer(Exception):
-    """An answer that does not fit: its text is what the model is told. `salvaged` is what could be read of it."""
+    """An answer that does not fit. The message is for the model; `salvaged` is the readable part."""
 
     def __init__(self, problem: str, salvaged: object = None) -> None:
         super().__init__(problem)
@@ -235,7 +235,7 @@ def _values(answer: str) -> tuple[list[Any], str]:
 
 
 def _decoded(text: str) -> tuple[list[Any], str]:
-    """The values in a text, repaired where one is nearly JSON, and the first part that is broken."""
+    """The values in a text, after repairs if one is nearly JSON, and the first part that is broken."""
     import ast
 
     values, start = _scanned(text)
@@ -350,7 +350,7 @@ def _flat(entry: Mapping[str, object], depth: int = 0) -> Iterator[tuple[str, An
 
 
 def severity_in(value: object) -> Severity | None:
-    """The severity that a word or a number means; None if it is none."""
+    """The severity that a word or a number means; None for any other."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float)):

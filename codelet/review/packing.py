@@ -1,4 +1,4 @@
-"""What a request holds: the outline of the whole change, the same in all requests, and a chunk of its hunks.
+"""The contents of a request: the outline of the whole change, the same in all requests, and a chunk of its hunks.
 
 Hunks are in the order of the diff, but a file and its test are together. A hunk that is larger than a chunk is split
 between lines. The sizes are estimates: a third of the characters, gutters included.
@@ -28,10 +28,10 @@ from codelet.review.left_out import REMOVED, is_new_name, why_left_out
 from codelet.system.text import with_codes
 
 CHUNK_TOKENS = 24_000
-"""What the hunks of a chunk come to at most, unless the user says otherwise or the window is small."""
+"""The largest sum of the hunks of a chunk, unless the user sets one or the window is small."""
 
 WHOLE_TOKENS = 40_000
-"""A change of at most so many is one chunk unless the user says otherwise: its halves would each see less."""
+"""The size up to which a change is one chunk unless the user sets one: halves would each show less."""
 _GUTTER = 8
 _HEADING = 80
 _CHARACTERS_PER_TOKEN = 3
@@ -60,34 +60,30 @@ class Piece(Record, kw_only=True):
 
     @property
     def lines(self) -> tuple[HunkLine, ...]:
-        """Its lines."""
         return lines_of(self.hunk)
 
     def text(self) -> str:
-        """Return what the model is shown of it."""
         return "\n".join([hunk_heading(self.file, self.lines, self.hunk), *(line.row for line in self.lines)])
 
 
 class DiffChunk(Record):
-    """What one request asks about; `number` counts from 1."""
+    """The pieces of one request; `number` counts from 1."""
 
     number: int
     pieces: tuple[Piece, ...]
 
     @property
     def tokens(self) -> int:
-        """The estimate of its text."""
         return sum(piece.tokens for piece in self.pieces)
 
     def text(self) -> str:
-        """Return what the model is shown."""
         return "\n\n".join(piece.text() for piece in self.pieces)
 
 
 class ReviewPlan(Record, kw_only=True):
-    """Every hunk of a change, in order, with what becomes of it before anything is asked, and the chunks.
+    """Every hunk of a change, in order, and the chunks.
 
-    What is in no chunk has a state; the others have None.
+    Hunks in no chunk have their final state; `waiting` are the numbers of the others.
     """
 
     hunks: tuple[HunkCoverage, ...]
@@ -96,12 +92,11 @@ class ReviewPlan(Record, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """The estimate of all chunks."""
         return sum(chunk.tokens for chunk in self.chunks)
 
 
 def delimited(name: str, text: str) -> str:
-    """Text from outside between two marks that hold its own hash: nothing in it can know them."""
+    """Text from outside between two marks with its own hash, which nothing in it can contain."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return f'<{name} id="{mark}">\n{text}\n</{name} id="{mark}">'
 
@@ -139,7 +134,7 @@ def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: b
 
 
 def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
-    """Return what a hunk is once all of its pieces were answered for."""
+    """The entry of a hunk after an answer to all of its pieces."""
     flaw = next((piece.hunk.flaw for piece in pieces if piece.hunk.flaw), "")
     if flaw:
         return entry.replace(state="truncated", why=flaw)
@@ -151,7 +146,7 @@ def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
 
 
 def _pieces(number: int, file: FileDiff, hunk: Hunk, most: int) -> Iterator[Piece]:
-    """The hunk as one piece, or as several where it is larger than a chunk."""
+    """Yield the hunk as one piece, or as several if it is larger than a chunk."""
     for part in [hunk] if _size(hunk) <= most else _parts(hunk, most):
         yield Piece(number=number, file=file, hunk=part, tokens=_size(part))
 
@@ -162,7 +157,7 @@ def _size(hunk: Hunk) -> int:
 
 
 def _parts(hunk: Hunk, most: int) -> Iterator[Hunk]:
-    """The hunk cut between lines into parts that each fit a chunk, as hunks of their own."""
+    """Yield the hunk in parts that each fit a chunk, cut between lines."""
     old, new = hunk.old_start, max(hunk.new_start, 1)
     lines = hunk.body.split(b"\n")
     first, size = 0, _HEADING
@@ -208,7 +203,7 @@ def _packed(pieces: Sequence[Piece], most: int) -> Iterator[DiffChunk]:
 
 
 def _groups(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
-    """Yield what should be in one chunk, in the diff's order: a file with its test, a file, or single pieces."""
+    """Yield pieces that belong in one chunk, in the diff's order: a file with its test, a file, or single pieces."""
     by_name: dict[str, list[Piece]] = defaultdict(list)
     for piece in pieces:
         by_name[_subject(piece.file.path)].append(piece)
@@ -224,7 +219,7 @@ def _groups(pieces: Sequence[Piece], most: int) -> Iterator[list[Piece]]:
 
 
 def _subject(path: str) -> str:
-    """Return what a file is about: `src/cart.py` and `tests/test_cart.py` are about the same."""
+    """The subject of a file: the same for `src/cart.py` and `tests/test_cart.py`."""
     name = path.rpartition("/")[2].lower()
     stem = name.partition(".")[0] if not name.startswith(".") else name
     about = _TEST.sub("", stem)
@@ -236,7 +231,7 @@ _MOST_FOLDERS = 20
 
 
 def outline_of(files: Sequence[FileDiff]) -> str:
-    """One row for each file, at most so many tokens: removed, renamed and special files first, the rest as a sum."""
+    """One row for each file, at most MOST_TOKENS in all: removed and renamed ones first, the rest as a sum."""
     rows = sorted(((_rank(file), _row(file), file) for file in files), key=lambda row: row[0])
     room = MOST_TOKENS * _CHARACTERS_PER_TOKEN - _MOST_FOLDERS * 40 * (len(files) > 60)
     shown: list[str] = []
@@ -249,7 +244,7 @@ def outline_of(files: Sequence[FileDiff]) -> str:
 
 
 def _rank(file: FileDiff) -> int:
-    """Return what other files may depend on comes first."""
+    """Files that others may depend on come first."""
     if file.state in ("removed", "renamed") or file.submodule or file.modes is not None:
         return 0
     return 2 if why_left_out(file) is not None else 1

@@ -1,8 +1,8 @@
 """A finding's place: the lines that its quote names, and no others.
 
-A quote is compared with the rows of the hunks as they were shown, removed ones too: letter by letter, then without
+A quote is compared with the rows in the request, removed ones too: letter by letter, then without
 white space, then as a part of rows, then with one edit for each row. Where several places hold it, the line number that
-came with it decides. A quote of removed rows is placed on the row after them. One that is nowhere has no place.
+came with it decides. A quote of removed rows is placed on the row after them. A quote that is nowhere has no place.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Place(Record, kw_only=True):
 
     @property
     def number(self) -> int:
-        """The line on the new side: of the first row that is there, else of the row after those that were removed."""
+        """The line on the new side: of its first row there, else of the row after the removed ones."""
         return self.new[0].number if self.new else self.rows[self.found[0]].number
 
     @property
@@ -61,7 +61,7 @@ class _Place(Record, kw_only=True):
 def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
     """The finding on its lines in the change; None if it has no place there.
 
-    One on lines that the change leaves as they were keeps its severity: a change can make them wrong.
+    A finding on unchanged lines keeps its severity: a change can make them wrong.
     """
     places = _places(
         claim, [(file, hunk) for file in files_named(claim.path, files) for hunk in file.hunks if hunk.body]
@@ -70,7 +70,7 @@ def placed(claim: Claim, files: Sequence[FileDiff]) -> Finding | None:
 
 
 def without_place(claim: Claim, files: Sequence[FileDiff]) -> SetAside:
-    """Return what is reported of a finding that has no place: its file in the change, or the one the model named."""
+    """The entry for a finding without a place: with its file in the change, or the model's word for one."""
     named = files_named(claim.path, files)
     return SetAside(
         kind="misplaced",
@@ -85,7 +85,7 @@ def without_place(claim: Claim, files: Sequence[FileDiff]) -> SetAside:
 
 
 def files_named(path: str, files: Sequence[FileDiff]) -> list[FileDiff]:
-    """The files that a model may mean: as it is, as it was shown, with git's prefix, by its former name, by its end.
+    """The files that a model may mean: by name, with codes or git's prefix, by a former name, by the end of the path.
 
     The end of a path names a file only if it is the end of no other one.
     """
@@ -111,7 +111,10 @@ def _distance(place: _Place, line: int) -> tuple[bool, bool, bool, int]:
 
 
 def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place]:
-    """All places of the quote, by the first way of comparing that finds any; without a quote that of its line."""
+    """All places of the quote, by the first way of comparing that finds any; without a quote that of its line.
+
+    A place on the named line whose white space differs is better than a verbatim one on another line.
+    """
     if not claim.quote.strip():
         own = [
             _Place(file=file, rows=lines_of(hunk), found=(n,))
@@ -121,7 +124,10 @@ def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place
         ]
         return [place for place in own if place.new]
     quotes = [quote.split("\n") for quote in _readings(claim.quote)]
+    elsewhere: list[_Place] = []
     for form, is_same in _COMPARISONS:
+        if elsewhere and is_same is not str.__eq__:
+            break
         shown = [(file, lines_of(hunk), _texts(hunk, form)) for file, hunk in hunks]
         readings = [[None if _GAP.fullmatch(row.strip()) else form(row) for row in each] for each in quotes]
         for wanted in [each for n, each in enumerate(readings) if each not in readings[:n]]:
@@ -132,9 +138,12 @@ def _places(claim: Claim, hunks: Sequence[tuple[FileDiff, Hunk]]) -> list[_Place
             ]
             if is_same is _is_near and len(places) > 1:  # which of them is meant, only the number can say
                 places = [place for place in places if not _distance(place, claim.line)[0]]
-            if places:
+            if is_same is not str.__eq__ and places:
                 return places
-    return []
+            if any(not _distance(place, claim.line)[0] for place in places):
+                return places
+            elsewhere = elsewhere or places
+    return elsewhere
 
 
 def _shown(text: str) -> str:
@@ -143,12 +152,11 @@ def _shown(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _texts(hunk: Hunk, form: Callable[[str], str]) -> tuple[str, ...]:
-    """The rows of a hunk as they are compared."""
     return tuple(form(row.shown) for row in lines_of(hunk))
 
 
 def _readings(quote: str) -> list[str]:
-    """The quote as it is, and without what models copy with it: fences, gutters, signs, escapes."""
+    """The quote verbatim, and without fences, gutters, signs and escapes that models copy with it."""
     text = quote.replace("\r\n", "\n").strip("\n")
     bare = _FENCE.sub("", text).strip("\n")
     unescaped = text.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"') if "\n" not in text else text
@@ -162,7 +170,7 @@ def _matches(
 ) -> Iterator[tuple[int, ...]]:
     """Rows in which the wanted ones follow each other.
 
-    Between two, rows of the other side may be left out, and any where the quote has a row of dots. Blank rows
+    Between two, rows of the other side may be left out, and any where the quote has a row of dots. Empty rows
     of a quote do not count.
     """
     first = next((number for number, row in enumerate(wanted) if row), None)
@@ -195,7 +203,7 @@ def _squashed(text: str) -> str:
 
 
 def _is_part(quote: str, row: str) -> bool:
-    """Return whether a row holds what is quoted; dots stand for what was left out."""
+    """Return whether a row holds the quote; dots match any text."""
     if quote in row:
         return len(quote) >= _LEAST_PART or quote == row
     if not row or not _GAP.search(quote):
@@ -262,7 +270,7 @@ def _prose(text: str) -> str:
 
 
 def _code(lines: Sequence[HunkLine]) -> str:
-    """Lines of the change, as they are but for secrets of this process."""
+    """Lines of the change without secrets of this process."""
     return mask(valid_unicode("\n".join(line.text for line in lines)))
 
 

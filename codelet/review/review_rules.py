@@ -1,6 +1,6 @@
 """The rules of a review: the built-in ones, those of the commit that the change is made on, and a file of the user's.
 
-What the change itself says about reviews is no rule: REVIEW.md and the instruction files are read at the base.
+The change cannot set rules: REVIEW.md and the instruction files are read at the base.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from codelet.system.text import with_codes
 
 REVIEW_FILE = "REVIEW.md"
 INSTRUCTION_FILES = ("CLAUDE.md", "AGENTS.md")
-"""The first one that is there counts, as in a session."""
+"""The first existing one counts, as in a session."""
 RULE_FILES = (REVIEW_FILE, *INSTRUCTION_FILES)
 
 _LONGEST = 24_000
@@ -26,7 +26,7 @@ _MOST_NESTED = 40
 
 
 async def system_prompt(folder: Path, commit: str | None, rules_file: Path | None) -> str:
-    """Return what the model is told first: the same bytes in every request of a review.
+    """The system prompt: the same bytes in every request of a review.
 
     `commit` is the id at which the project's own rules are read, None for none. Raises UsageError for a file that
     cannot be read.
@@ -34,17 +34,19 @@ async def system_prompt(folder: Path, commit: str | None, rules_file: Path | Non
     texts = [] if commit is None else await asyncio.gather(*(_blob(folder, commit, name) for name in RULE_FILES))
     found = dict(zip(RULE_FILES, texts, strict=False))
     instructions = next((name for name in INSTRUCTION_FILES if found.get(name)), None)
-    given = [(f"{name} as it was before the change", found.get(name)) for name in (instructions, REVIEW_FILE) if name]
+    given = [(f"{name} at the base of the change", found.get(name)) for name in (instructions, REVIEW_FILE) if name]
     if rules_file is not None:
         try:
             given.append(("the user", rules_file.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--rules {rules_file}: {error}") from None
-    return "\n\n".join([review_prompt.SYSTEM, *(_told(source, text) for source, text in given if text)])
+        except OSError as error:
+            raise UsageError(f"--rules {rules_file}: {error.strerror}") from None
+        except ValueError:
+            raise UsageError(f"--rules {rules_file}: is not UTF-8 text") from None
+    return "\n\n".join([review_prompt.SYSTEM, *(_rules_text(source, text) for source, text in given if text)])
 
 
 async def nested_rules(folder: Path, commit: str | None, paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The rules in folders of changed files, as they were in a commit: each folder with what the model is told."""
+    """The rules of a commit in the folders of changed files: each folder with its text for the model."""
     if commit is None:
         return ()
     parents = {parent.as_posix() for path in paths for parent in PurePosixPath(path).parents} - {".", "/"}
@@ -57,13 +59,13 @@ async def nested_rules(folder: Path, commit: str | None, paths: Iterable[str]) -
         if place not in parents or name.name not in RULE_FILES or len(found) == _MOST_NESTED:
             continue
         if text := await _blob(folder, commit, name.as_posix()):
-            source = f"{name.as_posix()} as it was before the change, for files below {place}/"
-            found.append((place, _told(source, text)))
+            source = f"{name.as_posix()} at the base of the change, for files below {place}/"
+            found.append((place, _rules_text(source, text)))
     return tuple(found)
 
 
-def _told(source: str, text: str) -> str:
-    """One set of rules; letters that no one sees are written as codes, since what no person saw gives no orders."""
+def _rules_text(source: str, text: str) -> str:
+    """One set of rules for the prompt. Invisible letters are written as codes: hidden text must not give orders."""
     text = with_codes(text).strip()
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n{review_prompt.RULES_CUT}"

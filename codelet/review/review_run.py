@@ -1,6 +1,6 @@
-"""A review from its plan to its report: chunks side by side, the findings of each placed and looked at again at once.
+"""A review from its plan to its report: chunks in parallel, the findings of each placed and checked immediately.
 
-`steps` yields how far it is; `report` says at any moment what it has come to, also after an interrupt or a limit.
+`steps` yields the progress; `report` works at any moment, also after an interrupt or a limit.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _TASK = ASK.format(categories="|".join(CATEGORIES), rules=", ".join(RULES))
 
 
 class ReviewOptions(Record, kw_only=True):
-    """How a review is made: `jobs` requests in parallel, `repeats` with the known findings.
+    """The options of a review: `jobs` requests in parallel, `repeats` with the known findings.
 
-    `timeout` is the limit in seconds that the user set, of which `elapsed` had passed when the review began.
+    `timeout` is the limit in seconds that the user set; `elapsed` of it had passed when the review began.
     """
 
     jobs: int = 8
@@ -65,7 +65,7 @@ class ReviewOptions(Record, kw_only=True):
 
 
 class ReviewStep(Record, kw_only=True):
-    """How far a review is: `done` of `total` questions of a phase; `left` is how many seconds it may still take."""
+    """The progress of a review: `done` of `total` questions of a phase; `left` are the seconds it may still take."""
 
     phase: str
     done: int
@@ -106,12 +106,12 @@ class ReviewRun:
         self._is_reviewed = False
         self._head = (
             OUTLINE.format(outline=delimited("outline", outline_of(change.files)))
-            + _as_said(DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
-            + _as_said(COMMITS, "commits", change.messages, _LONGEST_MESSAGES)
+            + _data(DESCRIPTION, "description", change.description, _LONGEST_DESCRIPTION)
+            + _data(COMMITS, "commits", change.messages, _LONGEST_MESSAGES)
         )
 
     async def steps(self) -> AsyncGenerator[ReviewStep, None]:
-        """Review, and say after each chunk how far it is. Raises LimitReached; see `report` for what there is then.
+        """Review, and yield the progress after each chunk. Raises LimitReached; `report` has the results until then.
 
         Iterate inside `contextlib.aclosing`.
         """
@@ -128,9 +128,7 @@ class ReviewRun:
                 await each.close()
 
     def report(self, error: CodeletError | None = None, stopped: tuple[int, str] | None = None) -> Report:
-        """Return what the review has come to. `error` ended it, or the signal whose exit status and words are
-        `stopped`.
-        """
+        """The report so far. `error` ended the review, or a signal: `stopped` is its exit status and name."""
         status, why = EXIT_DONE, None
         if stopped is not None:
             status, why = stopped
@@ -206,7 +204,7 @@ class ReviewRun:
             raise several.exceptions[0] from None
 
     async def _reviewer(self, place: int, deadline: float | None) -> Reviewer:
-        """The session with that number, opened when it is first wanted: no one waits for those of the others."""
+        """The session with that number, opened when it is first used."""
         if place not in self._reviewers:
             self._reviewers[place] = await self._open()
             self._reviewers[place].deadline = deadline
@@ -224,7 +222,7 @@ class ReviewRun:
         rules = [text for place, text in self._change.nested_rules if any(p.startswith(f"{place}/") for p in paths)]
         known = "\n".join(self._options.repeats.titles(paths))
         shown = self._head + delimited("diff", chunk.text())
-        shown += _as_said(KNOWN, "findings", known, _LONGEST_KNOWN) + "".join(f"\n\n{text}" for text in rules) + TASK
+        shown += _data(KNOWN, "findings", known, _LONGEST_KNOWN) + "".join(f"\n\n{text}" for text in rules) + TASK
         try:
             claims = await reviewer.ask(shown + _TASK, claims_in, FINDINGS)
         except Unanswered as error:
@@ -245,7 +243,7 @@ class ReviewRun:
             self._settled += self._open_findings.pop(chunk.number)
 
     def _placed(self, claims: Claims) -> list[Finding]:
-        """The findings that have a place; what cannot be read, or is over the limit of an answer, is set aside."""
+        """The findings with a place; unreadable ones and those over the limit are set aside."""
         self._aside += [_unreadable(text) for text in claims.unread]
         for claim in claims.surplus:
             finding = placed(claim, self._change.files)
@@ -260,7 +258,7 @@ class ReviewRun:
         return aside if below is None else aside.replace(kind="below", why=below)
 
     async def _placed_again(self, reviewer: Reviewer, claims: Sequence[Claim], nowhere: list[Claim]) -> list[Finding]:
-        """Ask once more where findings are whose quotes are nowhere. What has no place then is set aside."""
+        """Ask once more for quotes that are in the change. Findings without a place then are set aside."""
         question = NOWHERE.format(findings=_listed(nowhere, "title", "path", "line", "quote"))
         open_ones = [self._without_place(claim) for claim in nowhere]
         self._aside += open_ones
@@ -270,7 +268,7 @@ class ReviewRun:
             return []
         found = [placed(claim, self._change.files) for claim in again.read if claim not in claims]
         findings = [finding for finding in found if finding is not None]
-        # One that has a place now stands for the one with its title; if all have one, for the next that is left.
+        # A finding with a place now replaces the one with its title; if all have a place, the next one.
         for finding in sorted(findings, key=lambda each: each.title not in {one.title for one in open_ones}):
             same = next((one for one in open_ones if one.title == finding.title), None)
             gone = same or (open_ones[0] if open_ones and len(findings) == len(nowhere) else None)
@@ -280,7 +278,7 @@ class ReviewRun:
         return findings
 
     def _sifted(self, findings: Sequence[Finding]) -> list[Finding]:
-        """The findings of a chunk that are to be confirmed: joined, over the thresholds, and not known."""
+        """The findings of a chunk to confirm: joined, over the thresholds, and not known."""
         kept, twins = joined(findings)
         kept, below = passing(kept, self._options.gate)
         self._aside += [*twins, *below]
@@ -289,7 +287,7 @@ class ReviewRun:
         return sorted(kept, key=order)
 
     async def _confirm_all(self, reviewer: Reviewer, chunk: int, shown: str) -> None:
-        """Have the findings of a chunk confirmed, the gravest first, until there are as many as are asked for."""
+        """Confirm the findings of a chunk, the gravest first, until the limit is reached."""
         waiting = self._open_findings[chunk]
         most = self._options.gate.max_findings
         at_once = min(_MOST_AT_ONCE, 2 * most) if most is not None else _MOST_AT_ONCE
@@ -304,7 +302,7 @@ class ReviewRun:
         del self._open_findings[chunk]
 
     async def _confirm(self, reviewer: Reviewer, findings: Sequence[Finding], shown: str) -> int:
-        """Look at findings again; how many of them hold."""
+        """Check findings again; return how many hold."""
         names = ("title", "explanation", "severity", "path", "line", "quote", "removed")
         question = shown + CONFIRM.format(findings=_listed(findings, "n", *names))
         verdicts: dict[int, SecondLook] = {}
@@ -328,7 +326,7 @@ class ReviewRun:
         return len(self._settled) - before
 
     def _settle(self, finding: Finding, verdict: SecondLook, twin: Finding | None) -> None:
-        """A finding that holds: the same as a graver one, below the thresholds, or to be reported."""
+        """Report a finding that holds, unless it repeats a graver one or is below the thresholds."""
         if twin is not None and finding.weight <= twin.weight:
             self._aside.append(duplicate(finding, twin))
             return
@@ -340,7 +338,7 @@ class ReviewRun:
             self._settled.append(settled)
 
     async def _close(self, reviewer: Reviewer) -> None:
-        """One last, cheap request about all findings: duplicates are joined, the rest ranked and summed up."""
+        """Send a last, cheap request about all findings to join duplicates, rank the rest and sum up."""
         findings = sorted(self._settled, key=order)
         self._report_progress("summary", 0, 1, None)
         listed = _listed(findings, "n", "title", "severity", "category", "path", "line")
@@ -348,7 +346,7 @@ class ReviewRun:
         try:
             closing = await reviewer.ask(question, lambda answer: closing_in(answer, len(findings)), CLOSING)
         except (Unanswered, LimitReached):
-            return  # the findings are as they were; only the paragraph is missing
+            return  # only the paragraph is missing
         self._summary = clean(closing.summary).strip()[:_LONGEST_SUMMARY]
         gone: set[int] = set()
         for group in closing.groups:
@@ -364,7 +362,7 @@ class ReviewRun:
         ]
 
     def _hunks(self) -> tuple[HunkCoverage, ...]:
-        """Return what became of each hunk: all of its pieces must have been answered for."""
+        """The state of each hunk: reviewed only after an answer to all of its pieces."""
         pieces: dict[int, list[tuple[int, Piece]]] = defaultdict(list)
         for chunk in self._plan.chunks:
             for piece in chunk.pieces:
@@ -384,20 +382,20 @@ class _HopelessError(Exception):
 
 
 def _in_words(error: Exception) -> str:
-    """Return what went wrong, in one clean line without secrets: servers write a part of it."""
+    """The message on one clean line without secrets: servers write a part of it."""
     from codelet.safety.secrets import mask
 
     return one_line(mask(str(error)), _LONGEST_WHY)
 
 
-def _as_said(form: str, name: str, said: str, most: int) -> str:
-    """Return what is said of the change, as data of at most so many characters; nothing if nothing is said."""
-    text = with_codes(mask(said)).strip()
+def _data(form: str, name: str, words: str, most: int) -> str:
+    """Text about the change as data of at most `most` characters; "" for an empty one."""
+    text = with_codes(mask(words)).strip()
     return form.format(**{name: delimited(name, text[:most] + "…" * (len(text) > most))}) if text else ""
 
 
 def _unreadable(text: str) -> SetAside:
-    """Return what is reported of a finding that cannot be read: its severity if there is one, else high."""
+    """The entry for an unreadable finding: with its severity if there is one, else high."""
     try:
         entry = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What is to be reviewed: words of the command line to a change, read from git or from a diff that was made already.
+"""The change to review: files and hunks, read from git or from a diff.
 
 The files on the old side are those of a commit wherever there is a repository: rules and the files that the model may
 read come from commits only.
@@ -36,7 +36,7 @@ _DIFF = (
     *("--src-prefix=a/", "--dst-prefix=b/", "--diff-algorithm=histogram"),
 )
 _SUBMODULES = "--ignore-submodules=dirty"
-"""A submodule is one line, its commit: git reads where it stands, and does not look into its files."""
+"""A submodule is one line, its commit: git reads its commit, and does not look into its files."""
 _LARGEST = 2 << 30
 _LARGEST_AS_TEXT = 64 << 20
 _ESCAPED = re.compile(rb"\\x([89a-f][0-9a-f])")
@@ -46,7 +46,7 @@ _MESSAGES = ("-n", "20", "--no-decorate", "--no-color", "--format=%s%n%n%b")
 
 
 class Wanted(Record, kw_only=True):
-    """What the user asked to have reviewed. `name` is a range or a commit, or the branch to compare with.
+    """The change that the user named. `name` is a range or a commit, or the branch to compare with.
 
     `base` is the commit whose rules hold for a diff that was made already. `since` is a commit that was reviewed
     before, or `BASE..COMMIT` with the base of that review.
@@ -60,9 +60,9 @@ class Wanted(Record, kw_only=True):
 
 
 class ReviewedChange(Record, kw_only=True):
-    """A change with where it stands. `subject` says in words what it is.
+    """A change and its commits. `subject` describes it.
 
-    `base` and `head` are ids of commits, None if that side is none. `whole_base` is the base of all of it if an
+    `base` and `head` are ids of commits, or None. `whole_base` is the base of all of it if an
     earlier review covered what came before `base`. Rules are read at `rules_at`. `reads_at` is the commit whose files
     the model may read; `holds_change` says whether they are those after the change (True), before it (False), or
     neither for sure (None). `messages` are the commits' own words, `description` the author's. `nested_rules` are
@@ -125,7 +125,7 @@ async def change_from_diff(pieces: Iterable[bytes], folder: Path, name: str, bas
 
 
 async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
-    """The change that git has. Raises UsageError if a name is none, or there is no repository to read."""
+    """The change between commits, or in the working tree. Raises UsageError for unknown names."""
     from codelet.review.review_rules import nested_rules
     from codelet.system.git.revisions import (
         EMPTY_TREE,
@@ -150,7 +150,7 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
     files = await _files(folder, wanted.paths, pair.base, pair.head)
     start = pair.base
     if wanted.since is not None and (start := await _since(folder, wanted.since, pair)) != pair.base:
-        own = {file.path for file in files}  # what came in from the base meanwhile is not of this change
+        own = {file.path for file in files}  # files that only the base changed are not part of it
         files = tuple(file for file in await _files(folder, wanted.paths, start, pair.head) if file.path in own)
     if wanted.since is not None:
         subject += f", since {wanted.since}" if start != pair.base else f", all of it: {wanted.since} is not in it"
@@ -187,7 +187,7 @@ async def _since(folder: Path, name: str, pair: CommitPair) -> str:
 
 
 async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
-    """Return what is staged, or everything that is not committed: files that git does not know yet come last."""
+    """The staged or all uncommitted changes; untracked files come last."""
     head = await _head(folder)
     if wanted.kind == "staged":
         files = await _files(folder, wanted.paths, "--cached")
@@ -204,7 +204,7 @@ async def _of_work_tree(wanted: Wanted, folder: Path) -> ReviewedChange:
 async def _head(folder: Path) -> str | None:
     """The id of HEAD; None before the first commit and outside a repository.
 
-    Raises UsageError for a repository of another owner: `git diff` in front of a pipe fails there and writes no diff.
+    Raises UsageError for a repository of another owner: `git diff | …` fails there and writes no diff.
     """
     answer = await run_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if answer is not None and answer.broken_off:
@@ -226,7 +226,7 @@ async def _files(folder: Path, paths: tuple[str, ...], *what: str) -> tuple[File
 
 
 async def _as_text(folder: Path, files: list[FileDiff], *what: str) -> dict[str, FileDiff]:
-    """The files by path, read as text: each by itself if they are too large together."""
+    """The files by path, read as text: one by one if they are too large together."""
     try:
         answer = await _diff(folder, _names(files), "--text", *what, limit=_LARGEST_AS_TEXT)
         found = {file.path: file for file in _parsed(answer)}
@@ -243,7 +243,7 @@ async def _as_text(folder: Path, files: list[FileDiff], *what: str) -> dict[str,
 
 
 async def _alone(folder: Path, file: FileDiff, *what: str) -> FileDiff:
-    """A file read as text. One that is too large and begins like text counts as not reviewed, not as binary."""
+    """A file read as text. A large file that begins like text counts as not reviewed, not as binary."""
     words = (*_DIFF, _SUBMODULES, "--text", *what, "--", *_names([file]))
     answer = await run_git(folder, "diff", *words, timeout=_PATIENCE, limit=_LARGEST_AS_TEXT)
     if answer is None or (answer.complete and answer.exit_code != 0):
@@ -259,7 +259,7 @@ async def _alone(folder: Path, file: FileDiff, *what: str) -> FileDiff:
 
 
 def _names(files: Iterable[FileDiff]) -> tuple[str, ...]:
-    r"""Return what names the files to git. A `\xe9` in a name may be the byte or what it looks like: both are named."""
+    r"""The path arguments of git for these files. A `\xe9` may be the byte or these four characters: both are named."""
     names = [name for file in files for name in (file.old_path, file.path) if name]
     raw = [_ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), name.encode("utf-8")) for name in names]
     return tuple(f":(top,literal){name}" for name in dict.fromkeys((*names, *map(os.fsdecode, raw))))
@@ -293,7 +293,7 @@ def _parsed(answer: GitAnswer) -> tuple[FileDiff, ...]:
 
 
 async def _messages(folder: Path, revisions: str) -> str:
-    """Return what the commits say of themselves, the newest first."""
+    """The messages of the commits, the newest first."""
     answer = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
     return answer.stdout.decode("utf-8", "replace").strip() if answer is not None and answer.exit_code == 0 else ""
 
@@ -342,7 +342,7 @@ def _added(root: bytes, name: bytes) -> FileDiff:
 
 
 def _content(place: bytes) -> bytes | None:
-    """A regular file's bytes; None for one that is too large."""
+    """The bytes of a regular file; None if it is too large."""
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)

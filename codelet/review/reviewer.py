@@ -1,4 +1,4 @@
-"""One of the sessions that work on a review side by side: it asks a question in a fresh list, and checks the answer.
+"""One of the parallel sessions of a review: it asks a question in a new conversation, and checks the answer.
 
 All of them begin with the same bytes (system prompt, tools), so that the provider's cache serves every request.
 """
@@ -55,7 +55,7 @@ class Unanswered(Exception):
 
 
 class Reviewer:
-    """A session that answers one question after the other, each by itself.
+    """A session that answers one question after the other, each in a new conversation.
 
     `deadline` is the time of the monotonic clock until which a busy server is waited for.
     """
@@ -70,10 +70,10 @@ class Reviewer:
         spending.watch(session)
 
     async def ask(self, question: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
-        """Return what `read` makes of the answer to a question in a new conversation.
+        """Ask a question in a new conversation, and return the answer as `read` parses it.
 
-        If it raises BadAnswer the model is told why and asked once more. A busy server is waited for. Raises
-        Unanswered, and LimitReached if a limit of the run is passed.
+        After BadAnswer the model is asked once more with the problem. Waits for a busy server. Raises Unanswered, and
+        LimitReached if a limit of the run is passed.
         """
         begun = time.monotonic()
         first: ProviderError | None = None
@@ -93,7 +93,7 @@ class Reviewer:
         raise AssertionError("the last attempt returns or raises")
 
     async def go_on(self, text: str, read: Callable[[str], Answered], schema: dict[str, Any]) -> Answered:
-        """The same for a further question in the conversation of the last one, once."""
+        """Ask a further question in the same conversation, once."""
         try:
             return await self._answer(text, read, schema)
         except ProviderError as error:
@@ -104,7 +104,7 @@ class Reviewer:
         await self._session.close()
 
     def _pause(self, begun: float, attempt: int, *, is_busy: bool) -> float | None:
-        """Seconds to wait before the next attempt; None if there is none. The first follows at once if it may."""
+        """Seconds to wait before the next attempt, or None for no other. The first follows immediately if possible."""
         closed_for = max((each.wait for each in self._session.models.circuits()), default=0.0)
         if not is_busy:
             return None if attempt >= _ATTEMPTS or closed_for else 0.0
@@ -113,7 +113,7 @@ class Reviewer:
         return pause if time.monotonic() + pause < end else None
 
     def _before_step(self) -> Sequence[str]:
-        """Before each step but the first: in the last one there are no tools, and the model is told to answer."""
+        """Count the steps; withdraw the tools before the last one and tell the model to answer."""
         self._steps += 1
         if self._steps != MOST_STEPS - 1:
             return ()
@@ -167,7 +167,7 @@ class Reviewer:
 
 
 class ReviewSessions:
-    """Opens the sessions of one review beside `session`; `provider` makes a provider for each.
+    """Opens the sessions of one review next to `session`; `provider` makes a provider for each.
 
     The session's limits on tokens and cost hold for all of them together with what it has used already.
     """
@@ -180,7 +180,7 @@ class ReviewSessions:
         self.spending = Spending(session.meter.limits, session.meter, TASK)
 
     async def open(self) -> Reviewer:
-        """One more. Raises UsageError if the rules or the model cannot be had."""
+        """Open one more session. Raises UsageError if the rules or the model are not available."""
         folder, change = self._session.workspace, self._change
         if not self._system:
             self._system = await system_prompt(folder, change.rules_at, None)

@@ -86,7 +86,7 @@ def rule_name(text: str) -> str:
 
 
 def known_rule(text: str) -> str:
-    """The rule of the list that a model means; its own words as a name if they are none of the list's."""
+    """The rule of the list that a model means; its own words as a name if the list has no such rule."""
     name = rule_name(text)
     if name in RULES:
         return name

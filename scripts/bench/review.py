@@ -1,13 +1,12 @@
-"""How good a model's reviews are: planted faults in six languages, and clean changes, one commit a case.
+"""The quality of a model's reviews: planted bugs in six languages, and clean changes, one commit for each case.
 
 Use: python -m scripts.bench.review --model M [--only TEXT] [--batch N] [--out FILE.json] [-- WORD…]
-     python -m scripts.bench.review --sent    no model: whether what is sent suffices to find bugs off the added rows
 
-The cases stand in review_cases/, as diffs with whole context: `!` marks an added line that is the fault. Each batch of
-N cases (one unless told) is committed in a repository of its own and reviewed by `codelet review`; words behind -- go
-to it. A finding in a case's file within three lines of the fault has found it. What is printed: recall over the planted
-faults, precision over all findings, how many of the faults that were found stand on their very line, how many clean
-changes got a finding, and what it cost. Exit status 1: a review failed, so the figures are not those of the model.
+The cases are in review_cases/, as diffs with whole context: `!` marks the added line that is the bug. Each batch of N
+cases (default 1) is committed in its own repository and reviewed by `codelet review` with the words after --. A finding
+in the case's file within three lines of the bug counts as found. Prints recall over the planted bugs, precision over
+all findings, the share of found bugs with a finding on the very line, clean changes with a finding, and the cost. Exit
+status 1: a review failed, so the figures are not the model's.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from tests.support import repo
 CASES = Path(__file__).parent / "review_cases"
 NEAR = 3
 CLEAN = "clean"
+SPENT = {"cost": "cost", "requests": "requests", "seconds": "duration"}
 
 
 @dataclass(frozen=True)
@@ -47,50 +47,25 @@ class Case:
     fault: int | None
 
 
-@dataclass
-class Result:
-    """What the reviews of some cases came to. `exact` counts the faults that a finding has on their very line."""
-
-    planted: int = 0
-    found: int = 0
-    exact: int = 0
-    findings: int = 0
-    right: int = 0
-    clean: int = 0
-    disturbed: int = 0
-
-    def row(self) -> dict[str, float | int | None]:
-        """The figures by name; a share of nothing is None."""
-        return {
-            "planted": self.planted,
-            "recall": _share(self.found, self.planted),
-            "precision": _share(self.right, self.findings),
-            "line accuracy": _share(self.exact, self.found),
-            "findings": self.findings,
-            "clean": self.clean,
-            "clean with findings": self.disturbed,
-        }
+Figures = Counter[str]
+"""Counts: planted, found, exact (a finding on the very line), findings, right, clean, disturbed."""
 
 
-@dataclass
-class Spent:
-    """What all reviews took; a cost or a usage that is unknown once is unknown in all."""
+def row(figures: Figures) -> dict[str, float | int | None]:
+    """The figures by name; a share of nothing is None."""
 
-    tokens_in: int | None = 0
-    tokens_out: int | None = 0
-    cost: float | None = 0.0
-    requests: int = 0
-    seconds: float = 0.0
-    failed: list[str] = field(default_factory=list)
+    def share(part: str, whole: str) -> float | None:
+        return figures[part] / figures[whole] if figures[whole] else None
 
-    def add(self, report: Mapping[str, Any]) -> None:
-        """Count one report in."""
-        usage = report["usage"] or {}
-        self.tokens_in = _sum(self.tokens_in, usage.get("total_input"))
-        self.tokens_out = _sum(self.tokens_out, usage.get("output"))
-        self.cost = None if self.cost is None or report["cost"] is None else self.cost + report["cost"]
-        self.requests += report["requests"]
-        self.seconds += report["duration"]
+    return {
+        "planted": figures["planted"],
+        "recall": share("found", "planted"),
+        "precision": share("right", "findings"),
+        "line accuracy": share("exact", "found"),
+        "findings": figures["findings"],
+        "clean": figures["clean"],
+        "clean with findings": figures["disturbed"],
+    }
 
 
 def read_cases(folder: Path = CASES) -> list[Case]:
@@ -137,95 +112,78 @@ def review(cases: Sequence[Case], command: Sequence[str], words: Sequence[str]) 
     return report
 
 
-def judge(case: Case, findings: Sequence[Mapping[str, Any]], result: Result) -> None:
-    """Count what was found of a case, of the findings in its file."""
-    result.findings += len(findings)
+def judge(case: Case, findings: Sequence[Mapping[str, Any]]) -> Figures:
+    """The figures of one case, of the findings in its file."""
     if case.fault is None:
-        result.clean += 1
-        result.disturbed += bool(findings)
-        return
+        return Counter(findings=len(findings), clean=1, disturbed=bool(findings))
     near = [each for each in findings if each["line"] - NEAR <= case.fault <= each["end_line"] + NEAR]
-    result.planted += 1
-    result.found += bool(near)
-    result.right += len(near)
-    result.exact += any(each["line"] <= case.fault <= each["end_line"] for each in near)
+    exact = any(each["line"] <= case.fault <= each["end_line"] for each in near)
+    return Counter(findings=len(findings), planted=1, found=bool(near), right=len(near), exact=exact)
 
 
 def measure(
     cases: Sequence[Case], command: Sequence[str], words: Sequence[str], batch: int
-) -> tuple[dict[str, dict[str, Result]], Spent]:
-    """The results, in all, by language and by kind of fault, and what they took."""
-    results: dict[str, dict[str, Result]] = {name: defaultdict(Result) for name in ("all", "language", "kind")}
-    spent = Spent()
+) -> tuple[dict[str, dict[str, Figures]], dict[str, Any]]:
+    """The figures, in all, by language and by kind of bug, and the spending; an unknown part makes a sum unknown."""
+    results: dict[str, dict[str, Figures]] = {name: defaultdict(Counter) for name in ("all", "language", "kind")}
+    reports, failed = [], []
     for start in range(0, len(cases), batch):
         some = cases[start : start + batch]
         report = review(some, command, words)
         if report["exit"] not in (0, 1):
-            spent.failed += [case.name for case in some]
+            failed += [case.name for case in some]
             continue
-        spent.add(report)
+        reports.append(report)
         for case in some:
-            own = [each for each in report["findings"] if each["path"] == case.path]
-            for result in (results["all"]["all"], results["language"][case.language], results["kind"][case.kind]):
-                judge(case, own, result)
-    return results, spent
+            figures = judge(case, [each for each in report["findings"] if each["path"] == case.path])
+            for group, name in (("all", "all"), ("language", case.language), ("kind", case.kind)):
+                results[group][name] += figures
+    values = {
+        "tokens_in": [(each["usage"] or {}).get("total_input") for each in reports],
+        "tokens_out": [(each["usage"] or {}).get("output") for each in reports],
+        **{name: [each[key] for each in reports] for name, key in SPENT.items()},
+    }
+    return results, {name: None if None in each else sum(each) for name, each in values.items()} | {"failed": failed}
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
-def show(results: Mapping[str, Mapping[str, Result]], spent: Spent) -> None:
+def show(results: Mapping[str, Mapping[str, Figures]], spent: Mapping[str, Any]) -> None:
     """Print the tables."""
-    heads = list(Result().row())
-    print(f"{'':24}" + "".join(f"{head:>21}" for head in heads))
+    print(f"{'':24}" + "".join(f"{head:>21}" for head in row(Counter())))
     for group in results.values():
-        for name, result in sorted(group.items()):
-            cells = (_cell(value) for value in result.row().values())
-            print(f"{name:24}" + "".join(f"{cell:>21}" for cell in cells))
+        for name, figures in sorted(group.items()):
+            values = (
+                "–" if each is None else f"{each:.1%}" if isinstance(each, float) else each
+                for each in row(figures).values()
+            )
+            print(f"{name:24}" + "".join(f"{value:>21}" for value in values))
         print()
-    cost = "cost unknown" if spent.cost is None else f"${spent.cost:.4f}"
-    tokens = "tokens unknown" if spent.tokens_in is None else f"{spent.tokens_in:,} tokens in, {spent.tokens_out:,} out"
-    print(f"{spent.requests} requests, {tokens}, {cost}, {spent.seconds:.0f} s")
-    if spent.failed:
-        print(f"not reviewed: {', '.join(spent.failed)}")
-
-
-def _cell(value: float | int | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.1%}" if isinstance(value, float) else f"{value}"
+    print(
+        ", ".join(
+            f"{name} {'unknown' if value is None else value}" for name, value in spent.items() if name != "failed"
+        )
+    )
+    if spent["failed"]:
+        print(f"not reviewed: {', '.join(spent['failed'])}")
 
 
 def main() -> int:
     """Measure and print; the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--model", help="as codelet names it; its key is in the environment")
+    parser.add_argument("--model", required=True, help="as codelet names it; its key is in the environment")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name or kind holds it")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="cases in one review (1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the figures as JSON, too")
-    parser.add_argument("words", nargs="*", metavar="WORD", help="further words for codelet review, behind --")
-    parser.add_argument("--sent", action="store_true", help="check without a model whether what is sent suffices")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="further words for codelet review, after --")
     options = parser.parse_args()
-    if options.sent:
-        from scripts.bench.review_sent import main as check_what_is_sent
-
-        return check_what_is_sent()
-    if options.model is None:
-        parser.error("--model is needed")
     cases = [case for case in read_cases() if options.only in f"{case.name} {case.kind}"]
     command = [sys.executable, "-m", "codelet", "--model", options.model]
     results, spent = measure(cases, command, options.words, options.batch)
     show(results, spent)
     if options.out is not None:
-        rows = {group: {name: result.row() for name, result in each.items()} for group, each in results.items()}
-        document = {"model": options.model, "cases": len(cases), "results": rows, "spent": vars(spent)}
+        rows = {group: {name: row(each) for name, each in named.items()} for group, named in results.items()}
+        document = {"model": options.model, "cases": len(cases), "results": rows, "spent": spent}
         options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    return 1 if spent.failed else 0
+    return 1 if spent["failed"] else 0
 
 
 if __name__ == "__main__":

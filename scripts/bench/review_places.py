@@ -1,4 +1,4 @@
-"""Whether a finding is ever lost, however a model points at it and however it writes its answer.
+"""Check that no finding is lost, however a model points at it and writes its answer.
 
 Use: python -m scripts.bench.review_places CASES [CASES …]
 

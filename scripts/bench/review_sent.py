@@ -1,4 +1,4 @@
-"""Whether what a review sends suffices to find a bug: a checker without a model.
+"""Check without a model that a review sends the facts that a bug needs.
 
 Use: python -m scripts.bench.review_sent
 

@@ -85,6 +85,12 @@ def test_the_quote_decides(quote: str, given: int, line: int | None, kind: str |
         assert (told.severity, told.explanation, told.quote) == ("high", "e", quote.strip("\n"))
 
 
+def test_the_named_line_wins_over_a_verbatim_one_elsewhere() -> None:
+    rows = b"@@ -0,0 +1,4 @@\n+f(\n+)\n+    g(\n+    )\n"
+    finding = placed(claim("  )", 4), change(b"--- /dev/null\n+++ b/app.py\n" + rows))
+    assert finding is not None and finding.line == 4
+
+
 @pytest.mark.parametrize("path", ["app.py", "b/app.py", '"app.py"'])
 def test_the_path_as_models_write_it(path: str) -> None:
     assert placed(claim("return total + 1", 5, path), change()) is not None

@@ -18,6 +18,7 @@ from codelet.loop.session import Session
 from codelet.loop.toolbox import Safeguards
 from codelet.review.findings import Report
 from codelet.review.packing import planned
+from codelet.review.repeats import Repeats
 from codelet.review.review_run import ReviewOptions, ReviewRun
 from codelet.review.reviewed_change import Wanted, change_from_git
 from codelet.review.reviewer import ReviewSessions
@@ -71,7 +72,7 @@ async def reported(session: Session, server: ModelServer) -> Report:
     """Reviews the last commit beside the session."""
     change = await change_from_git(Wanted(kind="commits", name="HEAD~1..HEAD"), session.workspace)
     opened = ReviewSessions(session, change, lambda: provider_of(server))
-    options, name = ReviewOptions(jobs=1), session.provider.model
+    options, name = ReviewOptions(repeats=Repeats(files=change.files), jobs=1), session.provider.model
     run = ReviewRun(change, planned(change.files), options, opened.spending, opened.open, model=lambda: name)
     error = None
     try:

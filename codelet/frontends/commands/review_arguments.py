@@ -14,7 +14,7 @@ _ABOUT_WHAT = (
 
 
 def add_review_arguments(review: argparse.ArgumentParser) -> None:
-    """Add what `codelet review` takes to its parser."""
+    """Add the arguments of `codelet review` to its parser."""
     what = review.add_argument_group("what is reviewed")
     what.add_argument("what", nargs="*", metavar="COMMITS|PATH", help=f"{_ABOUT_WHAT}; files and folders narrow it")
     one = what.add_mutually_exclusive_group()
@@ -28,8 +28,8 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
     how = review.add_argument_group("how")
     how.add_argument("--rules", metavar="FILE", help="your rules, besides REVIEW.md and CLAUDE.md of the base commit")
     how.add_argument("--description", metavar="FILE",
-                     help="what the author says of the change (in CI: that of the pull or merge request)")  # fmt: skip
-    how.add_argument("--jobs", type=positive, default=8, metavar="N", help="requests side by side (8)")
+                     help="the author's words on the change (in CI: of the pull or merge request)")  # fmt: skip
+    how.add_argument("--jobs", type=positive, default=8, metavar="N", help="requests in parallel (8)")
     how.add_argument(
         "--chunk-tokens",
         type=positive,
@@ -37,7 +37,7 @@ def add_review_arguments(review: argparse.ArgumentParser) -> None:
         help="tokens of a diff in one request (24000, less for a small window)",
     )
     how.add_argument("--no-verify", action="store_true", help="no second request that confirms each finding")
-    how.add_argument("--dry-run", action="store_true", help="only say what would be asked, with tokens and cost")
+    how.add_argument("--dry-run", action="store_true", help="only list the requests, with tokens and cost")
     gate = review.add_argument_group("findings and exit status")
     gate.add_argument("--fail-on", choices=(*SEVERITIES, "never"), default="high", help="exit 1 from here up (high)")
     gate.add_argument("--min-severity", choices=SEVERITIES, default="low", help="report from here up (low)")
@@ -73,7 +73,7 @@ def gate_of(options: argparse.Namespace) -> Gate:
 
 
 def description_of(options: argparse.Namespace) -> str:
-    """Return what the author says of the change: from the named file, else from the CI's event. Raises UsageError."""
+    """The author's words about the change: from the named file, else from the event of the CI. Raises UsageError."""
     import json
     import os
     from pathlib import Path

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def write_reports(outputs: Sequence[ReportFile], report: Report) -> int:
-    """Write all reports; the exit status, which is 5 where one could not be written and all else was well."""
+    """Write all reports; the exit status, which is 5 if one could not be written and all else succeeded."""
     status = report.exit
     for output in outputs:
         text = written(output.format, report)
@@ -49,7 +49,7 @@ def save_baseline(repeats: Repeats, report: Report, status: int) -> int:
 
 
 def unwritten(status: int) -> int:
-    """The exit status where something that was asked for could not be written."""
+    """The exit status after a file could not be written."""
     return EXIT_INCOMPLETE if status in (EXIT_DONE, EXIT_FINDINGS) else status
 
 

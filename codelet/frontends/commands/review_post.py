@@ -55,17 +55,17 @@ def run_post(options: argparse.Namespace, timeout: float | None) -> int:
 
 def _say_done(posting: Posting, service: str) -> None:
     places = Counter(posting.places.values())
-    told = [f"{sum(places.values()) - places['nowhere']} new"]
-    told += [f"{places[place]} {words}" for place, words in _NAMES.items() if places[place]]
-    told.append(f"{posting.present} there before")
-    told.append(f"{len(posting.resolved)} resolved, {len(posting.reopened)} opened again")
-    print(f"{service}: {', '.join(told)}")
+    parts = [f"{sum(places.values()) - places['nowhere']} new"]
+    parts += [f"{places[place]} {words}" for place, words in _NAMES.items() if places[place]]
+    parts.append(f"{posting.present} there before")
+    parts.append(f"{len(posting.resolved)} resolved, {len(posting.reopened)} reopened")
+    print(f"{service}: {', '.join(parts)}")
     if posting.in_summary:
         say(f"codelet: {posting.in_summary} of the findings are in the summary only, without a comment")
     if posting.refused:
-        say(f"codelet: threads could not be resolved or opened: {posting.refused}; do it by hand")
+        say(f"codelet: cannot resolve or reopen threads: {posting.refused}; resolve them on the page")
     if not posting.newest:
-        say("codelet: the request has other commits than the report: comments are on files, and nothing is resolved")
+        say("codelet: the request has newer commits than the report: comments are on files, and nothing is resolved")
 
 
 def _service(options: argparse.Namespace, environment: Mapping[str, str]) -> str:
@@ -73,7 +73,7 @@ def _service(options: argparse.Namespace, environment: Mapping[str, str]) -> str
         return "GitHub"
     if options.gitlab or environment.get("GITLAB_CI"):
         return "GitLab"
-    raise UsageError("post where? say --github or --gitlab")
+    raise UsageError("which service? Add --github or --gitlab.")
 
 
 def _request(
@@ -99,7 +99,7 @@ def _request(
     base = environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4"
     iid = environment.get("CI_MERGE_REQUEST_IID", "")
     if number is None and not (iid.isascii() and iid.isdigit()):
-        raise UsageError("which merge request? say --request N, or run in a job with CI_MERGE_REQUEST_IID")
+        raise UsageError("which merge request? Add --request N, or set CI_MERGE_REQUEST_IID.")
     hunks = report.hunks if isinstance(report, Report) else ()
     old_paths = {hunk.path: hunk.old_path for hunk in hunks if hunk.old_path is not None}
     api = ServiceApi(base, {"PRIVATE-TOKEN": token}, deadline)
@@ -112,7 +112,7 @@ def _pull_request(environment: Mapping[str, str]) -> int:
         event = json.loads(Path(environment["GITHUB_EVENT_PATH"]).read_bytes())
         return int(event["pull_request"]["number"])
     except (KeyError, OSError, ValueError, TypeError):
-        raise UsageError("which pull request? say --request N, or run in a job for one") from None
+        raise UsageError("which pull request? Add --request N, or run it in a job for one.") from None
 
 
 def _needed(environment: Mapping[str, str], *names: str) -> str:

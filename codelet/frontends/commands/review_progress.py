@@ -13,14 +13,14 @@ _DOING = {"review": "reviewing", "summary": "summing up"}
 
 
 class ProgressLine:
-    """The line. `quiet` is the user's wish for none."""
+    """The line; none if `quiet`."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._wanted = not quiet and sys.stderr is not None and sys.stderr.isatty()
         self._open = False
 
     def show(self, step: ReviewStep) -> None:
-        """Write the line for where the review is now."""
+        """Write the line."""
         if not self._wanted:
             return
         parts = [
@@ -33,7 +33,7 @@ class ProgressLine:
         self._open = True
 
     def end(self) -> None:
-        """Take the line away: the report follows."""
+        """Remove the line: the report follows."""
         if self._open:
             self._open = False
             self._write("\r\x1b[K")

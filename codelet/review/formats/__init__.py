@@ -1,7 +1,7 @@
 """The formats of a report by name, and where they go: `--output FORMAT=FILE`.
 
-Each format is a function from a report to text, imported when it is asked for: nothing read, nothing written. Each says
-in its own way where a review is not whole: none of them can be taken for a clean one.
+Each format is a function from a report to text, imported when it is used. Each marks a review that is not whole: none
+can pass for a clean one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReportFile(Record):
 
 
 def output_named(text: str) -> ReportFile:
-    """Return what `--output` says: `FORMAT=FILE`, or `FORMAT` or `FORMAT=-` for stdout. Raises UsageError."""
+    """The file that `--output` names: `FORMAT=FILE`, or `FORMAT` or `FORMAT=-` for stdout. Raises UsageError."""
     name, named, file = text.partition("=")
     if name not in FORMATS:
         raise UsageError(f"--output {text}: there is no format {name!r}, only {', '.join(FORMATS)}")
@@ -45,8 +45,10 @@ def output_named(text: str) -> ReportFile:
     if file in ("", "-"):
         return ReportFile(name, None)
     path = Path(file)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UsageError(f"--output {text}: {path} cannot be written there")
+    if path.is_dir():
+        raise UsageError(f"--output {text}: {path} is a folder; name a file in it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--output {text}: there is no folder {path.parent}; create it first")
     if (link := linked_folder(path)) is not None:
         raise UsageError(f"--output {text}: {link} is a link; name the folder that it leads to")
     return ReportFile(name, path)

@@ -56,7 +56,7 @@ def _command(name: str, text: str, properties: dict[str, str]) -> str:
 
 
 def code_quality(report: Report) -> str:
-    """The report as GitLab reads it from `artifacts:reports:codequality`: each issue has a fingerprint of its own."""
+    """The report as GitLab reads it from `artifacts:reports:codequality`: the fingerprints differ."""
     issues: list[dict[str, Any]] = []
     taken: set[str] = set()
     for each in notices(report):

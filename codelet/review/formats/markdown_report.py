@@ -1,7 +1,6 @@
 """Markdown, for a comment on a pull request or a job's summary.
 
-What a model or a file wrote is text and nothing else in it: no mark-up, no link, no picture, no mention of a person
-and no reference to an issue comes of it.
+Texts of a model or a file stay text: they make no mark-up, link, image, mention of a user or reference to an issue.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _MOST_PLACES = 50
 _SPECIAL = re.compile(r"([\\`*_\[\]|~])")
 _CODE = re.compile(r"(?<![`\\])`([^`\n]+)`(?!`)")
 _LINE_START = re.compile(r"(?m)^(\s*)([#+=/-]|\d+(?=[.)]))")
-"""What would make a heading, a rule, a list, or a command to the service (`/approve`)."""
+"""The beginning of a heading, a rule, a list, or a command to the service (`/approve`)."""
 _REFERENCE = re.compile(r"(?:@|(?<!&)#|://|\bwww\.)(?=\S)|\bGH-(?=\d)")
 
 
@@ -40,11 +39,10 @@ def markdown_report(report: Report, listed: Collection[Finding] = ()) -> str:
     parts += _section("Not reviewed", [_hunks(sentences.not_reviewed(report))])
     parts += _section("Skipped", [_hunks([hunk for hunk in report.hunks if hunk.state == "skipped"])])
     rows = [
-        f"- {_place(each)} – {markdown_line(each.title)} ({code_span(each.rule)}): {markdown_line(each.why)}"
-        for each in report.aside
-        if each.kind == "ignored"
+        f"- {each.kind}: {each.severity}, {_place(each)} – {markdown_line(each.title)}: {markdown_line(each.why)}"
+        for each in sentences.judged_aside(report)
     ]
-    parts += _section("Ignored by comments", ["\n".join(rows)])
+    parts += _section("Set aside", ["\n".join(rows)])
     parts.append(f"<sub>{markdown_text(sentences.cost_sentence(report))}</sub>")
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -134,7 +132,7 @@ def code_span(text: str) -> str:
 
 
 def code_block(text: str, language: str) -> str:
-    """A block of code, whatever it holds."""
+    """A block of code that holds any text."""
     fence = _ticks(text, 3)
     block = with_codes(SEPARATOR.sub(lambda sign: f"⟨U+{ord(sign.group()):04X}⟩", text.rstrip("\n")))
     return f"{fence}{language}\n{block}\n{fence}"

@@ -1,7 +1,7 @@
 """SARIF 2.1.0, as code scanning services take it.
 
-What a comment in the code or the baseline set aside is a result with a suppression; what has no place or no
-confirmation has `unsettled` among its properties. If a review is not whole, the invocation was not successful, and
+An ignored or known finding is a result with a suppression; one without a place or a confirmation has the property
+`unsettled`. If a review is not whole, the invocation was not successful, and
 there is a notification for each place that was not reviewed.
 """
 
@@ -27,7 +27,7 @@ _LEVELS: dict[Severity, tuple[str, str]] = {
 """Levels, and scores in the bands that services read as critical, high, medium and low."""
 
 _MOST_RESULTS, _MOST_TAGS = 5_000, 10
-"""What GitHub shows of a run, and about what it takes for a rule."""
+"""The number of results that GitHub shows of a run, and of tags that it takes for a rule."""
 _HELP = "A comment `codelet: ignore[RULE] reason` on the line sets a finding aside."
 
 _Json = dict[str, Any]
@@ -115,14 +115,14 @@ def _result(finding: Finding, places: dict[str, int]) -> _Json:
 
 def _suppressed(aside: SetAside, places: dict[str, int]) -> _Json:
     kind = "inSource" if aside.kind == "ignored" else "external"
-    location = _location(aside.path, {"startLine": aside.line} if aside.line is not None else None)
+    location = _location(aside.path, {"startLine": aside.line or 1})
     suppressions = [{"kind": kind, "status": "accepted", "justification": aside.why}]
     return _base(aside, aside.title, places, location) | {"suppressions": suppressions}
 
 
 def _unsettled(aside: SetAside, report: Report, places: dict[str, int]) -> _Json:
     path = sentences.file_of(aside, report) or sentences.some_file(report)
-    location = _location(path, {"startLine": aside.line} if aside.line is not None else None)
+    location = _location(path, {"startLine": aside.line or 1})  # code scanning shows nothing without a line
     facts = {"severity": aside.severity, "unsettled": aside.kind, "why": aside.why, "quote": aside.quote}
     return _base(aside, sentences.unsettled_body(aside, report), places, location) | {"properties": facts}
 

@@ -16,6 +16,7 @@ UNCHANGED = "on lines that the change does not touch"
 INCOMPLETE = "codelet-incomplete"
 """The rule of a notice about what was not reviewed."""
 
+_MOST_ASIDE = 50
 # Those without a place or a confirmation are listed as findings.
 _ASIDE: dict[AsideKind, str] = {
     "duplicate": "joined with another one",
@@ -33,7 +34,7 @@ _LACKS: dict[AsideKind, str] = {
 
 
 class Notice(Record, kw_only=True):
-    """One entry of a format that is a list. `path` is None if it is about the whole change; `key` identifies it."""
+    """One entry of a format that is a list. Without a `path` it is about the whole change."""
 
     kind: Literal["finding", "unreviewed", "run", "nothing"] | AsideKind
     severity: Severity
@@ -114,7 +115,7 @@ def result_sentence(report: Report) -> str:
         return " ".join(sentences)
     if is_whole(report):
         return NOTHING if report.outcome == "nothing" else "No findings."
-    return "No findings in what was reviewed."
+    return "No findings in what was reviewed." if report.coverage else "Nothing was reviewed."
 
 
 def coverage_sentence(report: Report) -> str:
@@ -145,6 +146,11 @@ def aside_sentence(report: Report) -> str:
     if by_change := sum(each.by_change for each in report.aside):
         return f"{sentence} The change itself may have kept {counted(by_change, 'finding')} out."
     return sentence
+
+
+def judged_aside(report: Report) -> list[SetAside]:
+    """The findings that the second look or a comment in the code set aside: a text in the change may have caused it."""
+    return [each for each in report.aside if each.kind in ("refuted", "ignored") or each.by_change][:_MOST_ASIDE]
 
 
 def cost_sentence(report: Report) -> str:
@@ -204,7 +210,7 @@ def unsettled_body(aside: SetAside, report: Report) -> str:
 
 
 def file_of(aside: SetAside, report: Report) -> str | None:
-    """The file of the change that a finding names; None if there is none, so that it is about the whole change."""
+    """The file of the change that a finding names; None if it is about the whole change."""
     return aside.path if any(hunk.path == aside.path for hunk in report.hunks) else None
 
 

@@ -1,4 +1,4 @@
-"""The report as plain text for people: findings first, then the parts that were not reviewed, then the sums.
+"""The report as plain text: findings first, then the parts that were not reviewed, then the sums.
 
 Only codelet's own words begin in the first column; a model's are indented.
 """
@@ -16,7 +16,7 @@ _MOST_SKIPPED = 20
 
 
 def report_as_text(report: Report) -> str:
-    """The whole report. It is clean for a terminal; whoever prints it in a pipeline breaks the runner's commands."""
+    """The whole report. It is safe on a terminal, but not in a pipeline whose runner reads commands."""
     return "\n".join(_lines(report)) + "\n"
 
 
@@ -34,10 +34,11 @@ def _lines(report: Report) -> Iterator[str]:
     yield sentences.result_sentence(report)
     if aside_sentence := sentences.aside_sentence(report).strip():
         yield aside_sentence
-    for each in report.aside:
-        if each.by_change:  # a reader of the sums alone must see it
-            words = f"{one_line(each.title, _WIDTH)}: {one_line(each.why, 2 * _WIDTH)}"
-            yield f"  {each.kind}: {each.severity}  {sentences.finding_place(each)}  {words}"
+    for each in sentences.judged_aside(report):
+        if each.kind == "ignored" and not each.by_change:
+            continue
+        words = f"{one_line(each.title, _WIDTH)}: {one_line(each.why, 2 * _WIDTH)}"
+        yield f"  {each.kind}: {each.severity}  {sentences.finding_place(each)}  {words}"
     yield from _coverage(report)
     if report.requests:
         yield one_line(sentences.cost_sentence(report), _WIDTH)

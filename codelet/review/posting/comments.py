@@ -1,7 +1,7 @@
-"""What is posted, as Markdown: a comment for each finding, one for the whole review, each known by its first line.
+"""The comments to post, as Markdown: one for each finding and one for the whole review, each known by its first line.
 
-The first line is an HTML comment that names what the rest is: no one sees it, and a later run finds it again. What a
-model or a file wrote cannot begin a comment, so it cannot imitate such a line.
+The first line is an HTML comment with a key: it is invisible, and a later run finds it again. Texts of a model or a
+file never begin a comment, so they cannot imitate such a line.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STILL_THERE: frozenset[AsideKind] = frozenset(("misplaced", "unconfirmed", "bel
 class Thread(Record, kw_only=True):
     """A comment of ours on a finding, with the replies to it. `key` and `rule` are those of the finding.
 
-    `resolved_by_us` says that an earlier run resolved it, and not a person.
+    `resolved_by_us` says that an earlier run resolved it, and not a user.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Thread(Record, kw_only=True):
 
 
 class Changes(Record, kw_only=True):
-    """What a run does about the findings: those to comment on by key, threads to resolve, threads to open again."""
+    """The work of a run: findings to comment on by key, threads to resolve, threads to open again."""
 
     new: Mapping[str, Finding]
     gone: Sequence[Thread]
@@ -70,10 +70,10 @@ def findings_by_key(findings: Sequence[Finding]) -> dict[str, Finding]:
 
 
 def changes(report: Report, threads: Sequence[Thread], *, newest: bool) -> Changes:
-    """Return what is to be done so that the threads say what the report says.
+    """Return how to bring the threads to the state of the report.
 
     A thread is resolved only if the review of the newest commit (`newest`) was whole and of the whole change, and its
-    finding is not among those that were set aside without being refuted.
+    finding was not set aside without being refuted.
     """
     wanted = findings_by_key(report.findings)
     known = {thread.key for thread in threads}
@@ -120,12 +120,12 @@ def summary_comment(report: Report, unplaced: Collection[str], before: str, *, n
     passed = sentences.is_whole(report) and report.coverage is not None and report.exit == EXIT_DONE
     base = report.whole_base or report.base
     reviewed = f"{base}..{report.head}" if passed and base and report.head else reviewed_range(before) or "-"
-    told = [f"<!-- codelet:review {reviewed} -->"]
+    parts = [f"<!-- codelet:review {reviewed} -->"]
     if report.head is not None and not newest:
-        told.append(f"> This review is of commit `{report.head}`; the request has other commits by now.")
+        parts.append(f"> This review is of commit `{report.head}`; the request has other commits by now.")
     placed = [finding for key, finding in findings_by_key(report.findings).items() if key not in unplaced]
-    told.append(markdown_report(report, placed))
-    return _cut("\n\n".join(told))
+    parts.append(markdown_report(report, placed))
+    return _cut("\n\n".join(parts))
 
 
 def finding_of(text: str) -> tuple[str, str] | None:
@@ -140,7 +140,7 @@ def is_summary(text: str) -> bool:
 
 
 def reviewed_range(text: str) -> str | None:
-    """The base and the head of the last review that passed, as a comment names them; None if there is none."""
+    """The base and the head of the last review that passed, as a comment names them, or None."""
     found = _REVIEW.match(text)
     return found[1] if found is not None else None
 

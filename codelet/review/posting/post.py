@@ -1,4 +1,4 @@
-"""Bring the comments on a request to what a report says; a second run with the same report changes nothing."""
+"""Bring the comments on a request to the state of a report; a second run with the same report changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codelet.review.posting.comments import Thread, changes, finding_of, finding
 from codelet.review.posting.service_api import MaybeDone, ServiceApi, ServiceRefusal
 
 CommentPlace = Literal["lines", "file", "thread", "nowhere"]
-"""Where a comment on a finding is: on its lines, on its file, in a thread without a place, or not anywhere."""
+"""The place of a comment on a finding: on its lines, on its file, in a thread without a place, or not anywhere."""
 
 _MOST_COMMENTS = 50
 """Comments on single findings in one run; the others are in the summary."""
@@ -79,7 +79,7 @@ class PostedRequest(ABC):
                 self.threads.append(thread)
 
     def summarise(self, text: str) -> None:
-        """Write the comment on the whole review, over the one that is there."""
+        """Post the comment on the whole review, or replace the earlier one."""
         new, method, old = self.summaries
         if self.summary is None:
             self.api.call("POST", new, {"body": text}, repeatable=False)
@@ -104,9 +104,9 @@ class PostedRequest(ABC):
 class Posting:
     """One run over a request. After `run` its attributes say what it did.
 
-    `places` are those of the comments that it wrote, by key; `present` counts the findings that had one before,
-    `resolved` and `reopened` are ids of threads, and `refused` is why not all of these could be changed. `newest` says
-    whether the report is of the newest commit of the request.
+    `places` are those of its comments, by key; `present` counts the findings that had one before,
+    `resolved` and `reopened` are ids of threads, and `refused` is why not all of these could be changed. `newest` is
+    true if the report is of the newest commit of the request.
     """
 
     def __init__(self, request: PostedRequest, report: Report) -> None:
@@ -122,17 +122,17 @@ class Posting:
 
     @property
     def present(self) -> int:
-        """Return how many of the findings had a comment before this run."""
+        """The number of findings that had a comment before this run."""
         return len(self._wanted.keys() & (self._before or set()))
 
     @property
     def in_summary(self) -> int:
-        """Return how many findings have no comment of their own and are in the summary in full."""
+        """The number of findings without a comment, which the summary has in full."""
         known = {thread.key for thread in self._request.threads}
         return sum(self.places.get(key, "nowhere") == "nowhere" and key not in known for key in self._wanted)
 
     def run(self) -> None:
-        """Post the report. What may have been done when a connection broke is read again before continuing.
+        """Post the report. After a lost connection the comments are read again before continuing.
 
         Raises:
             ServiceRefusal: the service refused something that cannot be left out.

@@ -40,7 +40,7 @@ class Repeats:
         self.target = baseline if update else None
 
     def sifted(self, findings: Sequence[Finding]) -> tuple[list[Finding], list[SetAside]]:
-        """The findings that are new, with their fingerprints, and those that are ignored or known."""
+        """The new findings with their fingerprints, and the ignored and known ones."""
         kept, aside = without_ignored(fingerprinted(findings, self._sides), self._sides)
         if self._baseline is not None:
             kept, known = self._baseline.new_findings(kept, self._paths)

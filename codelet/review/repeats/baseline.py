@@ -121,9 +121,9 @@ class Baseline:
         self._met: dict[int, Finding] = {}
 
     def new_findings(self, findings: Sequence[Finding], paths: _Paths) -> tuple[list[Finding], list[SetAside]]:
-        """The findings that are not known, and those that are.
+        """Split findings into new and known ones.
 
-        `paths` are the files of the change, each with its former path where it was renamed or copied.
+        `paths` are the files of the change, each with its former path if it was renamed or copied.
         """
         found = self._matched(findings, paths)
         self._met |= found
@@ -144,7 +144,7 @@ class Baseline:
         return json.dumps({"version": _VERSION, "tool": "codelet review", "findings": entries}, indent=1) + "\n"
 
     def _matched(self, findings: Sequence[Finding], paths: _Paths) -> dict[int, Finding]:
-        """Return the finding that each entry stands for, by the entry's index: the surest pairs first."""
+        """Match findings with entries, the surest pairs first; the findings by the index of their entry."""
         pairs = []
         for order, own in enumerate(map(entry_of, findings)):
             for index, entry in enumerate(self.entries):
@@ -181,7 +181,7 @@ def _likeness(known: BaselineEntry, own: BaselineEntry, paths: _Paths) -> tuple[
 
 
 def entry_of(finding: Finding) -> BaselineEntry:
-    """Return how a finding stands in a baseline."""
+    """The entry of a baseline for a finding."""
 
     def digests(lines: Sequence[str]) -> tuple[str, ...]:
         return tuple(digest(normalised(line)) for line in lines if line.strip())
@@ -246,7 +246,7 @@ def _entry_in(value: object, place: str) -> BaselineEntry:
 
 
 def _is_gone(entry: BaselineEntry, sides: NewSides) -> bool:
-    """Return whether the change shows that the lines of an entry are no longer there."""
+    """Return whether the change removes the lines of an entry."""
     file = sides.files.get(entry.path)
     if file is None or file.state == "removed":
         return file is not None
