@@ -127,7 +127,8 @@ def planned(files: Sequence[FileDiff], *, most: int = CHUNK_TOKENS, generated: b
                 fate = ("failed" if hunk.body else "truncated", hunk.flaw or _UNASKED)
                 if hunk.body:
                     waiting.add(len(hunks))
-                    pieces += _pieces(len(hunks), file, hunk, most)
+                    parts = [hunk] if _size(hunk) <= most else _parts(hunk, most)
+                    pieces += [Piece(number=len(hunks), file=file, hunk=part, tokens=_size(part)) for part in parts]
             counts = {name: getattr(hunk, name) for name in _COUNTS}
             hunks.append(HunkCoverage(path=file.path, old_path=file.old_path, state=fate[0], why=fate[1], **counts))
     return ReviewPlan(hunks=tuple(hunks), waiting=frozenset(waiting), chunks=tuple(_packed(pieces, most)))
@@ -143,12 +144,6 @@ def ended(entry: HunkCoverage, pieces: Sequence[Piece]) -> HunkCoverage:
     if any(n > LONGEST_LINE and has_cut_line(piece.lines) for n, piece in zip(longest, pieces, strict=True)):
         return entry.replace(state="truncated", why=_LONG_LINES)
     return entry.replace(state="reviewed", why="")
-
-
-def _pieces(number: int, file: FileDiff, hunk: Hunk, most: int) -> Iterator[Piece]:
-    """Yield the hunk as one piece, or as several if it is larger than a chunk."""
-    for part in [hunk] if _size(hunk) <= most else _parts(hunk, most):
-        yield Piece(number=number, file=file, hunk=part, tokens=_size(part))
 
 
 def _size(hunk: Hunk) -> int:

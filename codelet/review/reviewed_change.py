@@ -6,8 +6,10 @@ read come from commits only.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,19 +17,13 @@ from typing import TYPE_CHECKING, Literal
 
 from codelet.errors import UsageError
 from codelet.record import Record
-from codelet.review.diff import FileDiff, parse_diff, unread_file
+from codelet.review.diff import FileDiff, Hunk, name_of_bytes, parse_diff, unread_file
 from codelet.review.left_out import vendored_folder, why_left_out
 from codelet.system.git import GitAnswer, run_git
 
 if TYPE_CHECKING:
     from codelet.system.git.revisions import CommitPair
     from codelet.tools.tool import Tool
-
-
-import errno
-import stat
-
-from codelet.review.diff import Hunk, name_of_bytes
 
 Kind = Literal["branch", "commits", "staged", "uncommitted", "diff"]
 
@@ -154,6 +150,8 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         files = tuple(file for file in await _files(folder, wanted.paths, start, pair.head) if file.path in own)
     if wanted.since is not None:
         subject += f", since {wanted.since}" if start != pair.base else f", all of it: {wanted.since} is not in it"
+    revisions = pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"
+    log = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
     return ReviewedChange(
         subject=subject,
         files=await _with_known_folders(folder, files, rules_at),
@@ -162,7 +160,7 @@ async def change_from_git(wanted: Wanted, folder: Path) -> ReviewedChange:
         whole_base=pair.base if start != pair.base else None,
         rules_at=rules_at,
         reads_at=pair.head,
-        messages=await _messages(folder, pair.head if start == EMPTY_TREE else f"{start}..{pair.head}"),
+        messages=log.stdout.decode("utf-8", "replace").strip() if log is not None and log.exit_code == 0 else "",
         nested_rules=await nested_rules(folder, rules_at, [file.path for file in files]),
     )
 
@@ -290,12 +288,6 @@ async def _diff(folder: Path, paths: tuple[str, ...], *what: str, limit: int = _
 def _parsed(answer: GitAnswer) -> tuple[FileDiff, ...]:
     data = memoryview(answer.stdout)
     return tuple(parse_diff(bytes(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE)))
-
-
-async def _messages(folder: Path, revisions: str) -> str:
-    """The messages of the commits, the newest first."""
-    answer = await run_git(folder, "log", *_MESSAGES, revisions, "--", limit=1 << 16)
-    return answer.stdout.decode("utf-8", "replace").strip() if answer is not None and answer.exit_code == 0 else ""
 
 
 _LARGEST_NEW = 1 << 20

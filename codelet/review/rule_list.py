@@ -7,7 +7,6 @@ of these; what it writes otherwise is mapped to one if its words allow.
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import NamedTuple
 
 
@@ -63,6 +62,7 @@ RULES: dict[str, BugKind] = {
     "wrong-configuration": BugKind("correctness", 16, "A setting, build file or pipeline does not do what it should."),
     "other": BugKind("correctness", None, "A bug of another kind."),
 }
+_BY_CWE = {rule.cwe: name for name, rule in RULES.items() if rule.cwe is not None}
 CATEGORIES = tuple(dict.fromkeys(rule.category for rule in RULES.values()))
 
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
@@ -90,11 +90,6 @@ def known_rule(text: str) -> str:
     name = rule_name(text)
     if name in RULES:
         return name
-    if (found := _CWE.search(text)) is not None and (rule := _by_cwe().get(int(found[1]))) is not None:
+    if (found := _CWE.search(text)) is not None and (rule := _BY_CWE.get(int(found[1]))) is not None:
         return rule
     return next((rule for part, rule in _SAME.items() if f"-{part}-" in f"-{name}-"), name)
-
-
-@cache
-def _by_cwe() -> dict[int, str]:
-    return {rule.cwe: name for name, rule in RULES.items() if rule.cwe is not None}

@@ -33,7 +33,7 @@ SPENT = {"cost": "cost", "requests": "requests", "seconds": "duration"}
 
 @dataclass(frozen=True)
 class Case:
-    """One change to one file. `fault` is the number of its faulty line on the new side, None where it is clean.
+    """One change to one file. `fault` is the number of the line with the bug on the new side, None for a clean change.
 
     `path` begins with a folder of the case's own, which says nothing of what is wrong.
     """
@@ -52,7 +52,7 @@ Figures = Counter[str]
 
 
 def row(figures: Figures) -> dict[str, float | int | None]:
-    """The figures by name; a share of nothing is None."""
+    """The figures by name; a share of nothing is unknown (None)."""
 
     def share(part: str, whole: str) -> float | None:
         return figures[part] / figures[whole] if figures[whole] else None
@@ -69,7 +69,7 @@ def row(figures: Figures) -> dict[str, float | int | None]:
 
 
 def read_cases(folder: Path = CASES) -> list[Case]:
-    """All cases, in order. Raises ValueError for one that is badly written."""
+    """All cases, in order. Raises ValueError for a malformed one."""
     cases = [case for file in sorted(folder.glob("*.txt")) for case in _cases_in(file)]
     return [dataclasses.replace(case, path=f"{number:03}/{case.path}") for number, case in enumerate(cases, 1)]
 

@@ -44,7 +44,7 @@ def ways_to_point(files: list[FileDiff], path: str, line: int | None) -> Iterato
     yield "a row with its gutter", claim(f"{at.number:>5} {at.sign} {at.text}")
     beside = [row for row in new if abs(row.number - at.number) <= 1]
     yield "a row with its neighbours", claim("\n".join(row.text for row in beside))
-    yield "one blank too many", claim(at.text.replace(" ", "  ") + " ;"[: 2 * at.text.endswith("?")])
+    yield "one space too many", claim(at.text.replace(" ", "  ") + " ;"[: 2 * at.text.endswith("?")])
     yield "one edit", claim(f"{at.text}~")
     if len(at.text.strip()) > 12:
         yield "cut short", claim(f"{at.text[: len(at.text) * 2 // 3]}…")
@@ -70,7 +70,7 @@ def _mixed(rows: list[HunkLine]) -> list[HunkLine]:
 
 
 def forms_of_answers(claim: Claim) -> Iterator[tuple[str, str]]:
-    """Deviations from the form that is asked for, by name."""
+    """Deviations from the requested form, by name."""
     changed = {
         "upper case": {"severity": "CRITICAL"}, "P0": {"severity": "P0"}, "blocker": {"severity": "blocker"},
         "a number as severity": {"severity": 0}, "per cent": {"confidence": 95}, "a percentage": {"confidence": "95%"},

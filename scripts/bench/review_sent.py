@@ -61,7 +61,7 @@ FILLER = "".join(f"value_{n} = {n}\n" for n in range(60))
 
 
 def removals() -> list[Case]:
-    """What was there and is needed is gone."""
+    """Removed code that is still needed."""
     rows = {
         "a lock": ("lock.acquire()", "work()"), "a check": ("if not user.may(): raise Denied", "delete(user)"),
         "a decrement": ("idle -= 1", "notify()"), "a close": ("handle.close()", "return"),
@@ -131,7 +131,7 @@ def other_files() -> list[Case]:
 
 
 def contracts() -> list[Case]:
-    """Two parts of a change that no longer fit: each is in a request of its own."""
+    """Two parts of a change that no longer fit: each is in a separate request."""
     cases = []
     for name, old, new, use in (
         ("returns None", "raise KeyError(k)", "return None", "except KeyError:"),

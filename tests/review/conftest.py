@@ -1,4 +1,4 @@
-"""What the tests of reviews share: a model server and a repository with a change."""
+"""Fixtures of the tests of reviews: a model server and a repository with a change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLOORED = finding("    return x // 2", 6, severity="medium")
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    """A model that finds one fault in app.py and holds on to it."""
+    """A model that finds one bug in app.py and confirms it."""
     with ModelServer(model(found(DOUBLED))) as running:
         yield running
 

@@ -8,6 +8,7 @@ import pytest
 
 from codelet.review.formats import FORMATS
 from codelet.review.formats.sentences import NOTHING
+from codelet.review.review_prompt import NOT_THERE
 from tests.support import repo
 from tests.support.reviews import asked, finding, found, model, report, review, shown_paths
 from tests.support.script import Call, Reply
@@ -71,7 +72,7 @@ def test_an_untracked_file_that_is_too_large_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("--diff", "-"), ("--diff", "/dev/null")])
 def test_an_empty_diff_is_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """`git diff` in front of a pipe writes nothing if it fails."""
+    """`git diff | …` writes nothing if it fails."""
     folder = repo.plain(tmp_path / "r", {"app.py": "x = 1\n"})
     with ModelServer(model()) as server:
         done = review(server, folder, *words, stdin=b"")
@@ -111,7 +112,7 @@ OLD, NEW = "def old(a):\n    return a\n", "def new(a):\n    return a + 1\n"
 
 
 def looked_up(folder: Path, *words: str, calls: tuple[Call, ...], stdin: bytes | None = None) -> list[str]:
-    """What the tools of a review answer."""
+    """The answers of the tools of a review."""
 
     def chunk(request: Recorded) -> Reply:
         return Reply(found()) if request.messages[-1]["role"] == "tool" else Reply("", calls=calls)
@@ -151,7 +152,7 @@ def test_the_tools_read_both_sides(tmp_path: Path, how: str) -> None:
     assert "def old" in old and "a + 1" not in old
     assert "a.py:1:def new(a):" in found_new and "n.py:1:def added" in found_new and "def old(" not in found_new
     assert "a.py:1:def old(a):" in found_old and "same.py:1:def old_too" in found_old and "added" not in found_old
-    assert "there is no n.py" in missing
+    assert NOT_THERE.format(path="n.py") in missing
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the model answers: read however it is written, an entry that cannot be is counted, a broken answer is told."""
+"""The answers of a model: all forms are read, unreadable entries are counted, broken answers are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finding stands on the lines that its quote names: planted in commits with renames, CRLF, moved blocks, repeats."""
+"""A finding is on the lines that its quote names: planted in commits with renames, CRLF, moved blocks, repeats."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def change(data: bytes = DIFF) -> list[FileDiff]:
     ("quote", "given", "line", "kind"),
     [
         ("    return   total + 1", 5, 5, None),
-        ("return total + 1", 5, 5, None),  # blanks count alike
+        ("return total + 1", 5, 5, None),  # spaces count alike
         ("total + 1", 5, 5, None),  # a part of a line
         ("    return total", 6, 6, None),  # repeated: the number decides
-        ("    return total", 2, 2, None),  # beside a removed line
+        ("    return total", 2, 2, None),  # next to a removed line
         ("    return total", 9, 9, "unchanged"),
         ("    return total", 7, 6, None),  # no such number: the nearest that was added
         ("    return   total + 1\n    return total", 5, 5, None),
@@ -144,7 +144,7 @@ def test_what_nobody_sees_is_quoted_as_it_was_shown() -> None:
 
 
 def evolve(folder: Path, chance: random.Random) -> None:
-    """Change files as people do: edits, repeats, moved blocks, renames, other line ends, no newline at the end."""
+    """Change files as developers do: edits, repeats, moved blocks, renames, other line ends, no newline at the end."""
     files = [path for path in folder.rglob("*.txt") if ".git" not in path.parts]
     for path in chance.sample(files, min(len(files), 3)):
         data = path.read_bytes()

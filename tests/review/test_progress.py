@@ -1,4 +1,4 @@
-"""The line of progress: on a terminal only, in one row, gone when the report stands there."""
+"""The line of progress: on a terminal only, in one row, gone when the report appears."""
 
 from __future__ import annotations
 

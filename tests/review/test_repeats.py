@@ -68,7 +68,7 @@ def baseline_of(findings: list[Finding], sides: NewSides) -> Baseline:
 
 def new_ones(baseline: Baseline, findings: list[Finding], sides: NewSides) -> list[int]:
     """The lines of the findings that are reported as new."""
-    run = Baseline(baseline.entries)  # an entry stands for one finding of a run
+    run = Baseline(baseline.entries)  # an entry is one finding of a run
     kept, _ = run.new_findings(fingerprinted(findings, sides), former_paths(sides))
     return [each.line for each in kept]
 
@@ -94,7 +94,9 @@ def test_indentation_counts_for_nothing(work: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "new"),
     [
-        pytest.param(("    eval(order)\n", "    eval(order)\n    eval(order)\n"), 1, id="the same line right beside"),
+        pytest.param(
+            ("    eval(order)\n", "    eval(order)\n    eval(order)\n"), 1, id="the same line right next to it"
+        ),
         pytest.param(("    eval(order)\n", "    log(order)\n    eval(order)\n"), 0, id="another line before"),
         pytest.param(("    eval(order)\n", "    eval(order)\n    log(order)\n"), 0, id="another line behind"),
         pytest.param(
@@ -102,7 +104,7 @@ def test_indentation_counts_for_nothing(work: Path) -> None:
             1,
             id="the same line elsewhere",
         ),
-        pytest.param(("    eval(order)\n", "    eval(order[0])\n"), 1, id="another line in its place"),
+        pytest.param(("    eval(order)\n", "    eval(order[0])\n"), 1, id="another line instead"),
     ],
 )
 def test_a_new_fault_beside_an_old_one_is_reported(work: Path, change: tuple[str, str], new: int) -> None:
@@ -150,7 +152,7 @@ def test_a_file_that_the_branch_made_and_renamed_is_known_again(work: Path) -> N
     assert new_ones(baseline, [planted(renamed, "newer.py", "eval")], renamed) == []
     copied = committed(work, {"new.py": AFTER.replace("import os", "import sys")})
     both = [planted(copied, "new.py", "eval"), planted(copied, "newer.py", "eval")]
-    assert len(new_ones(baseline, both, copied)) == 1, "one entry stands for one finding"
+    assert len(new_ones(baseline, both, copied)) == 1, "one entry is one finding"
 
 
 def test_fingerprints_tell_equal_places_apart_and_need_no_other_finding(work: Path) -> None:

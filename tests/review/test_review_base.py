@@ -1,4 +1,4 @@
-"""What a branch is compared with: never its own copy on the remote, never nothing, never a name that is two things."""
+"""The base of a branch: never its own copy on the remote, never nothing, never a name that is two things."""
 
 from __future__ import annotations
 

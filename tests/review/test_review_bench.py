@@ -35,7 +35,7 @@ def test_each_fault_is_a_line_that_the_change_adds() -> None:
 
 
 def scripted(cases: list[Case]) -> Callable[[Recorded], Reply]:
-    """A model that misses every fault in C, is a line off in Go, and takes offence at clean Python."""
+    """A model that misses every bug in C, is a line off in Go, and takes offence at clean Python."""
     by_path = {case.path: case for case in cases}
 
     def claims(question: str) -> list[dict[str, object]]:
@@ -85,7 +85,7 @@ def test_the_figures_of_a_scripted_model(tmp_path: Path) -> None:
 
 
 def test_a_fact_that_is_not_sent_is_missed(tmp_path: Path) -> None:
-    """The checker without a model: one case that suffices, and the same with a fact that nobody gives."""
+    """The checker without a model: a case that suffices, and one with a missing fact."""
     case = next(each for each in review_sent.other_files() if each.name == "deleted module")
     assert review_sent.missing_facts(case, tmp_path / "a") == []
     wrong = replace(case, facts=(*case.facts, review_sent.Fact("no such row"), review_sent.look("none", "def ok")))

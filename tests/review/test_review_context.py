@@ -1,4 +1,4 @@
-"""What a reviewer is told besides the hunks: the outline, the author's words, rules, what is known, what is new."""
+"""The context of the hunks in a request: the outline, the author's words, rules, what is known, what is new."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_busy_server_is_waited_for_and_named(changed: Path) -> None:
     def busy(request: Recorded) -> Reply | HttpError:
         nonlocal count
         count += 1
-        return HttpError(429, "slow down") if count <= 2 else Reply(found(DOUBLED))
+        return HttpError(429, "slow down") if count <= 1 else Reply(found(DOUBLED))
 
     with ModelServer(model(busy)) as server:
         assert review(server, changed, "HEAD", "--no-verify", "--timeout", "60").exit == 1

@@ -189,7 +189,7 @@ def test_a_push_is_reviewed_before_it_leaves(tmp_path: Path, work: Path, server:
 def test_a_push_is_reviewed_where_it_arrives(
     tmp_path: Path, work: Path, server: ModelServer, hook: str, bare: bool
 ) -> None:
-    """Until `pre-receive` agrees, the objects lie in a folder of their own."""
+    """Until `pre-receive` agrees, the objects are in a separate folder."""
     remote = tmp_path / "remote"
     repo.git(tmp_path, "clone", "-q", *(["--bare"] if bare else []), str(work), str(remote))
     words = '"$old..$new"'
@@ -255,7 +255,7 @@ def test_variables_that_name_what_is_there_change_nothing(work: Path, server: Mo
 
 
 def test_a_named_repository_stays_hardened(tmp_path: Path, server: ModelServer) -> None:
-    """What the configuration of a repository would start is not started, though GIT_DIR names it."""
+    """Programs in the configuration of a repository are not started, though GIT_DIR names it."""
     folder, git_folder = tmp_path / "home", tmp_path / "home" / ".dotfiles"
     repo.git(tmp_path, "init", "-q", "--bare", str(git_folder))
     named = (f"--git-dir={git_folder}", f"--work-tree={folder}")

@@ -1,4 +1,4 @@
-"""Sessions that review beside another one: its rules and guards stand in them too, what is about its list does not."""
+"""Sessions of reviews next to another one: its rules and guards apply to them, its conversation does not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHY = "no file is read before the ticket is open"
 
 
 class Closed(Extension, Guard):
-    """Refuses every call, as a guard does that cannot reach whoever decides."""
+    """Refuses every call, like a guard that cannot reach its server."""
 
     def __init__(self) -> None:
         self.guards = (self,)
@@ -49,7 +49,7 @@ class Closed(Extension, Guard):
 
 @pytest.fixture
 async def open_session(changed: Path, server: ModelServer) -> AsyncIterator[Opened]:
-    """Opens a session in the repository whose model reads a file and finds one fault."""
+    """Opens a session in the repository whose model reads a file and finds one bug."""
 
     def answer(request: Recorded) -> Step:
         done = any(message["role"] == "tool" for message in request.messages)
@@ -69,7 +69,7 @@ async def open_session(changed: Path, server: ModelServer) -> AsyncIterator[Open
 
 
 async def reported(session: Session, server: ModelServer) -> Report:
-    """Reviews the last commit beside the session."""
+    """Reviews the last commit next to the session."""
     change = await change_from_git(Wanted(kind="commits", name="HEAD~1..HEAD"), session.workspace)
     opened = ReviewSessions(session, change, lambda: provider_of(server))
     options, name = ReviewOptions(repeats=Repeats(files=change.files), jobs=1), session.provider.model
@@ -99,7 +99,7 @@ async def test_a_guard_stands_there_too(open_session: Opened, server: ModelServe
     assert set(guard.asked) == {"read app.py"}
     audited = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert {(each["tool"], each["action"]) for each in audited if each["kind"] == "verdict"} == {("read", "deny")}
-    assert "end" not in {each["kind"] for each in audited}, "the session beside has not ended this one's log"
+    assert "end" not in {each["kind"] for each in audited}, "the second session has not ended this one's log"
 
 
 async def test_what_counts_counts_one_session(open_session: Opened, server: ModelServer) -> None:

@@ -24,7 +24,7 @@ def used(output: int) -> Usage:
 
 
 def sessions(folder: Path, *outputs: int) -> list[Session]:
-    """Sessions that have used so many output tokens each."""
+    """Sessions that have each used a number of output tokens."""
     made = [session_of(ScriptedProvider(model=MODEL), folder, limits=Limits()) for _ in outputs]
     for session, output in zip(made, outputs, strict=True):
         session.meter.count(used(output))
@@ -41,7 +41,7 @@ def spending_of(limits: Limits, *watched: Session, beside: Session | None = None
 def test_each_may_spend_the_money_that_the_others_left(tmp_path: Path) -> None:
     one, other, before = sessions(tmp_path, 30_000, 10_000, 20_000)  # $0.45, $0.15 and $0.30
     spending_of(Limits(max_cost=1.0), one, other).bound(other)
-    assert other.meter.limits.max_cost == pytest.approx(0.55), "of which 15 cents are spent"
+    assert other.meter.limits.max_cost == pytest.approx(0.55), "15 cents are spent"
     spending = spending_of(Limits(max_cost=1.0), one, other, beside=before)
     spending.bound(other)
     assert other.meter.limits.max_cost == pytest.approx(0.25)
@@ -49,7 +49,7 @@ def test_each_may_spend_the_money_that_the_others_left(tmp_path: Path) -> None:
     one.meter.count(used(6_700))
     with pytest.raises(LimitReached, match=r"the limit of 1 dollars is reached \(--max-cost\)"):
         spending.check()
-    assert spending.cost == pytest.approx(0.7005), "what the session beside has cost is its own"
+    assert spending.cost == pytest.approx(0.7005), "the cost of the second session is its own"
     other.meter.count(None)
     assert spending.cost is None
 
@@ -58,7 +58,7 @@ def test_each_may_ask_for_the_tokens_that_the_others_left(tmp_path: Path) -> Non
     one, other, before = sessions(tmp_path, 30, 20, 34)
     spending = spending_of(Limits(max_tokens=100), one, other)
     spending.bound(other)
-    assert other.meter.limits.max_tokens == 70, "of which 20 are used"
+    assert other.meter.limits.max_tokens == 70, "20 are used"
     spending = spending_of(Limits(max_tokens=100), one, other, beside=before)
     spending.bound(other)
     assert other.meter.limits.max_tokens == 36, "16 are enough for an answer"

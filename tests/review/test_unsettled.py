@@ -134,7 +134,7 @@ def test_a_baseline_does_not_take_it(changed: Path, tmp_path: Path) -> None:
 
 
 def test_on_an_unchanged_row_it_keeps_its_severity(tmp_path: Path) -> None:
-    """A change can make a row wrong that it leaves as it was."""
+    """A change can make a row wrong that it does not touch."""
     rows = "take(lock)\nfree(lock)\n\n\nfree(lock)\n"
     folder = repo.plain(tmp_path / "r", {"app.py": rows})
     repo.commit(folder, {"app.py": "take(lock)\nif done(): free(lock)\n\n\nfree(lock)\n"})

@@ -15,7 +15,7 @@ SUGGESTION = """\
 """
 
 EVIL = "::error file=x::%0A <img src=x onerror=alert(1)> `` ]( @everyone #1 http://evil.example \u202e\x1b[2J"
-"""What a model could be made to say."""
+"""Text that a model could be made to write."""
 
 EVIL_PATH = "a ,b:\n::set-output name=x::%.py"
 
@@ -30,7 +30,7 @@ def whole() -> Report:
             Finding(
                 rule="code-injection",
                 title="Input is run as code",
-                explanation="`order` comes from outside.\nWhoever sends it runs code here.",
+                explanation="`order` comes from outside.\nA client runs code here.",
                 severity="critical",
                 category="security",
                 confidence=0.9,
@@ -62,7 +62,7 @@ def whole() -> Report:
         aside=(
             _aside("ignored", "checked by hand", "division-by-zero", 4),
             _aside("known", "it is in the baseline", "dead-code", 5),
-            _aside("misplaced", "its quote does not stand in the change", "dead-code", None),
+            _aside("misplaced", "its quote is not in the change", "dead-code", None),
         ),
         hunks=(_hunk("shop/orders.py", 1, 5), _hunk("shop/orders.py", 21, 3), _hunk("shop/pages.py", 1, 2), _skipped()),
         chunks=1,

@@ -20,7 +20,7 @@ from codelet.review.formats.issue_lists import code_quality, github_annotations,
 from codelet.review.formats.junit import junit
 from codelet.review.formats.markdown_report import markdown_report, markdown_text
 from codelet.review.formats.sarif import sarif
-from codelet.review.formats.sentences import is_whole
+from codelet.review.formats.sentences import is_whole, not_reviewed
 from tests.review.formats.sample import EVIL, EVIL_PATH, REPORTS, clean, hostile, incomplete, unsettled, whole
 
 HERE = Path(__file__).parent
@@ -48,7 +48,7 @@ def schema_errors(name: str, text: str) -> list[str]:
 @pytest.mark.parametrize("form", WRITERS)
 @pytest.mark.parametrize("name", ["whole", "incomplete", "unsettled"])
 def test_golden(form: str, name: str) -> None:
-    """What a format looks like; CODELET_WRITE_GOLDEN=1 writes the files anew, for a person to read the difference."""
+    """A format's golden file; CODELET_WRITE_GOLDEN=1 writes the files, so that the difference can be read."""
     text = re.sub(r'("semanticVersion": )"[^"]*"', r'\1"0"', WRITERS[form](REPORTS[name]))
     file = GOLDEN / f"{name}.{form}"
     if os.environ.get("CODELET_WRITE_GOLDEN"):
@@ -149,7 +149,7 @@ def test_a_whole_review_is_not_called_incomplete(form: str) -> None:
 def test_each_unreviewed_hunk_is_named() -> None:
     run = json.loads(sarif(incomplete()))["runs"][0]
     told = [note["message"]["text"] for note in run["invocations"][0]["toolExecutionNotifications"]]
-    assert told[1:] == ["failed: the server did not answer", "truncated: a line is too long"]
+    assert told[1:] == [f"{each.state}: {each.why}" for each in not_reviewed(incomplete())]
     assert [each["location"]["path"] for each in json.loads(code_quality(incomplete()))] == [
         "shop/orders.py",
         "shop/pages.py",
@@ -177,7 +177,7 @@ def decoded(line: str) -> tuple[str, dict[str, str], str]:
 
 def test_annotations_survive_names_and_texts() -> None:
     lines = github_annotations(hostile()).splitlines()
-    assert len(lines) == 4, "nothing begins a line of its own"
+    assert len(lines) == 4, "no text begins a line"
     name, properties, text = decoded(lines[1])
     assert name == "error"
     assert properties["file"] == EVIL_PATH
@@ -253,7 +253,7 @@ def test_what_has_no_place_or_no_confirmation_is_listed_with_all_that_is_known(f
 
 
 def test_a_finding_names_its_file_or_none() -> None:
-    """Where a format demands a path the text names the file that the model named."""
+    """If a format demands a path, the text contains the file that the model named."""
     placed = {each["check_name"]: each for each in json.loads(code_quality(unsettled()))}
     assert placed["dead-code"]["location"]["path"] == "shop/orders.py"
     assert "src/pool.rs" in placed["lost-wakeup"]["description"]
