@@ -1,4 +1,4 @@
-"""What the model can call, as a list. A path is opened at the place that was judged, and every answer is bounded.
+"""The tools that the model can call. A path is opened at the place that was judged, and every answer is bounded.
 
 tests/safety/test_race.py swaps paths for links in between; tests/tools/test_read.py and tests/tools/test_search.py ask
 for too much.
@@ -24,7 +24,7 @@ def all_tools() -> tuple[Tool, ...]:
 
 
 def select_tools(names: Iterable[str]) -> tuple[Tool, ...]:
-    """The tools with these names, in the fixed order; raises UsageError for a name that is none."""
+    """The tools with these names, in the fixed order; raises UsageError for an unknown name."""
     wanted = set(names)
     unknown = sorted(wanted - {each.name for each in all_tools()})
     if unknown:
@@ -34,6 +34,6 @@ def select_tools(names: Iterable[str]) -> tuple[Tool, ...]:
 
 
 def title_of(name: str, arguments: Arguments) -> str:
-    """Return what a recorded call was about, for people: as the tool of that name says it, else all arguments."""
+    """Return the title of a recorded call: from the tool of that name, else all arguments."""
     known = next((each for each in all_tools() if each.name == name), None)
     return all_arguments(arguments) if known is None else known.about(arguments)

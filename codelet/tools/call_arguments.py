@@ -1,4 +1,4 @@
-"""Whether the arguments of a call fit its tool: those of codelet's own tools by hand, others by their JSON Schema."""
+"""Checks the arguments of a call: for codelet's own tools by hand, for others by their JSON Schema."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_own(name: str, parameters: JsonSchema, arguments: Arguments) -> Argume
 
 
 def _instead(tool_name: str, argument: str) -> str:
-    """Return what to send in place of an argument that other agents' tools have, as a clause; or ""."""
+    """Return the replacement for an argument of other agents' tools, as a clause; or ""."""
     from codelet.tools.other_agents import INSTEAD
 
     told = INSTEAD.get(tool_name, {}).get(argument.rpartition(".")[2], "")

@@ -23,7 +23,7 @@ _LONGEST_TIMEOUT = 600_000
 _BOOLEANS = {"true": True, "false": False}
 _MOST_LAYERS = 3
 _SIMPLE = re.compile(r"(?:&&|\|(?!\|)|[^;&|\n])+")
-"""A command in front of which `cd FOLDER &&` can stand: words, pipes and `&&`."""
+"""A command that can follow `cd FOLDER &&`: words, pipes and `&&`."""
 _CONTROL = re.compile(r"\s*(?:jobs|wait|kill)\b")
 _BLOCK = re.compile(r"<{5,} SEARCH\n(.*?)\n?={5,}\n(.*?)\n?>{5,} REPLACE", re.DOTALL)
 _REGEX_SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$]")
@@ -81,7 +81,7 @@ def arguments_in(text: str) -> object:
 
 
 def meant_tool(name: str, arguments: object = None) -> str:
-    """Return the name of the tool that a model means by another agent's name; the name as it is if none is known."""
+    """Return the name of the tool that a model means by another agent's name; the unchanged name if none is known."""
     plain = plain_name(name)
     low = plain.lower()
     if low in other_agents.EDITORS and isinstance(arguments, dict):
@@ -90,7 +90,7 @@ def meant_tool(name: str, arguments: object = None) -> str:
 
 
 def instead_of_tool(name: str) -> str:
-    """Return what to do in place of a tool that is not there, or ""."""
+    """Return the alternative to a tool that does not exist, or ""."""
     return other_agents.NO_SUCH_TOOL.get(plain_name(name).lower(), "")
 
 
@@ -226,7 +226,7 @@ def _grep_arguments(arguments: Arguments) -> Arguments:
         arguments["glob"] = other_agents.FILE_TYPES[arguments.pop("type")]
     elif "glob" not in arguments and kind is None and isinstance(exclude, str) and exclude:
         arguments["glob"] = f"!{arguments.pop('exclude')}"
-    if arguments.get("limit") in (0, "0"):  # elsewhere it stands for no limit
+    if arguments.get("limit") in (0, "0"):  # elsewhere 0 means no limit
         arguments["limit"] = 1000
     return arguments
 

@@ -10,7 +10,7 @@ from codelet.errors import ToolError
 from codelet.record import Record
 
 SAMPLE = 8192
-"""How many bytes from the start of a file decide whether it is text."""
+"""Bytes at the start of a file that decide whether it is text."""
 
 _BOMS = (
     (b"\xef\xbb\xbf", "utf-8"),

@@ -27,7 +27,7 @@ from codelet.tools.tool import ToolContext
 _MOST_BYTES = 4 << 20
 _MOST_NAMES = 64 << 20
 _MOST_SKIPPED = 1 << 19
-"""Bytes of the names that a search is told to skip: they are words of a command line."""
+"""Maximum bytes of the names to skip, which are words of a command line."""
 _LINE_COLUMNS = 2000
 _COMMON = (
     *("--no-config", "--color=never", "--sort=path", "--null", "--hidden", "--no-require-git"),
@@ -104,7 +104,7 @@ class SearchResult(Record):
 
 
 def root_of(context: ToolContext, path: str) -> Path:
-    """The resolved file or folder to search. Raises ToolError if there is none to read."""
+    """Return the resolved file or folder to search. Raises ToolError if it cannot be read."""
     root = files.resolve(context, path)
     name = files.shown(context, root)
     if not files.is_folder(root, name):

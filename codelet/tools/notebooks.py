@@ -1,4 +1,4 @@
-"""A Jupyter notebook as a reader wants it: its cells with what they printed, in place of the JSON of the file."""
+"""A Jupyter notebook as text: its cells with their output, without the JSON of the file."""
 
 from __future__ import annotations
 

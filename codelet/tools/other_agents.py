@@ -27,7 +27,7 @@ OTHER_TOOLS = {
     }.items()
     for other in others.split()
 }
-"""What tools are called elsewhere, in small letters."""
+"""Tool names of other agents, in lower case."""
 
 EDITORS = frozenset(("str_replace_editor", "str_replace_based_edit_tool", "text_editor"))
 EDITOR_COMMANDS = {"view": "read", "create": "write", "str_replace": "edit"}
@@ -60,7 +60,7 @@ NO_SUCH_TOOL = {
     }.items()
     for other in others.split()
 }
-"""What to do in place of a tool that codelet has not."""
+"""Alternatives to tools that codelet does not have."""
 
 _FILE = "file_path filePath filepath absolute_path target_file filename file relative_path"
 _FOLDER = "dir dir_path directory folder relative_workspace_path"
@@ -208,7 +208,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "plan": {"action": "an empty plan shows it", "merge": "send the whole plan each time"},
 }
-"""By tool: what to send in place of an argument that it does not take, or not with such a value."""
+"""By tool: replacements for arguments or values that it does not take."""
 
 FILE_TYPES = {
     "py": "*.{py,pyi}",

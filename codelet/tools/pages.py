@@ -1,4 +1,4 @@
-"""What `read` shows: a page of a file of any size as numbered lines, in bounded memory, or a folder's entries."""
+"""Pages for `read`: part of a file of any size as numbered lines, in bounded memory, or a folder's entries."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def read_picture(file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
 
 
 def memory_file(data: bytes) -> BinaryIO:
-    """A file that holds the data and stands on no disk."""
+    """A file in memory with the data."""
     if not hasattr(os, "memfd_create"):
         return io.BytesIO(data)
     file = os.fdopen(os.memfd_create("picture"), "w+b")
@@ -143,7 +143,7 @@ def _frames(data: bytes) -> Iterator[tuple[int, int]]:
     place = 2
     while place + 9 < len(data) and data[place] == 0xFF:
         marker = data[place + 1]
-        if marker == 0xFF:  # fill bytes may stand before a marker
+        if marker == 0xFF:  # fill bytes may precede a marker
             place += 1
             continue
         if 0xC0 <= marker <= 0xCF and marker not in _NO_SIZE:

@@ -1,4 +1,4 @@
-"""What `write` and `edit` would change, worked out without changing it, and the change made once it may be."""
+"""Plans the changes of `write` and `edit`, and makes them once they are approved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `grep` and `find` answer: hits as text, within bounds."""
+"""The answers of `grep` and `find`: hits as text, within bounds."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def lists(arguments: Arguments) -> tuple[Touch, ...]:
 
 
 def title(arguments: Arguments) -> str:
-    """The pattern, and where it is looked for."""
+    """Return the pattern and the path."""
     where = str(arguments.get("path") or "")
     glob = str(arguments.get("glob") or "")
     words = [str(arguments.get("pattern", "")), f"in {where}" if where not in ("", ".") else "", glob]
@@ -82,7 +82,7 @@ def title(arguments: Arguments) -> str:
 
 
 def preview(context: ToolContext, arguments: Arguments) -> Preview:
-    """The pattern, and where it is looked for."""
+    """Return the pattern and the path."""
     return Preview(arguments["pattern"], asks=f"search {arguments.get('path') or '.'} for this")
 
 

@@ -1,4 +1,4 @@
-"""What the model has been shown of files: which lines by `read`, and what searches and commands named.
+"""The parts of files that the model has seen: lines by `read`, and names by searches and commands.
 
 Two questions are answered from it. May `write` replace a whole file: has every line of it been shown? And may `edit`
 go without a `read`: has the file stayed as it was since a search or a command showed something of it?

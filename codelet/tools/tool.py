@@ -146,7 +146,7 @@ class ToolContext(Record):
         self.seen[path] = current
 
     def list_changed(self, why: str, *, body: bool) -> None:
-        """What was shown may no longer stand in the list: to replace a file the model has to read it again."""
+        """The list may no longer hold what was shown: the model has to read a file again to replace it."""
         if body:
             self.lines.clear()
             self.outputs.clear()
@@ -310,7 +310,7 @@ def tool(
 
 
 def _form(function: _Function, taken: Mapping[str, bool]) -> _Form:
-    """Return what the model is told, and the check: made once for all closures of one code."""
+    """Return the description, the parameters and the check, made once for all closures of one function."""
     key = getattr(function, "__code__", None), function.__doc__, tuple(function.__annotations__.items())
     try:
         if (known := _FORMS.get(key)) is not None:

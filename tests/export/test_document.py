@@ -213,6 +213,7 @@ def test_what_is_wrong_is_named_with_its_place(place: str, value: Any, named: st
         (b"{", "is not JSON"),
         (b"null", "must be an object"),
         (b"[1]", "must be an object"),
+        (b'[{"a": 1}]', "must be an object"),
         (b"\xff\xfe{}", "is not UTF-8"),
         (b'{"version": NaN}', "no version"),
         (b'{"version": -Infinity}', "no version"),

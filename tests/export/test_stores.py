@@ -193,3 +193,9 @@ async def test_a_target_is_opened_by_its_name(store: Store, place: str) -> None:
     assert not same_target(resumed.target, open_target(f"{place}/other.json"))
     with pytest.raises(ExportError, match="no such export"):
         await read_export(f"{place}/missing.json")
+
+
+@pytest.mark.parametrize("target", ["/", "", "."])
+def test_a_target_without_a_name_is_refused(target: str) -> None:
+    with pytest.raises(ExportError, match="names no file"):
+        open_target(target)
