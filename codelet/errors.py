@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 EXIT_DONE = 0
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
@@ -13,6 +15,12 @@ EXIT_BUG = 70
 EXIT_HANGUP = 129
 EXIT_INTERRUPT = 130
 EXIT_TERMINATE = 143
+SIGNALS = {
+    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
+    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
+    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
+}
+"""The exit status and the word of each signal that ends codelet."""
 
 
 class CodeletError(Exception):

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP: the exit status of each, and a cancel of the task that one ends."""
+"""A signal that ends codelet cancels a task."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ import asyncio
 import signal
 from typing import Self
 
-from codelet.errors import EXIT_HANGUP, EXIT_INTERRUPT, EXIT_TERMINATE
-
-SIGNALS = {
-    signal.SIGINT: (EXIT_INTERRUPT, "interrupted"),
-    signal.SIGTERM: (EXIT_TERMINATE, "terminated"),
-    signal.SIGHUP: (EXIT_HANGUP, "hung up"),
-}
-"""The exit status and the word of each."""
+from codelet.errors import SIGNALS
 
 
 class Stopper:

@@ -22,12 +22,12 @@ from codelet.errors import (
     EXIT_DONE,
     EXIT_INCOMPLETE,
     EXIT_REFUSED,
+    SIGNALS,
     CodeletError,
     LimitReached,
     SessionHeld,
     UsageError,
 )
-from codelet.frontends.signals import SIGNALS
 from codelet.frontends.streams import KEPT, in_ci, read_stdin, say, say_ending, unknown_settings
 from codelet.loop.session import Session
 from codelet.opening import mentioned, reserved_for, session_from, turn_of
