@@ -82,28 +82,34 @@ class Settings(Record):
     user's folders; `trusted` says that what the project brings is read too.
     """
 
-    max_turns: int | None = row(None, count, ONE_SHOT, "at most N model requests", "N", bound=True)
-    max_tokens: int | None = row(None, count, ONE_SHOT, "at most N output tokens in all", "N", bound=True)
-    max_cost: float | None = row(None, amount, ONE_SHOT, "send no request that would pass this cost", "USD", bound=True)
+    max_turns: int | None = row(None, count, ONE_SHOT, "stop after N model requests", "N", bound=True)
+    max_tokens: int | None = row(None, count, ONE_SHOT, "stop after N output tokens in total", "N", bound=True)
+    max_cost: float | None = row(
+        None, amount, ONE_SHOT, "send no request that would exceed this cost", "USD", bound=True
+    )
     allow_unknown_cost: bool = row(
-        False, switch, ONE_SHOT, "continue if no price is known, so --max-cost cannot hold", by=(USER_FILE, FLAG)
+        False, switch, ONE_SHOT, "continue when no price is known and --max-cost cannot apply", by=(USER_FILE, FLAG)
     )
     timeout: float | None = row(None, amount, ONE_SHOT, "stop after this time", "SECONDS", bound=True)
     json_schema: str | dict[str, Any] | None = row(
-        None, answer_schema, ONE_SHOT, "the answer is JSON that meets the schema in FILE", "FILE", by=(FLAG,)
+        None, answer_schema, ONE_SHOT, "answer with JSON that meets the schema in FILE", "FILE", by=(FLAG,)
     )
-    allow_cut: bool = row(False, switch, ONE_SHOT, "input that was not read to its end is not a failure")
+    allow_cut: bool = row(False, switch, ONE_SHOT, "accept input that was shortened to fit (else exit 5)")
     model: str | None = row(
-        None, text, MODEL, "as litellm spells it, such as anthropic/claude-sonnet-5-5", "NAME", by=_ALL, short="-m"
+        None,
+        text,
+        MODEL,
+        "the model, such as anthropic/claude-sonnet-5-5 (litellm's names)",
+        "NAME",
+        by=_ALL,
+        short="-m",
     )
     fallback_model: tuple[str, ...] = row(
-        (), models, MODEL, "takes over when the model fails; several with commas or repeated", "NAME"
+        (), models, MODEL, "use this model when the first one fails; repeat it or separate several by commas", "NAME"
     )
-    api_base: str | None = row(
-        None, text, MODEL, "address of a server that speaks OpenAI's or Anthropic's protocol", "URL"
-    )
+    api_base: str | None = row(None, text, MODEL, "the address of a server with OpenAI's or Anthropic's API", "URL")
     api_key: str | None = row(None, text, by=(VARIABLE,))
-    transport: Transport = row("auto", ("auto", "native", "litellm"), MODEL, "which way to the model (auto)")
+    transport: Transport = row("auto", ("auto", "native", "litellm"), MODEL, "how to reach the model (auto)")
     # It decides where keys are sent.
     vendors: tuple[Vendor, ...] = row((), own_vendors, by=(USER_FILE,))
     aliases: tuple[tuple[str, str], ...] = row((), own_aliases, by=(USER_FILE,))
@@ -111,46 +117,50 @@ class Settings(Record):
     first_token_timeout: float = row(900.0, amount)
     chunk_timeout: float = row(120.0, amount)
     retries: int = row(4, count_or_zero)
-    budget: int | None = row(None, count, MODEL, "let what is sent reach at most N tokens", "N", bound=True)
-    compact: str = row("auto", ("auto", "off"), MODEL, "shrink a conversation that is too long (auto)", by=_ALL)
+    budget: int | None = row(None, count, MODEL, "keep each request within N tokens", "N", bound=True)
+    compact: str = row("auto", ("auto", "off"), MODEL, "compact a conversation that gets too long (auto)", by=_ALL)
     compact_at: int | None = row(
         None, percent, MODEL, "compact when this much of the budget is used", "PERCENT", by=_ALL
     )
     compact_entries: int | None = row(
         None, count, MODEL, "also compact when there are more than N messages", "N", by=_ALL
     )
-    keep_last: int = row(3, count, MODEL, "newest turns that a compaction keeps verbatim (3)", "N", by=_ALL)
+    keep_last: int = row(
+        3, count, MODEL, "the number of newest turns that a compaction keeps verbatim (3)", "N", by=_ALL
+    )
     narrative: str = row(
         "auto",
         ("auto", "on", "off"),
         MODEL,
-        "whether the model writes a handoff at the head of a compaction: auto, on, off; the bare flag means on",
+        "let the model write a handoff summary when compacting: auto, on, off (the flag alone means on)",
         alone="on",
     )
     shares: tuple[int, ...] = row((5, 30, 15, 50), four_shares, by=_ALL)
-    window: int | None = row(None, count, MODEL, "the model's window in tokens, if it is not known", "N", by=_ALL)
+    window: int | None = row(
+        None, count, MODEL, "the model's context window in tokens, if codelet does not know it", "N", by=_ALL
+    )
     effort: Effort | None = row(
         None,
         ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
         MODEL,
-        "how hard the model is to think; a level it lacks becomes its nearest; not sent unless given",
+        "reasoning effort; the nearest level that the model supports is used; not sent by default",
         by=_ALL,
     )
-    debug_requests: bool = row(
-        False, switch, MODEL, "print every request to stderr as it is sent, keys masked", by=(FLAG,)
+    debug_requests: bool = row(False, switch, MODEL, "print every request to stderr, with keys masked", by=(FLAG,))
+    system_prompt: str | None = row(None, any_text, PROMPT, "replace the system prompt", "TEXT")
+    append_system_prompt: str | None = row(None, text, PROMPT, "add to the system prompt", "TEXT")
+    tools: tuple[str, ...] | None = row(
+        None, names, PROMPT, "offer only these tools, separated by commas; '' for none", "NAMES"
     )
-    system_prompt: str | None = row(None, any_text, PROMPT, "instead of codelet's own", "TEXT")
-    append_system_prompt: str | None = row(None, text, PROMPT, "after codelet's own", "TEXT")
-    tools: tuple[str, ...] | None = row(None, names, PROMPT, "only these, separated by commas; '' for none", "NAMES")
-    bare: bool = row(False, switch, PROMPT, "no reminders, no instruction files")
+    bare: bool = row(False, switch, PROMPT, "send no reminders and no instruction files")
     reminders: PlacementChoice = row(
         "auto",
         ("auto", "tail", "append", "prepend"),
         PROMPT,
-        "where changing reminders go: last (tail), appended when they change, or first (prepend); auto: by the model",
+        "where changing reminders go: tail is the end, append after a change, prepend first; auto depends on the model",
     )
     skills: str = row(
-        "on", ("on", "off"), PROMPT, "your skills and Markdown commands, and with --trust the project's (on)"
+        "on", ("on", "off"), PROMPT, "load your skills and Markdown commands, with --trust also the project's (on)"
     )
     mcp: tuple[str, ...] = row(
         (), files, PROMPT, "start the MCP servers that a JSON file lists under mcpServers", "FILE", by=(FLAG,)
@@ -159,41 +169,51 @@ class Settings(Record):
     mcp_servers: dict[str, Any] | None = row(None, own_servers, by=(USER_FILE,))
     mcp_direct: int = row(2_000, count_or_zero)
     profile: str | None = row(
-        None, text, PROMPT, "a profile, which takes rights away; codelet profiles lists them", "NAME"
+        None, text, PROMPT, "restrict the session to a profile; codelet profiles lists them", "NAME"
     )
-    agents: bool = row(False, switch, PROMPT, "let the model hand tasks to subagents")
-    web: bool = row(False, switch, PROMPT, "let the model fetch pages of hosts that you allow")
+    agents: bool = row(False, switch, PROMPT, "let the model delegate tasks to subagents")
+    web: bool = row(False, switch, PROMPT, "let the model fetch web pages from hosts that you allow")
     environment: str = row(
-        "short", ("short", "full"), PROMPT, "full tells the model the machine's memory, disk and load too (short)"
+        "short", ("short", "full"), PROMPT, "full also tells the model the machine's memory, disk and load (short)"
     )
     mode: Mode = row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, "what runs without asking (ask)")
     # What allows something is said by name: no variable that stands somewhere does.
     allow: tuple[str, ...] = row(
-        (), rules, PERMISSIONS, "such as 'bash(git log *)' or 'edit(src/**)'", "RULE", by=(USER_FILE, FLAG)
+        (),
+        rules,
+        PERMISSIONS,
+        "allow calls that match, such as 'bash(git log *)' or 'edit(src/**)'",
+        "RULE",
+        by=(USER_FILE, FLAG),
     )
-    ask: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; asks, whatever is allowed", "RULE", by=_ALL)
-    deny: tuple[str, ...] = row((), rules, PERMISSIONS, "the same; wins over both", "RULE", by=_ALL)
+    ask: tuple[str, ...] = row(
+        (), rules, PERMISSIONS, "ask about calls that match, even if they are allowed", "RULE", by=_ALL
+    )
+    deny: tuple[str, ...] = row(
+        (), rules, PERMISSIONS, "refuse calls that match, even if they are allowed", "RULE", by=_ALL
+    )
     hooks: tuple[Hook, ...] = row(
-        (), own_hooks, PERMISSIONS, "run the hooks in this JSON file, too", "FILE", by=(USER_FILE, FLAG)
+        (), own_hooks, PERMISSIONS, "also run the hooks in this JSON file", "FILE", by=(USER_FILE, FLAG)
     )
     checkers: tuple[Checker, ...] = row(
         (),
         own_checkers,
         PROMPT,
-        "report problems after edits: ruff, mypy, gopls, tsc, …",
+        "check files after edits with ruff, mypy, gopls, tsc, …",
         "NAMES",
         by=(USER_FILE, FLAG),
     )
     yes: bool = row(False, switch, PERMISSIONS, "answer every question with yes", by=(FLAG,), short="-y")
-    ask_timeout: float | None = row(
-        None, amount, PERMISSIONS, "a question not answered in this time means no", "SECONDS"
-    )
+    ask_timeout: float | None = row(None, amount, PERMISSIONS, "treat a question as refused after this time", "SECONDS")
     sandbox: Use = row(
-        "auto", ("auto", "on", "off"), PERMISSIONS, "confine commands: unapproved (auto), all (on), none (off)"
+        "auto",
+        ("auto", "on", "off"),
+        PERMISSIONS,
+        "which commands to sandbox: those you did not approve (auto), all (on), none (off)",
     )
-    sandbox_network: bool = row(False, switch, PERMISSIONS, "let confined commands use the network")
+    sandbox_network: bool = row(False, switch, PERMISSIONS, "let sandboxed commands use the network")
     sandbox_sockets: bool = row(
-        False, switch, PERMISSIONS, "let them make sockets, in the workspace and their private folder"
+        False, switch, PERMISSIONS, "let sandboxed commands create sockets in the workspace and their private folder"
     )
     # What commands see of the home is the user's alone to say.
     sandbox_home: str = row("named", ("named", "open"), by=(USER_FILE,))
@@ -203,18 +223,18 @@ class Settings(Record):
     command_processes: int = row(16_384, count_or_zero)
     command_file_size: int = row(16_384, count_or_zero)
     audit: str | None = row(
-        None, text, PERMISSIONS, "append each verdict, answer, call and change to a file", "FILE", kept=True
+        None, text, PERMISSIONS, "append every verdict, answer, call and change to a file", "FILE", kept=True
     )
     log: str | None = row(
         None,
         text,
         KEEPING,
-        "append what the session does, in JSON lines",
+        "append the session's events to a file, as JSON lines",
         "FILE",
         kept=True,
     )
     log_level: LogLevel = row(
-        "info", ("debug", "info", "warning", "error"), KEEPING, "log from this level on", needs=("log",)
+        "info", ("debug", "info", "warning", "error"), KEEPING, "the lowest level to log", needs=("log",)
     )
     raw: bool = row(False, switch, PERMISSIONS, "do not mask keys from the environment", by=(FLAG,))
     plan: bool = row(False, switch, PERMISSIONS, "change nothing until you approve a plan", by=(FLAG,))
@@ -222,44 +242,44 @@ class Settings(Record):
         "auto",
         ("auto", "dark", "light", "colour-blind", "plain"),
         TERMINAL,
-        "the terminal's colours; auto asks the terminal, plain has none (auto)",
+        "colours; auto asks the terminal, plain uses none (auto)",
     )
-    edit_mode: str = row("emacs", ("emacs", "vi"), TERMINAL, "the keys of the input line (emacs)")
+    edit_mode: str = row("emacs", ("emacs", "vi"), TERMINAL, "key bindings of the input line (emacs)")
     keys: tuple[tuple[str, tuple[str, ...]], ...] = row((), own_keys, by=(USER_FILE,))
     notify: str = row(
         "off",
         ("off", "bell", "osc9", "osc777"),
         TERMINAL,
-        "call you at a question and after a long turn: by the bell, or a notification of the terminal (off); the "
-        "bare flag means bell",
+        "notify you of a question and of the end of a long turn, by the bell or a terminal notification (off); "
+        "the flag alone means bell",
         alone="bell",
     )
-    title: bool = row(False, switch, TERMINAL, "show in the window's title what codelet is doing")
+    title: bool = row(False, switch, TERMINAL, "show the current activity in the window's title")
     export: str | None = row(
         None, text, KEEPING, "save the session there after every step and at the end", "TARGET", by=(FLAG,)
     )
     export_every: int = row(1, count, KEEPING, "save only after every N-th step", "N", by=(FLAG,), needs=("export",))
     export_archive: bool = row(
-        False, switch, KEEPING, "save what compaction took out too", by=(FLAG,), needs=("export",)
+        False, switch, KEEPING, "also save messages that compaction removed", by=(FLAG,), needs=("export",)
     )
     snapshots: str | None = row(
-        None, text, KEEPING, "also keep a copy a minute there, the newest ten", "FOLDER", by=(FLAG,)
+        None, text, KEEPING, "also keep a copy every minute in this folder, the newest ten", "FOLDER", by=(FLAG,)
     )
     resume: str | None = row(None, text, KEEPING, "continue a saved session", "TARGET", by=(FLAG,))
     wait: float | None = row(
-        None, amount, KEEPING, "wait so long for a session in use, in order of arrival", "SECONDS", needs=("export",)
+        None, amount, KEEPING, "wait this long for a session that another process uses", "SECONDS", needs=("export",)
     )
     facts: str | None = row(
-        None, text, KEEPING, "share facts with other sessions in this file", "FILE", by=(FLAG,), kept=True
+        None, text, KEEPING, "keep facts in this file, shared by sessions", "FILE", by=(FLAG,), kept=True
     )
     facts_model: str | None = row(None, text, by=(USER_FILE,))
     memory: str | None = row(
-        None, text, KEEPING, "let the model search the sessions saved there", "DIR|URL", by=(FLAG,)
+        None, text, KEEPING, "let the model search the sessions saved in a folder or Redis", "DIR|URL", by=(FLAG,)
     )
     record: str | None = row(
-        None, text, KEEPING, "keep what the model answers, for --model replay:FILE", "FILE", by=(FLAG,)
+        None, text, KEEPING, "record the model's answers for --model replay:FILE", "FILE", by=(FLAG,)
     )
-    history: str | None = row(None, text, KEEPING, "keep what you type at the prompt in this file", "FILE", by=(FLAG,))
+    history: str | None = row(None, text, KEEPING, "keep the prompts that you type in this file", "FILE", by=(FLAG,))
     force: bool = row(
         False,
         switch,

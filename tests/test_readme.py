@@ -119,7 +119,7 @@ def test_a_program_runs(program: str, tmp_path: Path):
         )
     assert (done.returncode, done.stderr) == (0, "")
     assert "Here you are." in done.stdout or "Good morning." in done.stdout
-    left = ["work.json"] if "export=" in program else []
+    left = ["work.json"] if "work.json" in program else []
     assert sorted(path.name for path in folder.iterdir()) == sorted([*before, *left])
     sent = [str(request.json["messages"]) for request in server.requests]
     if "open_tickets" in program:

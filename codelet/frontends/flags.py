@@ -19,8 +19,8 @@ _FIRST = (
         short="-p",
         alone=FROM_PIPE,
         metavar="PROMPT",
-        about="answer one prompt and exit; piped input is added to it, or is the prompt. Without -p, PROMPT opens a"
-        " session if stdin and stdout are a terminal, and is answered like this otherwise",
+        about="answer one prompt and exit; piped input is added to it. Without -p, PROMPT opens a session on a terminal"
+        " and is answered like this in a pipe",
     ),
     Setting(
         name="output_format",
@@ -36,11 +36,11 @@ _FIRST = (
         group=KEEPING,
         short="--continue",
         metavar="TARGET",
-        about="save there and continue from there: short for --export and --resume",
+        about="begin or continue a saved session: --export and --resume in one",
     ),
 )
 _LAST = (
-    Setting(name="quiet", default=False, kind=switch, group=ONE_SHOT, short="-q", about="no progress on stderr"),
+    Setting(name="quiet", default=False, kind=switch, group=ONE_SHOT, short="-q", about="show no progress on stderr"),
     Setting(
         name="trust",
         default=False,
@@ -57,14 +57,14 @@ COMMANDS = {
     "help": "this page, a page on a topic, or the options of a command",
     "demo": "watch a recorded model fix a small project, without any key",
     "doctor": "show what codelet finds on this machine",
-    "policy": "explain what the policy decides",
+    "policy": "explain what may run without asking",
     "audit": "check an audit file",
-    "sessions": "look at the exports in a folder or a Redis database",
+    "sessions": "list, show, search and delete saved sessions",
     "models": "list the models, with key, window and price",
-    "profiles": "list the profiles, and what each takes away",
-    "mcp": "start the MCP servers that are set up, and show what they offer",
-    "review": "review a change: findings on its lines, for a pipeline or before a push",
-    "acp": "serve an editor that speaks the Agent Client Protocol",
+    "profiles": "list the profiles and their restrictions",
+    "mcp": "check the MCP servers in your settings",
+    "review": "review a change before a push or in CI",
+    "acp": "serve an editor over the Agent Client Protocol",
     "completion": "print a completion script for a shell, or the man page",
 }
 """The commands, and the line of each in the help."""

@@ -161,7 +161,7 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         case "doctor":
             parser.add_argument("--json", action="store_true", help="print one JSON object")
         case "profiles":  # a --trust before the command counts too
-            about = "those of this project too"
+            about = "also the profiles of this project"
             parser.add_argument("--trust", action="store_true", default=argparse.SUPPRESS, help=about)
         case "mcp":
             inner = parser.add_subparsers(dest="mcp_command", metavar="check", required=True, prog="codelet mcp")
@@ -191,14 +191,14 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             shared = parser.add_argument_group("model and limits", "these, and -q, may also precede the word review")
             for name in _OF_A_REVIEW:
                 _add_flag(shared, SETTINGS[name], default=argparse.SUPPRESS)
-            about = "no progress on stderr"
+            about = "show no progress on stderr"
             shared.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help=about)
 
 
 def _add_policy_arguments(policy: argparse.ArgumentParser) -> None:
     check = policy.add_subparsers(
         dest="policy_command", metavar="check", required=True, prog="codelet policy"
-    ).add_parser("check", help="say what would happen to a command, without running it")
+    ).add_parser("check", help="show the verdict on a command without running it")
     check.add_argument("shell_command", metavar="COMMAND", help="the command line, quoted as one word")
     check.add_argument("--mode", dest="check_mode", choices=SETTINGS["mode"].choices)
     check.add_argument(
@@ -206,7 +206,7 @@ def _add_policy_arguments(policy: argparse.ArgumentParser) -> None:
         dest="check_sandbox",
         choices=("auto", "off"),
         default="auto",
-        help="judge as if a sandbox works (auto), or as if none does (off)",
+        help="judge with the sandbox (auto) or without one (off)",
     )
     check.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -214,8 +214,8 @@ def _add_policy_arguments(policy: argparse.ArgumentParser) -> None:
 def _add_audit_arguments(audit: argparse.ArgumentParser) -> None:
     verify = audit.add_subparsers(
         dest="audit_command", metavar="verify", required=True, prog="codelet audit"
-    ).add_parser("verify", help="find changed, removed, added and moved lines")
+    ).add_parser("verify", help="find changed, removed, added or moved lines")
     verify.add_argument("file", metavar="FILE")
-    verify.add_argument("--open", action="store_true", help="a session without its closing record may still run")
-    verify.add_argument("--expect", metavar="HASH", help="the last hash, as an earlier run gave it")
+    verify.add_argument("--open", action="store_true", help="accept a session without its closing record")
+    verify.add_argument("--expect", metavar="HASH", help="the last hash that an earlier run printed")
     verify.add_argument("--json", action="store_true", help="print one JSON object")

@@ -59,7 +59,7 @@ NAMED: tuple[tuple[str, str, str], ...] = (
     ("reading calls run one by one", "if batch and (not following.may_run_beside or", "if batch and (True or"),
     ("calls that write run at once", "if not following.may_run_beside:", "if False:"),
     ("the ids of a list taken over are not known", 'self.call_ids.update(call["id"]', 'set().update(call["id"]'),
-    ("what the prompt asks about has no weight", "relevance=min(RELEVANCE_CAP,", "relevance=min(0,"),
+    ("what the prompt asks about has no weight", '"relevance": _POINTS_EACH * len(named),', '"relevance": 0,'),
     ("the cache's loss is never told", "if not worked or expected < _LEAST_PREFIX or", "if True or"),
     ("an error that no repetition cures is repeated", "if shown or not error.retryable or", "if shown or"),
     ("somebody else's change is overwritten", "foreign=_foreign(own, now) if not", 'foreign="" if not'),

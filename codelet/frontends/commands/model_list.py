@@ -27,10 +27,12 @@ _HEAD = ("model", "window", "$ in/out", "effort", "tools", "images")
 
 def add_models(models: argparse.ArgumentParser) -> None:
     """Add what `codelet models` takes to its parser."""
-    models.add_argument("words", nargs="*", metavar="WORD", help="only those whose name or vendor has all these words")
-    more = "also those without a key, names with a date, and those no longer offered"
+    models.add_argument(
+        "words", nargs="*", metavar="WORD", help="list only models whose name or vendor has all these words"
+    )
+    more = "also list models without a key, dated names, and retired ones"
     models.add_argument("--all", action="store_true", help=more)
-    models.add_argument("--json", action="store_true", help="print one JSON object; it has all of them")
+    models.add_argument("--json", action="store_true", help="print all models as one JSON object")
 
 
 async def run_models(settings: Settings, options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ _PROMPT_WIDTH = 60
 def add_arguments(sessions: argparse.ArgumentParser) -> None:
     """Add what `codelet sessions` takes to its parser."""
     actions = sessions.add_subparsers(dest="sessions_command", metavar="list|show|delete|prune|search", required=True)
-    listing = _action(actions, "list", "what there is, the newest first", default=".")
+    listing = _action(actions, "list", "list sessions, newest first", default=".")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _action(actions, "show", "print one session's conversation")
     show.add_argument("name", metavar="NAME", nargs="?", help="not needed if the first argument names the session")
@@ -36,7 +36,7 @@ def add_arguments(sessions: argparse.ArgumentParser) -> None:
     prune.add_argument("--older-than", metavar="TIME", help="not saved for this long, such as 12h or 30d")
     prune.add_argument("--keep", type=positive, metavar="N", help="all but the N newest")
     prune.add_argument("--dry-run", action="store_true", help="only say what would go")
-    search = _action(actions, "search", "find words, and what is near in meaning, in sessions and files of facts")
+    search = _action(actions, "search", "search sessions and files of facts, by words and by meaning")
     search.add_argument("words", nargs="+", metavar="WORD", help='all must occur; a "quoted phrase" verbatim')
     search.add_argument("--most", type=positive, default=50, metavar="N", help="at most N places (50)")
 
