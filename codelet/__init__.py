@@ -1,6 +1,6 @@
 """codelet: an ephemeral coding REPL, and the Python API of its sessions.
 
-Everything in `__all__` is imported when it is asked for: `import codelet` alone loads nothing else.
+Everything in `__all__` is imported on first use: `import codelet` alone loads nothing else.
 """
 
 __version__ = "0.2.0"

@@ -41,11 +41,11 @@ _PLACES = ("export", "resume", "snapshots", "facts", "memory", "log", "record")
 
 
 class Result(Record):
-    """What one prompt came to: the answer's `text`, and `exit`, the status with which the command line would end.
+    """The result of one prompt: the answer's `text`, and `exit`, the status with which the command line would end.
 
-    `error` says what went wrong, if something did; `partial` that the answer was cut short. `usage` and `cost`, in US
-    dollars, are None if no one reported them. `messages` is the conversation behind it. `structured_output` is the
-    value of an answer that meets `json_schema`, None if none does or none was asked for.
+    `error` says what went wrong, if anything; `partial` that the answer was cut short. `usage` and `cost`, in US
+    dollars, are None if they were not reported. `messages` is the conversation. `structured_output` is the value of an
+    answer that meets `json_schema`, None if there is none.
     """
 
     text: str
@@ -148,10 +148,10 @@ async def _saved_along(session: Session, settings: Settings, reserved: Reserved)
 
 
 async def run(prompt: str, *, model: str, **options: Any) -> Result:
-    """The answer to one prompt. `options` are those of `open_session`; `json_schema` is a schema that the answer has to
-    meet, or the name of its file.
+    """Return the answer to one prompt. `options` are those of `open_session`; `json_schema` is a schema that the answer
+    has to meet, or the name of its file.
 
-    Raises UsageError for what is wrong in them; whatever else fails stands in the result.
+    Raises UsageError for wrong options; any other failure is in the result.
     """
     if not isinstance(prompt, str):
         raise UsageError(f"the prompt must be a text, not {type(prompt).__name__}")
@@ -225,7 +225,7 @@ def _masker(api_key: str, environment: tuple[tuple[str, str], ...]) -> Masker:
 
 
 def _place(value: object) -> str:
-    """A path in full; an address as it is."""
+    """Return a full path; an address stays unchanged."""
     if not isinstance(value, str | os.PathLike):
         raise UsageError(f"must be a path, not {type(value).__name__}")
     text = os.fspath(value)
@@ -233,7 +233,7 @@ def _place(value: object) -> str:
 
 
 class _Extra(Extension):
-    """The tools that a caller gives by themselves."""
+    """An extension with a caller's single tools."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         if wrong := next((each for each in _listed("extra_tools", tools) if not isinstance(each, Tool)), None):

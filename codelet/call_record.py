@@ -1,4 +1,4 @@
-"""What a finished tool call did, as facts: noted when they happen, and never read back from the text of its answer.
+"""The record of a finished tool call: facts noted when they happen, never read back from the text of its answer.
 
 A tool reports what only it knows (`FileFact`, `CommandEnd`, in its `ToolOutput`); the loop adds the rest and gives the
 record to the conversation. Everything above reads records: `Conversation.calls`.
@@ -19,9 +19,9 @@ MOST_RECORDS = 5_000
 
 
 class FileFact(Record):
-    """What a call did to one path, which is relative to the workspace if it lies inside.
+    """The effect of a call on one path, relative to the workspace if it is inside.
 
-    `lines` and `bytes` are those that were shown of a file, or that a written file has now; None if they are not known.
+    `lines` and `bytes` are the sizes of the part shown, or of the written file; None if unknown.
     """
 
     effect: PathEffect
@@ -31,10 +31,10 @@ class FileFact(Record):
 
 
 class CommandEnd(Record, kw_only=True):
-    """How a command ended. `code` is negative for a signal, None if it was ended for its time limit.
+    """The end of a command. `code` is negative for a signal, None if it was ended for its time limit.
 
-    `pipeline` are the exit codes of the parts of its last pipeline, in their order: empty if there was none, None if
-    the shell did not report them.
+    `pipeline` are the exit codes of the parts of its last pipeline, in order: empty without a pipeline, None if the
+    shell did not report them.
     """
 
     code: int | None
@@ -42,11 +42,11 @@ class CommandEnd(Record, kw_only=True):
 
 
 class CallRecord(Record, kw_only=True):
-    """One call of a tool. `turn` is the number of its turn, 0 if that is not known; texts are without secrets.
+    """One call of a tool. `turn` is the number of its turn, 0 if unknown; texts are without secrets.
 
-    `changes`: whether it ran and is not known to only read. `commands` are the shell commands that it ran, in the
-    sandbox of the kind `confined` or in none; `ended` is None if one still runs, was stopped, or nothing is known of
-    its end. `seconds` is the time from its approval, or from its check if it never ran; 0 if it did not start.
+    `changes` is false if the call did not run or only reads. `commands` are the shell commands that it ran, in the
+    sandbox of the kind `confined` or in none; `ended` is the end of its command, None if it still runs, was stopped, or
+    is unknown. `seconds` is the time from its approval, or from its check if it never ran; 0 if it did not start.
     """
 
     id: str
@@ -65,7 +65,7 @@ class CallRecord(Record, kw_only=True):
 class CallLog:
     """The records of one conversation's calls, in the order in which they ended; the newest 5,000.
 
-    `count` is the number of all that were ever added and not taken back: a place to go back to.
+    `count` is the number of all that were ever added and not removed again: a place to go back to.
     """
 
     def __init__(self) -> None:

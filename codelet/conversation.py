@@ -1,8 +1,8 @@
 """The conversation: the one message list, in three parts, and the only owner of its order and of its rewrites.
 
-The head and the tail are reminders, the body is what was said and done. Messages are appended to the body, and a
-result takes its placeholder's place. Every other change of the body goes through `rewrite`, which tells whoever
-measured or cached the list that it is another one now, and why.
+The head and the tail are reminders, the body holds prompts, answers and results. Messages are appended to the body, and
+a result replaces its placeholder. Every other change of the body goes through `rewrite`, which notifies the parts that
+measured or cached the list.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Texts = Mapping[str, str | None]
 
 
 class Watch(Protocol):
-    """Who keeps something that was measured or known of the list."""
+    """A part that measures or remembers something about the list."""
 
     def list_changed(self, why: str, *, body: bool) -> None:
         """The body was rewritten, or else the head was renewed; `why` is empty if the change explains itself."""
@@ -36,7 +36,7 @@ class Watch(Protocol):
 
 
 class Parts:
-    """A list in three parts: the reminders in front, what was said and done, the volatile reminders."""
+    """A list in three parts: the first reminders, the body, the volatile reminders."""
 
     __slots__ = ("body", "head", "messages", "tail")
 
@@ -91,7 +91,7 @@ class Parts:
 
 
 class Messages(Sequence[Message]):
-    """Head and body of a list, as they are whenever one looks. Equal to any sequence of equal messages."""
+    """A live view of the head and body of a list. Equal to any sequence of equal messages."""
 
     __slots__ = ("_of",)
 
@@ -144,12 +144,12 @@ class Checkpoint(Record):
 
 
 class Conversation(Parts):
-    """The list of one session. `watches` are told of every rewrite; `placement` says where volatile reminders go,
-    `zones` in which order.
+    """The list of one session. `watches` hear of every rewrite; `placement` says where volatile reminders go, `zones`
+    in which order.
 
-    `rewrites` counts how often the body was replaced, `call_ids` are all ids that calls ever had; `interruption` is
-    what the early end of the last turn left, if it had one. `calls` are the records of all calls, also of those that a
-    compaction took out of the list; `turn` is the number of the turn in hand.
+    `rewrites` counts how often the body was replaced, `call_ids` are the ids of all calls ever; `interruption` is the
+    record of the last turn's early end, if it had one. `calls` are the records of all calls, also of those that a
+    compaction removed from the list; `turn` is the number of the current turn.
     """
 
     __slots__ = (
@@ -180,7 +180,7 @@ class Conversation(Parts):
         self._watches = watches
         self._appended: list[Message] = []
         self._begun = False
-        """Whether an answer has come to the list as it begins now: then its head stays as it was sent."""
+        """Return whether the list has an answer since its present beginning: then its head stays as sent."""
         self._checkpoints = Newest[Checkpoint](_MOST_CHECKPOINTS)
 
     @property
@@ -189,7 +189,7 @@ class Conversation(Parts):
         return self._appended
 
     def snapshot(self) -> Parts:
-        """The list as it is now, for whoever works on it elsewhere: O(list), no copy of any message."""
+        """Return the present list for work elsewhere: O(list), no copy of any message."""
         return Parts(self.head, tuple(self.body), self.tail)
 
     def append(self, *new: Message) -> int:
@@ -219,7 +219,7 @@ class Conversation(Parts):
         self.calls.add(call.replace(turn=self.turn))
 
     def replace(self, place: int, message: Message) -> int:
-        """Put another message in the place of one in the body that is still to be sent; its index in `messages`."""
+        """Replace a message of the body that is still to be sent; `index` counts in `messages`."""
         self.body[place] = message
         return len(self.head) + place
 
@@ -233,7 +233,7 @@ class Conversation(Parts):
             watch.list_changed(why, body=True)
 
     def renew(self, head: Texts, tail: Texts) -> list[ReminderChange]:
-        """Bring reminders up to date and return what changed. Types that are not named stay as they are."""
+        """Bring reminders up to date and return the changes. Types that are not named stay."""
         changes: list[ReminderChange] = []
         if self.placement == "append":
             self.body += self.tail
@@ -262,7 +262,7 @@ class Conversation(Parts):
         return changes
 
     def checkpoint(self, prompt: str, turn: int = 0) -> None:
-        """Remember the list as it is before `prompt`, which begins that turn; the newest 50 are kept."""
+        """Remember the list before `prompt`, which begins that turn; the newest 50 are kept."""
         self.turn = turn
         self._checkpoints.append(Checkpoint(self.snapshot(), prompt, turn, time.time(), self.calls.count))
 
@@ -277,7 +277,7 @@ class Conversation(Parts):
         return self._checkpoints[-1] if self._checkpoints else None
 
     def back(self, prompts: int = 1) -> str | None:
-        """Go back to before the last so many prompts; gives the first of them, None if there are not so many."""
+        """Go back to before the last `prompts` prompts; return the first of them, None if there are fewer."""
         if not 0 < prompts <= len(self._checkpoints):
             return None
         point = [self._checkpoints.pop() for _ in range(prompts)][-1]
@@ -297,7 +297,7 @@ class Conversation(Parts):
         before: Sequence[Message] | None = None,
         calls: Sequence[CallRecord] = (),
     ) -> None:
-        """Go on with a list from elsewhere, and the records of its `calls`.
+        """Continue with a list from elsewhere, and the records of its `calls`.
 
         `before` is the list before its last prompt, if known.
         """
@@ -325,10 +325,10 @@ class Conversation(Parts):
         return next((place for place, record in enumerate(self.calls) if record.id in later), len(self.calls))
 
     def drop_partial(self) -> bool:
-        """Take the text of an answer that was cut off out of the list's end; False if there is none."""
+        """Remove the text of a cut-off answer from the list's end; return False if it has none."""
         if not self.body or self.body[-1]["role"] != "assistant" or not prompt.is_cut(self.body[-1]["content"]):
             return False
-        self.rewrite(self.body[:-1], "the answer that was cut off is written anew")
+        self.rewrite(self.body[:-1], "the answer that was cut off is written again")
         return True
 
     @property

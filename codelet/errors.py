@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit status it leads to. Every message is one line that names what to do."""
+"""The errors, each with its exit status. Every message is one line that names what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExportError(UsageError):
 
 
 class SessionHeld(ExportError):
-    """The session `shown` is locked; `holder` says by which process."""
+    """The session `shown` is locked; `holder` names the process."""
 
     def __init__(self, shown: str, holder: str) -> None:
         super().__init__(f"{shown} is in use by {holder}; end that session, wait with --wait, or choose another name")
@@ -48,7 +48,7 @@ class SessionHeld(ExportError):
 
 
 class SaveConflict(ExportError):
-    """What is stored is not what this session stored last: someone else wrote it."""
+    """The stored session is not the one that this session stored last: someone else wrote it."""
 
 
 class StoreUnreachable(ExportError):
@@ -58,10 +58,10 @@ class StoreUnreachable(ExportError):
 class ProviderError(CodeletError):
     """The provider failed for good: authentication, network, a broken stream, retries used up.
 
-    `status` is the HTTP status if there was one. `retryable` says whether the same request may be sent
-    again, `retry_after` the seconds the server asked us to wait, `patience` for how many seconds from the first such
-    failure it is worth trying, attempts included, where that is less than usual. `overflow` marks "the prompt is too
-    long"; `window` and `prompt_size` are what the server then said of both, in tokens.
+    `status` is the HTTP status if there was one. `retryable` says whether the same request can be sent again,
+    `retry_after` the seconds that the server asked for, `patience` for how many seconds from the first such failure to
+    try, attempts included, if less than usual. `overflow` marks "the prompt is too long"; `window` and `prompt_size`
+    are what the server then said of both, in tokens.
     """
 
     exit_status = EXIT_PROVIDER

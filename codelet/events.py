@@ -1,7 +1,7 @@
-"""The events of a turn: the one channel between the loop and whoever shows it.
+"""The events of a turn: the one channel between the loop and the front ends.
 
-`async for event in session.send(prompt)`, then `match event`. Events are small: they carry deltas and ids,
-never whole messages. Each class's `type` is also the `type` of a stream-json line.
+`async for event in session.send(prompt)`, then `match event`. Events are small: they carry deltas and ids, never whole
+messages. Each class's `type` is also the `type` of a stream-json line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EndReason = Literal["done", "limit", "interrupted", "failed"]
 
 
 class Event(Record):
-    """What all events have in common: the name of their type. `internal` fields are not in `as_dict`."""
+    """The base of all events, with the name of their type. `internal` fields are not in `as_dict`."""
 
     type: ClassVar[str] = ""
     internal: ClassVar[frozenset[str]] = frozenset()
@@ -30,9 +30,9 @@ class Event(Record):
 
 
 def as_json(value: object) -> object:
-    """Return a record as a dictionary, with the records in it; anything else as it is.
+    """Return a record, with the records in it, as a dictionary; anything else unchanged.
 
-    Usage that no one reported becomes None: unknown is not 0.
+    Usage that was not reported becomes None: unknown is not 0.
     """
     match value:
         case Usage() if not value.known:
@@ -81,7 +81,7 @@ class Text(Event):
 class ToolCallStarted(Event, kw_only=True):
     """The model asked for a tool. `arguments` is the parsed object, or the raw text if it did not parse.
 
-    `title` says for people what the call is about; empty if no tool says it.
+    `title` describes the call to users; it can be empty.
     """
 
     type: ClassVar[str] = "tool_call"
@@ -100,7 +100,7 @@ class ToolProgress(Event):
 
 
 class FileChange(Record, kw_only=True):
-    """The whole text of a file before and after a change; `before` is None for a new file. `path` is absolute."""
+    """The text of a file before and after a change; `before` is None for a new file. `path` is absolute."""
 
     path: str
     before: str | None
@@ -108,12 +108,12 @@ class FileChange(Record, kw_only=True):
 
 
 class ToolResult(Event, kw_only=True):
-    """A tool call was answered. `text` is what the model reads, `display` what a person should see, if other.
+    """A tool call was answered. `text` is for the model, `display` for users if it differs.
 
-    `counted` is what each line of `text` stands for, such as `file`, where a person is told their number. `caveat` says
-    in a few words what to be careful about after a call that is done: `exit 1 | 0`, or that an encoding is a guess.
-    `ended` says how its command ended, None if it ran none or that is not known. `change` is the change that the call
-    made to a file, None if it made none, or if the texts are too large or are not text.
+    `counted` is the unit of a line of `text`, such as `file`, if their number should be shown. `caveat` is a short
+    warning about a call that succeeded: `exit 1 | 0`, or that an encoding is a guess. `ended` is how its command ended,
+    None if it ran none or if that is unknown. `change` is the change that the call made to a file, None if it made
+    none, or if the texts are too large or are not text.
     """
 
     type: ClassVar[str] = "tool_result"
@@ -139,7 +139,7 @@ class PlannedStep(Record):
 
 
 class PlanChanged(Event, kw_only=True):
-    """The plan is another one. Without goal and steps there is none any more."""
+    """The plan changed. Without goal and steps there is no plan any more."""
 
     type: ClassVar[str] = "plan"
     goal: str
@@ -154,11 +154,10 @@ class ModeChanged(Event):
 
 
 class UsageReport(Event, kw_only=True):
-    """What the step used, as the provider reported it; `context` is the list's size in tokens after it.
+    """A step's usage, as the provider reported it; `context` is the list's size in tokens after it.
 
-    `budget` is the size that the list may reach, which is what a share of it is measured against; `window` is what
-    the model can take. `cache_note` says in a sentence that the cache gave less than the unchanged prefix should, and
-    why.
+    `budget` is the size that the list can reach, the base of percentages; `window` is the model's context window.
+    `cache_note` is a sentence that says why the cache gave less than the unchanged prefix should.
     """
 
     type: ClassVar[str] = "usage"
@@ -180,14 +179,14 @@ class Retry(Event, kw_only=True):
 
 
 class Note(Event):
-    """Something that the user should know of the requests to this model or of its reports, in a sentence; told once."""
+    """A sentence for the user about the requests to this model or its reports, shown once."""
 
     type: ClassVar[str] = "note"
     text: str
 
 
 class Notices:
-    """What the user should know, in sentences, each shown once: said by any part of a session, in any thread.
+    """Sentences for the user, each shown once, from any part of a session, in any thread.
 
     Those of a session become `Note`s before the next event of a turn; between turns a front end takes them.
     """
@@ -226,12 +225,12 @@ class Reminder(Event):
 class Compaction(Event, kw_only=True):
     """Old messages are being, or were, replaced by less; sizes are estimates in tokens of the whole list.
 
-    `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone`
-    that the last one, or the last drop, was taken back, `reduced` that a text was cut on its way into the list, as
-    `note` says. `tier` is 2 if the newest turns stay, 3 if fewer of them do than wanted; `reduced` messages are cut.
-    `kept_steps` stay word for word, of whole turns or not. `lost` are the agent's last words in turns, names, and
-    paths that are nowhere in the list any more, `decisions` how many last words; `pays_after` is the number of
-    requests after which rewriting a warm cache is paid back.
+    `starting` is the warning before, `done` the receipt, `stopped` says in `note` why nothing was done, `undone` that
+    the last one, or the last drop, was undone, `reduced` that a text was shortened on its way into the list, as `note`
+    says. `tier` is 2 if the newest turns stay, 3 if fewer of them do than wanted; `reduced` messages are shortened.
+    `kept_steps` stay verbatim, of whole turns or not. `lost` are the agent's conclusions of turns, names, and paths
+    that are nowhere in the list any more, `decisions` the number of those conclusions; `pays_after` is the number of
+    requests after which rewriting a warm cache pays off.
     """
 
     type: ClassVar[str] = "compaction"
@@ -252,10 +251,10 @@ class Compaction(Event, kw_only=True):
 
 
 class Handoff(Event, kw_only=True):
-    """The model was asked for a handoff in a request of its own, which the next compaction uses.
+    """A separate request asked the model for a handoff, which the next compaction uses.
 
-    `usage` is what that used, None if it is unknown; it also counts in the turn's. `prepared` says whether there was an
-    answer.
+    `usage` is that of the request, None if it is unknown; it also counts in the turn's. `prepared` says whether there
+    was an answer.
     """
 
     type: ClassVar[str] = "handoff"
@@ -279,7 +278,7 @@ class Interrupted(Event, kw_only=True):
 
 
 class Steering(Event):
-    """What the user wrote while the turn ran: it is in the list before the next step, and begins a turn of its own."""
+    """A prompt typed while the turn ran: it enters the list before the next step, and begins a new turn."""
 
     type: ClassVar[str] = "steering"
     text: str
@@ -297,7 +296,7 @@ class Cut(Record, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The input as a sentence names it."""
+        """The input's name in a sentence."""
         return "the prompt" if self.what == "prompt" else self.what
 
 

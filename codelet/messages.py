@@ -1,11 +1,11 @@
 """The message: one entry sent to a provider, in the shape of OpenAI's Chat Completions.
 
-Messages are plain dicts and are never changed once they stand in a list: whoever wants another text puts
-another dict in its place. Encoders rely on that to encode each message once (see `providers/native.py`).
+Messages are plain dicts and never change once they are in a list: to change a text, replace its dict. Encoders rely on
+that to encode each message once (see `providers/native.py`).
 
-Three kinds of message go out with the role of the user: prompts, reminders and segments. Which of them one is, it
-knows from when it was made, in an attribute that no wire and no file sees; its text decides nothing. Only where a
-list comes from outside are the kinds worked out from the texts, by `with_kinds`, once.
+Three kinds of message have the role of the user: prompts, reminders and segments. A message's kind is set when it is
+made, in an attribute that no wire and no file contains; its text decides nothing. Only for a list from outside does
+`with_kinds` derive the kinds from the texts, once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class FunctionCall(TypedDict):
 class ToolCall(TypedDict):
     """The model's request to run one tool.
 
-    `extra` is what the server sent beside it (a thought signature), field by field; it goes back with the call, to
-    the provider that its message's `origin` names and to no other.
+    `extra` holds other fields that the server sent with it (a thought signature). It goes back with the call, only to
+    the provider that its message's `origin` names.
     """
 
     id: str
@@ -50,7 +50,7 @@ class ToolCall(TypedDict):
 
 
 class Picture(TypedDict):
-    """A picture beside a message's text: `data` is its file in base64, `width` and `height` are in pixels."""
+    """An image attached to a message: `data` is its file in base64, `width` and `height` are in pixels."""
 
     name: str
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
@@ -65,19 +65,18 @@ _PICTURE = frozenset({"name", "media_type", "width", "height", "data"})
 class Message(TypedDict, total=False):
     """One message. `content` is text (None for an assistant message that only calls tools).
 
-    `images` are pictures beside the text of a prompt or of a tool's result, which names them. `failed` marks a tool's
-    result that is an error, a refusal or cut short; it is there only where it is true.
+    `images` are attached to a prompt or a tool's result, whose text names them. `failed` marks a tool's result that is
+    an error, a refusal or cut short; otherwise it is absent.
 
     `reasoning_content`, `reasoning`, `reasoning_details` (OpenAI-like servers) and the reasoning in `blocks`
-    (Anthropic) are an assistant's reasoning as it came, `extra` is what else came with its text (a signature), field by
-    field. They are kept to be sent back to the provider that made them, which `origin` names, and to no other.
+    (Anthropic) are an assistant's reasoning, unchanged; `extra` holds other fields that came with its text (a
+    signature). They go back only to the provider that `origin` names.
 
-    `blocks` is the order of an answer: blocks of reasoning whole, `{"type": "text", "length": 12}` for the next 12
-    characters of `content`, and `{"type": "tool_use"}` for the next call, or for the one that its `call_id` names. What
-    else a block holds goes back with it. `bound_to` is the digest of everything that was sent before the
-    answer, if its reasoning is valid only after that very prefix. `thinking_blocks` is how exports of version 0.1.0
-    hold the reasoning: it comes first in them. `inline_reasoning` is what came at the start of the text, tags and all:
-    it goes back before the text.
+    `blocks` is the order of an answer: whole blocks of reasoning, `{"type": "text", "length": 12}` for the next 12
+    characters of `content`, and `{"type": "tool_use"}` for the next call, or for the one that its `call_id` names.
+    Other keys of a block go back with it. `bound_to` is the digest of everything sent before the answer, if its
+    reasoning is valid only after that prefix. `thinking_blocks` is how exports of version 0.1.0 hold the reasoning: it
+    comes first in them. `inline_reasoning` came at the start of the text, with its tags, and goes back before the text.
     """
 
     role: Required[Role]
@@ -131,7 +130,7 @@ def reminder(kind: str, text: str, *, momentary: bool = False) -> Message:
 
 
 def segment(text: str) -> Message:
-    """A message that stands for compacted turns."""
+    """A message that replaces compacted turns."""
     return _marked({"role": "user", "content": text}, "segment")
 
 
@@ -167,7 +166,7 @@ def with_text(message: Mapping[str, object], text: str) -> dict[str, object]:
 
 
 def images_of(message: AnyMessage) -> Sequence[Picture]:
-    """The pictures of a message; entries that do not have the shape of one are left out."""
+    """Return the images of a message, without entries of another shape."""
     images = message.get("images")
     if not isinstance(images, list) or message.get("role") not in ("user", "tool"):
         return ()
@@ -175,7 +174,7 @@ def images_of(message: AnyMessage) -> Sequence[Picture]:
 
 
 def without_images(message: Mapping[str, object], note: str) -> dict[str, Any]:
-    """The message without its pictures, and with a note on that behind its text; the same object where it has none."""
+    """Return the message with a note instead of its images; the same object if it has no images."""
     if "images" not in message:
         return cast("dict[str, Any]", message)
     bare = with_text(message, f"{text_of(message)}\n{note}")
@@ -184,7 +183,7 @@ def without_images(message: Mapping[str, object], note: str) -> dict[str, Any]:
 
 
 def reasoning_of(message: AnyMessage) -> str:
-    """The reasoning of an assistant's message in words, "" if it has none."""
+    """Return the text of an assistant message's reasoning, "" if it has none."""
     return message.get("reasoning_content") or message.get("reasoning") or message.get("inline_reasoning") or ""
 
 
@@ -240,7 +239,7 @@ def call_name(call: Mapping[str, object]) -> str:
 
 
 def call_arguments(call: Mapping[str, object]) -> str:
-    """The arguments of a call as JSON text, as the model wrote them, "" if there are none."""
+    """Return the arguments of a call as JSON text, as the model wrote them, "" without arguments."""
     function = call.get("function")
     arguments = function.get("arguments") if isinstance(function, Mapping) else None
     if isinstance(arguments, str):
@@ -256,7 +255,7 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking_b
 
 
 _ITEMS = {"message": "text", "function_call": "tool_use"}
-"""Blocks of an answer over Responses as some exports hold them, in `extra`, and as they are called now."""
+"""The blocks of an answer over Responses: the key `extra` of some exports under its present name."""
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
@@ -310,7 +309,7 @@ def without_reasoning(message: Message) -> Message:
 
 
 def newest_prompt(messages: Sequence[AnyMessage], number: int = 1) -> int:
-    """Return where the newest prompt stands, or the one `number` prompts from the end; -1 where there are fewer."""
+    """Return the index of the newest prompt, or of the one `number` prompts from the end; -1 if there are fewer."""
     for place in range(len(messages) - 1, -1, -1):
         if kind_of(messages[place]) == "prompt":
             number -= 1
@@ -325,10 +324,9 @@ def newest_messages(messages: Sequence[AnyMessage], turns: int) -> int:
 
 
 def with_kinds(messages: Iterable[_Given], prompts: Collection[str] = ()) -> list[_Given]:
-    """A list from outside with the kinds of its messages worked out from their texts: the entry for every such list.
+    """Return a list from outside with the kinds of its messages derived from their texts.
 
-    A message that is a plain prompt, or whose kind is known already, is the same object. `prompts` are texts that
-    are no segments, whatever they look like.
+    A plain prompt, or a message whose kind is known, is the same object. `prompts` are texts that are never segments.
     """
     return [_understood(message, prompts) for message in messages]
 
@@ -351,9 +349,9 @@ def _understood(message: _Given, prompts: Collection[str]) -> _Given:
 
 
 def unpaired(messages: Iterable[Message]) -> list[str]:
-    """The ids that break the pairing rule: each call has exactly one result, right after its message.
+    """Return the ids that break the pairing rule: each call has exactly one result, right after its message.
 
-    An empty list means that the list is valid. Used by tests and by whoever takes a list from outside.
+    An empty list means that the list is valid. Used by tests and for lists from outside.
     """
     wrong: list[str] = []
     open_ids: list[str] = []
@@ -380,10 +378,10 @@ class Normalised(NamedTuple):
 def normalise(messages: Sequence[AnyMessage], *, in_flight: bool = False) -> Normalised:
     """Return the same messages (the same objects if nothing had to change) in a list that obeys the pairing rule.
 
-    Right after an assistant message stand the results of its calls, one for each, in the order of the calls. A result
-    without a call goes; a call without one gets NO_RESULT; a late result moves up; of several the last that says
-    something counts. Of each type of reminder the newest stays. Entries that are not messages go; the kinds of those
-    from outside are worked out. `in_flight` leaves the last assistant message's unanswered calls open.
+    Right after an assistant message come the results of its calls, one for each, in the order of the calls. A result
+    without a call goes; a call without one gets NO_RESULT; a late result moves up; of several the last with text
+    counts. Of each type of reminder the newest stays. Entries that are not messages go; kinds are derived for those
+    from outside. `in_flight` leaves the last assistant message's unanswered calls open.
     """
     listed = [(at, message) for at, message in enumerate(with_kinds(messages)) if isinstance(message, dict)]
     owner: dict[str, int] = {}  # the first message that makes a call

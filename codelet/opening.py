@@ -1,6 +1,6 @@
-"""From settings to a session: what every front end and the Python API need first.
+"""From settings to a session: the first step of every front end and of the Python API.
 
-What stands in an export is imported only where one is resumed.
+The parts that read exports are imported only to resume one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def provider_named(model: str, settings: Settings) -> Provider:
             near = near_model(provider.model, settings.vendors)
             meant = f" (did you mean {near}?)" if near else ""
             told = f"the price of {provider.model} is not known{meant}, so --max-cost cannot hold"
-            raise UsageError(f"{told}: name another --model, or go on without that limit with --allow-unknown-cost")
+            raise UsageError(f"{told}: name another --model, or continue without that limit with --allow-unknown-cost")
     if settings.record is None:
         return provider
     if provider.origin.startswith(REPLAY_PREFIX):
@@ -201,9 +201,9 @@ async def _close_opened(
 
 
 def _fallbacks(settings: Settings, chosen: Provider) -> list[Provider]:
-    """The models that stand in for the chosen one. Raises UsageError if one cannot be opened.
+    """Return the fallback models. Raises UsageError if one cannot be opened.
 
-    `--api-base` is the address of the chosen model: it is that of another one, too, unless that is another vendor's.
+    `--api-base` is the address of the chosen model, and of a fallback of the same vendor.
     """
     from codelet.providers.catalog import vendor_of
 
@@ -232,9 +232,8 @@ def _doubts(provider: Provider, settings: Settings) -> str | None:
 async def mentioned(
     session: Session, text: str, *, person: Person | None, pasted: Mapping[str, bytes] | None = None
 ) -> Attached | None:
-    """Return what the files bring that a prompt names as `@path`; None if it names none. `person` is the user at a
-    terminal, if there is one, `pasted` are pictures that have no file. Raises UsageError for a picture that cannot be
-    sent.
+    """Return the attachments of a prompt's `@path`s; None if it names none. `person` is the user at a terminal, if
+    any, `pasted` are images without a file. Raises UsageError for an image that cannot be sent.
     """
     if "@" not in text:
         return None
@@ -276,8 +275,8 @@ async def _answered(
 
 
 async def models_to_choose(settings: Settings, now: str) -> list[KnownModel]:
-    """Return the models that can be asked now, `now` is the one that is. Raises UsageError and ProviderError if the
-    server of `--api-base` lists none.
+    """Return the models that can be asked now; `now` is the present one. Raises UsageError and ProviderError if the
+    server of `--api-base` lists no models.
     """
     from codelet.providers.choice.known import models_at, usable_models
 
@@ -287,14 +286,14 @@ async def models_to_choose(settings: Settings, now: str) -> list[KnownModel]:
 
 
 def unfinished(session: Session) -> bool:
-    """Return whether the last turn did not come to its end, so that `continue` has something to take up."""
+    """Return whether the last turn was unfinished, so that `continue` can resume it."""
     return session.conversation.interruption is not None or session.conversation.is_open
 
 
 def _with_profile(settings: Settings, folder: Path, resumed: Resumed | None) -> tuple[Settings, Profile | None]:
-    """The settings with the effort to ask for, and the profile: the one that was named, else that of the session that
-    is resumed; `none` is none. An effort that the command line names comes first, then the profile's where the profile
-    was named, then that of the session that is resumed, then a profile's, then the settings'. Raises UsageError.
+    """Return the settings with their effort and profile. The named profile wins over that of the resumed session;
+    `none` means no profile. For the effort the order is: the command line, a named profile, the resumed session, its
+    profile, the settings. Raises UsageError.
     """
     profile = _profile(settings, folder, resumed)
     if "effort" in settings.given:
@@ -429,7 +428,7 @@ def _new_session(
 
 
 def _safeguards(settings: Settings, workspace: Path, masker: Masker | None) -> Safeguards:
-    """Return what guards the session beside the policy; opens the audit file where one is named."""
+    """Return the session's guards besides the policy; open the audit file if one is named."""
     audit = None
     if settings.audit is not None:
         from codelet.safety.audit.log import AuditLog

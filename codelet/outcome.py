@@ -1,4 +1,4 @@
-"""What a prompt came to: the answer, how it ended and the exit status, for the command line and for `run` in Python."""
+"""The outcome of a prompt: the answer, its end and the exit status, for the command line and for `run` in Python."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Outcome(Record):
-    """The answer and how it ended: `partial` if something cut it short, `exit_status` as the process ends.
+    """The answer and how it ended: `partial` if something cut it short, `exit_status` of the process.
 
-    `cost` is in US dollars, None where prices are unknown or there is nothing to pay; `refused` are the calls the
-    policy refused, and `denied` says why of those among them that no flag would have permitted; `cut` is the input that
-    was not sent whole, `fallbacks` are the models that stood in for others. `model` is None if none was settled on;
-    `turns` counts steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what
-    confined commands, "none", "off", or None if no command was run. `metrics` gives the figures of the session as an
-    export has them, None if none was opened. `structured` is None unless the answer had to meet a schema: then it
-    holds the value that does, if one does. `more` are keys of the JSON result that extensions add.
+    `cost` is in US dollars, None if prices are unknown or nothing is charged; `refused` are the calls that the policy
+    refused, and `denied` gives the reasons of those that no flag would have permitted; `cut` is the input that was not
+    sent whole, `fallbacks` are the models that replaced others. `model` is the model used, if any; `turns` counts
+    steps, as `--max-turns` does; `duration` is the wall-clock time in seconds. `sandbox` is what confined commands,
+    "none", "off", or None if no command ran. `metrics` gives the figures of the session as in an export, None without a
+    session. `structured` holds the value that meets the schema, if one was given and the answer met it. `more` are keys
+    of the JSON result that extensions add.
     """
 
     result: str
@@ -89,13 +89,13 @@ def _masked(session: Session) -> tuple[ModelChange, ...]:
 
 
 def unread(cut: Sequence[Cut]) -> str:
-    """In words what of the input the model was not sent; empty if it was sent all of it."""
+    """Describe the input that the model was not sent; empty if it got all of it."""
     parts = [f"of {each.name} the model was sent {each.read:,} of {each.bytes:,} bytes" for each in cut]
     return "; ".join(part for part, each in zip(parts, cut, strict=True) if each.read < each.bytes)
 
 
 class TurnProgress:
-    """What a turn has come to by now: the text of its last step, and whether it came to its end.
+    """The progress of a turn: the text of its last step, and whether it ended.
 
     `begun` is when the run began, by the monotonic clock.
     """
@@ -113,7 +113,7 @@ class TurnProgress:
             case events.StepStart():
                 self._steps = event.step
                 self._begin_anew()
-            case events.Retry():  # what came of the answer is asked for again
+            case events.Retry():  # the answer is requested again
                 self._begin_anew()
             case events.Text():
                 self._answer.append(event.delta)
@@ -134,10 +134,10 @@ class TurnProgress:
         stopped: tuple[int, str] | None = None,
         unsaved: CodeletError | None = None,
     ) -> Outcome:
-        """Return what it came to: `error` ended it, or the signal whose exit status and words are `stopped`.
+        """Return the outcome: `error` ended it, or the signal with the exit status and words in `stopped`.
 
-        `session` is None if none could be opened, with `model` as the user named it. With `allow_cut` input that was
-        not read is no failure. `unsaved` is why the session could not be saved.
+        `session` can be None, with `model` as the user named it. With `allow_cut` input that was not read is no
+        failure. `unsaved` is why the session could not be saved.
         """
         without_secrets = session.mask if session else mask
         refused = tuple(session.toolbox.approvals.refused) if session else ()

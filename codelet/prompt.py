@@ -1,6 +1,6 @@
-"""What the loop, the context and the permissions say to the model, and how it is marked as ours.
+"""The sentences of the loop, the context and the permissions to the model, and how they are marked as codelet's.
 
-A sentence that one tool or one extension says stands there.
+A sentence of one tool or one extension is in its module.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ plan: The whole plan each time: a line with the goal, then one line per step, ma
     `[x]` done or `[!]` failed, with its result after a colon. Example: "Add retries\\n[x] Read client.py: none
     yet\\n[ ] Write the loop". Empty shows the plan."""
 ASK_TOOL = """\
-Ask the user a question.
+Ask the user one question and wait for the answer. Use it if a wrong guess would be costly; otherwise decide.
 
 question: One sentence.
 options: Short answers; the user may write another."""
@@ -281,14 +281,14 @@ def is_cut(text: object) -> bool:
 
 
 BY_THE_WAY = """\
-A side question. Answer it briefly from the conversation above, in words, without calling a tool. The answer is not \
+A side question. Answer it briefly from the conversation above, in text, without calling a tool. The answer is not \
 kept, so do not continue the work.
 
 {question}"""
 INIT = """\
 Write {name} for this repository: instructions for coding agents that work here. Look first: the manifest files, the \
 folders, the tests, the continuous integration, what the README promises. Say in at most 60 lines: the commands to \
-build, check and test (all, and a single test), run once where that is cheap; the layout, by what each part is for; \
+build, check and test (all, and a single test), run once if that is cheap; the layout, by what each part is for; \
 the conventions that the code really follows; what goes wrong easily. Only what you saw here, nothing general."""
 INIT_AGAIN = """\
 Bring {name} up to date: it instructs coding agents that work in this repository. Check what it says against the \

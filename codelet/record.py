@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 _set = object.__setattr__
 _MOST_SHARED_KEYS = 30
-"""Up to so many names are shared by the dicts of a class. A larger record leaves its defaults in the class."""
+"""The largest number of names that the dicts of a class share. A larger record leaves its defaults in the class."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -21,7 +21,7 @@ class Record:
     """Base of immutable values: annotated names are the fields, in order; class attributes are the defaults.
 
     Compared and hashed by value, matched by field name, never changed after creation. With `kw_only` the values are
-    given by name: for records in which two fields of one type stand side by side.
+    given by name: for records with two neighbouring fields of one type.
     """
 
     fields: ClassVar[tuple[str, ...]] = ()
@@ -35,7 +35,7 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         if values and self.by_name:
             raise TypeError(f"{type(self).__name__}: the values are given by name")
-        # One by one: a dict that is filled at once shares no keys with those of its class, and takes twice the memory.
+        # One by one: a dict filled in one step shares no keys with those of its class, and takes twice the memory.
         if not named and len(values) == len(self.fields):  # as most are made, one for each piece of an answer
             for name, value in zip(self.fields, values, strict=True):
                 _set(self, name, value)

@@ -29,7 +29,7 @@ async def list(place: Path) -> builtins.list[StoredExport]:
 
 
 async def load(target: Path) -> Document:
-    """Return a saved session. Nothing is locked: `open_session(export=…, resume=…)` goes on with one under its lock."""
+    """Return a saved session. Nothing is locked: `open_session(export=…, resume=…)` continues one under its lock."""
     return (await read_export(os.fspath(target))).snapshot
 
 
@@ -38,8 +38,8 @@ async def save(
 ) -> None:
     """Save a session without its secrets, whole or not at all, after at most `wait` seconds in line for its lock.
 
-    One that is there already stays, unless it is still the document that the new one `replaces`, or with `force`.
-    Raises SessionHeld and SaveConflict.
+    An existing one stays, unless it is still the document that the new one `replaces`, or with `force`. Raises
+    SessionHeld and SaveConflict.
     """
     async with await reserve(os.fspath(target), None, wait=wait) as reserved:
         assert reserved.target is not None

@@ -1,8 +1,8 @@
-"""What a setting is: a row of the table in `settings.py`; the kinds of value that one can take; how values are
-read, and where the files with settings stand.
+"""Settings: a row of the table in `settings.py`, the kinds of values, how values are read, and the places of settings
+files.
 
-A kind is a function that gives the value as the program uses it, from what a file, a variable, a flag or a caller in
-Python says, and raises ValueError that says what it must be.
+A kind is a function from the value of a file, a variable, a flag or a caller in Python to the value that the program
+uses. It raises ValueError that says what the value must be.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def percent(value: object) -> int:
 
 
 def four_shares(value: object) -> tuple[int, ...]:
-    """Per cent of the budget for core, context, history and working, as a list or as text with commas."""
+    """Percentages of the budget for core, context, history and working, as a list or as text with commas."""
     items = value.split(",") if isinstance(value, str) else value
     if not isinstance(items, list | tuple) or len(items) != 4:
         raise ValueError("must be four numbers: core, context, history, working")
@@ -140,7 +140,7 @@ def own_vendors(value: object) -> tuple[Vendor, ...]:
 
 
 def own_aliases(value: object) -> tuple[tuple[str, str], ...]:
-    """A table of short names, each with the model that it stands for; or what came of it."""
+    """A table of short names, each with its model; or the result of reading it."""
     if isinstance(value, tuple):
         return value
     from codelet.providers.choice.names import aliases_from  # only where a user has some
@@ -177,14 +177,14 @@ def files(value: object) -> tuple[str, ...]:
 
 
 def own_servers(value: object) -> dict[str, object] | None:
-    """A table of MCP servers by name. What stands in it is read where they are started."""
+    """A table of MCP servers by name. Its values are read when they start."""
     if value is not None and not isinstance(value, dict):
         raise ValueError("must be a table with a server for each name, such as [mcp_servers.NAME]")
     return value
 
 
 KEY_ACTIONS = ("send", "newline", "later", "stop", "mode", "search", "editor")
-"""What a key can be given to in the table `keys`."""
+"""The actions that the table `keys` can name."""
 
 
 def own_keys(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -299,7 +299,7 @@ class ChosenValues:
         self._table = table
 
     def take(self, name: str, value: object, place: str, source: str = FLAG) -> None:
-        """Take in one value; `place` is where it stands, as an error names it, `source` which kind of place that is."""
+        """Add one value; `place` is its place as an error names it, `source` the kind of that place."""
         setting = self._known(name)
         try:
             parsed = setting.parse(value)
@@ -349,9 +349,9 @@ class ChosenValues:
                 self.values[name] = min(users, self.values[name])
 
     def read_variables(self, environment: Mapping[str, str], others: Collection[str]) -> tuple[str, ...]:
-        """Take in the variables of the table; those that look so and are none, but for `others`, are returned.
+        """Add the variables of the table; return those that look like settings but are not, except `others`.
 
-        One whose name is nearly that of a setting raises UsageError too.
+        A near miss of a setting's name raises UsageError too.
         """
         for setting in self._table.values():
             if text := environment.get(setting.variable):
@@ -391,12 +391,12 @@ def is_file(path: Path) -> bool:
 
 
 def project_settings_file(workspace: Path) -> Path:
-    """Return where a project's own settings stand."""
+    """Return the path of a project's settings file."""
     return workspace / ".codelet" / "config.toml"
 
 
 def user_settings_file(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the user's settings stand; None without a home."""
+    """Return the path of the user's settings file; None without a home."""
     from pathlib import Path
 
     if folder := environment.get("XDG_CONFIG_HOME"):

@@ -75,11 +75,11 @@ _ALL = (USER_FILE, PROJECT_FILE, VARIABLE, FLAG)
 
 
 class Settings(Record):
-    """What the user chose. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
+    """The user's choices. Times are in seconds, sizes in tokens, cost in US dollars; None is "not set".
 
     `given` names what the command line set, `files` the files that were read, `unknown_variables` those named CODELET_*
-    that set nothing; `vendors` are the user's. `home` and `own_folder`, where the settings file may stand, are the
-    user's folders; `trusted` says that what the project brings is read too.
+    that set nothing; `vendors` are the user's. `home` and `own_folder` (of the settings file) are the user's folders;
+    with `trusted` the project's files are read too.
     """
 
     max_turns: int | None = row(None, count, ONE_SHOT, "stop after N model requests", "N", bound=True)
@@ -177,7 +177,7 @@ class Settings(Record):
         "short", ("short", "full"), PROMPT, "full also tells the model the machine's memory, disk and load (short)"
     )
     mode: Mode = row("ask", ("read-only", "ask", "auto-edit", "auto"), PERMISSIONS, "what runs without asking (ask)")
-    # What allows something is said by name: no variable that stands somewhere does.
+    # Rules that allow something must be given by name, never by a variable.
     allow: tuple[str, ...] = row(
         (),
         rules,
@@ -304,7 +304,7 @@ class Settings(Record):
         return None if named is None else Path(named).expanduser()
 
     def full_name(self, model: str) -> str:
-        """The model's name for one that may be short; codelet's own short names have neither sign nor digit."""
+        """Return the full name of a model; codelet's own short names have neither sign nor digit."""
         own = dict(self.aliases)
         if model not in own and not model.replace("-", "").isalpha():
             return model

@@ -1,4 +1,4 @@
-"""Where reminders are in the list: before the conversation, after it, or appended to it, each type in its place."""
+"""The places of reminders in the list: before the conversation, after it, or appended to it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from codelet.messages import Message, is_momentary, reminder, reminder_type
 from codelet.record import Record
 
 Placement = Literal["tail", "append", "prepend"]
-"""Where changing reminders go: last in each request, appended once when they change, or in front with all others."""
+"""The place of changing reminders: last in each request, appended once when they change, or first with all others."""
 PlacementChoice = Literal["auto", "tail", "append", "prepend"]
-"""The same as a user chooses it; `auto` is `append` for models that need an unchanged prefix, else `tail`."""
+"""The user's choice of it; `auto` is `append` for models that need an unchanged prefix, else `tail`."""
 
 HEAD = ("environment", "claudeMd")
 RESERVED = ("plan", "facts", "tasks")
@@ -22,9 +22,9 @@ PREPENDED = ("claudeMd", "environment")
 
 
 class Zones(Record):
-    """The types of reminders in the order in which they stand. `more_head` and `more_tail` are those of extensions.
+    """The types of reminders in their order. `more_head` and `more_tail` are those of extensions.
 
-    `momentary` are the types whose texts are of the moment.
+    The texts of the types in `momentary` differ from run to run.
     """
 
     more_head: tuple[str, ...] = ()
@@ -33,12 +33,12 @@ class Zones(Record):
 
     @property
     def head(self) -> tuple[str, ...]:
-        """Those in front of the conversation."""
+        """The types before the conversation."""
         return (*HEAD, *self.more_head)
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """Those behind it."""
+        """The types after the conversation."""
         return (*RESERVED, *self.more_tail, *NESTED, *VOLATILE)
 
     @property
@@ -48,7 +48,7 @@ class Zones(Record):
 
     @property
     def prepended(self) -> tuple[str, ...]:
-        """Those in front where the volatile ones stand there too."""
+        """The types before the conversation if the volatile ones are there too."""
         return (*PREPENDED, *self.more_head, *RESERVED, *self.more_tail, *VOLATILE)
 
     def parts_of(self, messages: Sequence[Message]) -> tuple[int, int]:
@@ -63,7 +63,7 @@ class Zones(Record):
 
 
 class ReminderChange(Record):
-    """What became of the reminder of one type; `text` is the whole message, empty if there is none any more."""
+    """The change of the reminder of one type; `text` is the whole message, empty if it was removed."""
 
     kind: str
     change: Literal["added", "replaced", "removed"]
@@ -77,11 +77,10 @@ def renewed(
     other: Sequence[Message],
     momentary: Collection[str] = (),
 ) -> tuple[tuple[Message, ...], tuple[Message, ...], list[ReminderChange]]:
-    """The reminders at a zone's own end of the list and at the other, brought up to date, and the changes.
+    """Return the reminders at a zone's own end of the list and at the other, brought up to date, and the changes.
 
-    `texts` holds the reminders gathered again: an empty text or None takes a reminder out, a type that is not
-    named stays as it is. What stands at the other end of the list, as another placement left it, moves. Those of the
-    types in `momentary` are marked so.
+    `texts` holds the reminders gathered again: an empty text or None removes a reminder, a type that is not named
+    stays. Reminders that another placement left at the other end move. Those of the types in `momentary` are marked so.
     """
     here, there = _of(zone, own), _of(zone, other)
     wanted: list[Message] = []

@@ -75,7 +75,7 @@ def _document(raw: RawDocument) -> Document:
 def _prompts(document: RawDocument) -> frozenset[str]:
     """Return the user's texts that only look like segments; empty if the file lists no segments.
 
-    What is pinned does not count: 0.1.0 did not list the segments that were put back after a compaction and pinned.
+    Pinned messages do not count: 0.1.0 did not list the segments that were put back after a compaction and pinned.
     """
     if "segments" not in document:
         return frozenset()

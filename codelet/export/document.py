@@ -225,9 +225,7 @@ class EnvironmentState(TypedDict, total=False):
 
 
 class TokenUsage(TypedDict):
-    """Tokens as the provider reported them, summed, null where it reported none; `cost` in US dollars, null where it is
-    not known.
-    """
+    """Tokens as the provider reported them, summed, null if it reported none; `cost` in US dollars, null if unknown."""
 
     total_input: CountForm | None
     cache_read: CountForm | None
@@ -489,7 +487,7 @@ def schema(more: Mapping[str, JsonSchema] | None = None) -> JsonSchema:
 def pruned(document: Document, now: float) -> Document:
     """Return the document with each fact once and without tasks that were completed more than 24 hours before `now`.
 
-    Blanks around and between words do not make two facts of one.
+    Spaces around and between words do not make two facts of one.
     """
     facts = tuple(dict.fromkeys(words for fact in document.facts if (words := " ".join(fact.split()))))
     tasks = tuple(

@@ -1,9 +1,9 @@
 """From a document to bytes. Each message is masked and encoded once; later saves reuse the bytes.
 
-A message is never changed once it is in a list, so its identity tells whether its bytes are still right. A save
-after a step costs the new messages and a walk over the list. What is written can be read back, and no value stops a
-save: in place of one that no reader could take the nearest is written, and the user is notified. What a server sent in
-a form of its own is left out if no reader could take it.
+A message never changes once it is in a list, so its identity shows that its bytes are still right. A save after a step
+costs the new messages and a walk over the list. Every export can be read back, and no value stops a save: a value that
+no reader accepts is replaced by the nearest one that they do, and the user is notified. A server's own fields are left
+out if no reader accepts them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Encoded(Record):
 class Encoder:
     """Encodes the documents of one session; `mask` removes secrets from every text.
 
-    `say` is given a sentence for the user about each value that is not written as it is. Not for two threads at once.
+    `say` gets a sentence for the user about each value that had to change. Not for two threads at the same time.
     """
 
     def __init__(self, mask: Mask | None, say: Callable[[str], None] = lambda _: None) -> None:

@@ -1,7 +1,7 @@
 """The nearest value that a form allows, saved for a value that no reader accepts.
 
-The forms themselves say how: a number moves to its bound, a text and a list are cut, what cannot be told is left out of
-the smallest thing that can do without it. What has no form of its own is kept whole or not at all.
+The forms themselves say how: a number moves to its bound, a text and a list are cut, any other value is removed with
+the smallest object that can do without it. A value without a form is kept whole or not at all.
 """
 
 from __future__ import annotations

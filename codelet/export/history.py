@@ -1,4 +1,4 @@
-"""What an export tells of the past besides the list: the newest messages as history, and the long-term summary."""
+"""The past in an export besides the list: the newest messages as history, and the long-term summary."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ class LiveExport:
     async def open(self, reserved: Reserved, snapshots: Path | None, *, raw: bool, force: bool) -> None:
         """Begin to save at the reserved target (`--export`) and, from time to time, in the folder `snapshots`.
 
-        An existing target is refused unless it is the one that was resumed, or with `force`. Raises ExportError.
+        An existing target is refused unless the session was resumed from it, or with `force`. Raises ExportError.
         """
         parts_of(self.session)  # refuses a key that two extensions use
         mask = None if raw else _mask_of(self.session.safeguards.hides)

@@ -1,6 +1,6 @@
-"""Brings documents of other agents, in three forms, into ours.
+"""Converts documents of other agents, in three forms, into ours.
 
-A newer version of the same kind (1.x) is read as it is: it has other names besides ours. Any other is refused.
+A newer version of the same kind (1.x) is read unchanged: it has other names besides ours. Any other is refused.
 """
 
 from __future__ import annotations

@@ -177,8 +177,8 @@ class Recorder:
 
 
 def restore(session: Session, document: Document) -> None:
-    """Bring a document into a session in place of what it holds: the list with its pins, archive and checkpoints, the
-    switches, what it used, and where it was stopped. Nothing else.
+    """Replace a session's state by a document's: the list with its pins, archive and checkpoints, the switches, its
+    usage, and where it was stopped. Nothing else.
     """
     usage, stopped = document.token_usage, document.interruption
     calls = [record_of(entry) for entry in document.calls or ()]

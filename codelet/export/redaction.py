@@ -18,7 +18,7 @@ def _everything(_: bytes) -> bool:
 
 
 class Mask(Record):
-    """How to mask secrets: `suspects` is a quick test on encoded messages."""
+    """The masking of secrets: `suspects` is a quick test on encoded messages."""
 
     cover: Cover
     suspects: Callable[[bytes], bool] = staticmethod(_everything)
@@ -47,18 +47,18 @@ class Pauses:
 
 
 _OPEN_HEADER = re.compile(r"(?i:authorization\s*(?::\s*(?:\w+\s*)?)?)\Z")
-"""A header that names its scheme only after a blank, or its value: a cut there would hide what it is."""
+"""A header that names its scheme only after a space, or its value: a cut there would hide what it is."""
 _HEADER_LENGTH = 200
 
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
 
 
 def redacted(value: object, cover: Cover) -> object:
-    """`value` with every text in it covered; the same object if nothing was found.
+    """Return `value` with every text in it masked; the same object if nothing was found.
 
-    A text that is itself the JSON of an object (a call's arguments) stays JSON: where masking the whole would
-    break it, its own texts are masked one by one. Ids and signatures stay as they are; reasoning that its
-    provider signed goes where masking changes it, since the provider would refuse it.
+    A text that is itself the JSON of an object (a call's arguments) stays JSON: if masking the whole would break it,
+    its own texts are masked one by one. Ids and signatures stay unchanged; reasoning that its provider signed is
+    removed if masking changes it, since the provider would refuse it.
     """
     if type(value) is str:
         return _masked_text(value, cover)

@@ -35,7 +35,7 @@ class Saver:
         self._revision = revision
         self._waiting: Document | None = None
         self.problem: str | None = None
-        """Why the newest snapshot is not saved, in one line."""
+        """The reason why the newest snapshot is not saved, in one line."""
         self.notices = notices
         self._encoder = Encoder(mask, notices.say)
         self._work: asyncio.Task[None] | None = None
@@ -52,8 +52,8 @@ class Saver:
         notices: Notices | None = None,
         lease: Lease | None = None,
     ) -> Saver:
-        """Lock `target`, unless a `lease` of it is given, and see that it may be written: new, or of the revision
-        `resumed`, or `force`.
+        """Lock `target`, unless a `lease` of it is given, and check that it is new, or of the revision `resumed`, or
+        that `force` is set.
 
         Raises ExportError; the lease is released then.
         """
@@ -140,7 +140,7 @@ class Saver:
 
 
 def _taken(target: Target, resumed: str | None, force: bool, lease: Lease | None = None) -> tuple[Lease, str | None]:
-    """The lock of a target that may be written, and its revision."""
+    """The lock of a target that was checked, and its revision."""
     store, name = target.store, target.name
     if lease is None:
         store.revision(name)  # refuses a link, or anything but a file, before the lock file is created

@@ -183,10 +183,10 @@ def _of_message(name: str, message: Message) -> Iterator[tuple[str, str]]:
 
 
 class SessionSearch:
-    """The sessions of a folder or of a Redis database, at most so many, the newest. It blocks.
+    """The newest sessions of a folder or of a Redis database, at most `most`. Searching blocks.
 
-    `model` is the user's own for the search by meaning. `passed_over` says what cannot be read. Raises ExportError
-    if there is no such place.
+    `model` is the user's own for the search by meaning. `passed_over` says what cannot be read. Raises ExportError if
+    the place does not exist.
     """
 
     def __init__(

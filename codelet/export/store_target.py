@@ -1,4 +1,4 @@
-"""What a target names: a file's path, or an address of another kind of store, which a table finds by its scheme."""
+"""Targets: a file's path, or an address of another kind of store, which a table finds by its scheme."""
 
 from __future__ import annotations
 

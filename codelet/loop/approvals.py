@@ -1,6 +1,7 @@
 """Decides whether a tool call may run: the policy judges, the user is asked, and the decision is remembered.
 
-Kept in memory only, for `/permissions`. Guards are told too, the audit among them if the user asked for one.
+Decisions are kept in memory only, for `/permissions`. Guards hear of them too, such as the audit if the user asked for
+one.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Decision(Record):
 
 
 class Admission(Record):
-    """The verdict on a call, and what the model is told where the call may not run.
+    """The verdict on a call, and the text for the model if the call may not run.
 
-    `change` is what a call that changes a file was planned to do: what was approved is what is made.
+    `change` is the planned change of a file: what was approved is what is written.
     """
 
     verdict: Verdict
@@ -48,9 +49,9 @@ class Admission(Record):
 
 
 class Approvals:
-    """Decides on the calls of one session. `asker` returns how a person is asked, or None; `timeout` is in seconds.
+    """Decides on the calls of one session. `asker` returns how to ask the user, or None; `timeout` is in seconds.
 
-    `refused` collects the calls that were refused without a person, each in one line; `denied` those of them that no
+    `refused` collects the calls that were refused without a question, each in one line; `denied` those of them that no
     answer could have permitted, with the reason; `history` all decisions.
     """
 
@@ -81,11 +82,10 @@ class Approvals:
     async def admit(
         self, call: GuardedCall, context: ToolContext, *, confines: bool = True, refusal: str = ""
     ) -> Admission:
-        """Judge a call whose arguments are final, and ask if that is due. Questions come one after the other.
+        """Judge a call whose arguments are final, and ask if needed. Questions come one after the other.
 
-        `confines`: whether a sandbox works for its commands. A guard's `refusal` of the arguments as they were sent
-        is final.
-        Raises ToolError if a file cannot be changed as the call wants it: no one is asked about that.
+        `confines` says that a sandbox works for its commands. A guard's `refusal` of the original arguments is final.
+        Raises ToolError, without a question, if a file cannot be changed in this way.
         """
         verdict = self._judged(call, confines=confines)
         refused = Verdict("deny", "execute", refusal) if refusal else None
@@ -122,9 +122,9 @@ class Approvals:
             self._asking.release()
 
     def _tightened(self, verdict: Verdict, wanted: Verdict | None) -> Verdict:
-        """The policy's verdict with what the guards want; `--yes` answers what they ask too.
+        """Return the policy's verdict, tightened by the guards; `--yes` also answers what they ask.
 
-        What only a person may permit is asked if there is one, also with `--yes`.
+        What only the user may permit is asked even with `--yes`, if there is someone to ask.
         """
         if wanted is not None and not (wanted.action == "ask" and self._policy.yes):
             verdict = stricter(verdict, wanted)
@@ -159,9 +159,9 @@ class Approvals:
         return Admission(verdict, await self._ask(call, verdict, preview, str(context.workspace)), preview.change)
 
     def _with_content(self, verdict: Verdict, change: Change) -> Verdict:
-        """The verdict, stricter where a file would be replaced of which the model was not shown every line.
+        """Return the verdict, stricter if the call would replace a file that the model has not seen in full.
 
-        No mode and no rule is a yes to that; `--yes` is. Raises ToolError if no one can be asked.
+        No mode and no rule permits that; `--yes` does. Raises ToolError if no one can be asked.
         """
         if not change.unseen or self._policy.yes:
             return verdict
@@ -238,9 +238,9 @@ class Approvals:
         return answer
 
     def _widened(self, verdict: Verdict, answer: Answer) -> str:
-        """Allow from now on what the person's yes covers beside this call; gives it in words, "" for nothing.
+        """Allow from now on what the user's yes covers besides this call; return a description, "" for nothing.
 
-        Raises UsageError if the person's own rule is none.
+        Raises UsageError if the user's own rule is not valid.
         """
         if answer.mode and verdict.lifted_by is not None:
             self._policy.mode = verdict.lifted_by
@@ -287,9 +287,9 @@ def _planned(call: GuardedCall, context: ToolContext) -> Preview:
 
 
 def _preview(call: GuardedCall, context: ToolContext, planned: Preview | None) -> Preview:
-    """Return what a person approves: the difference, what the tool shows, its commands, or else what the call is about.
+    """Return the text that the user approves: the difference, the tool's preview, its commands, or its title.
 
-    Of a tool of which no one knows what it does, these are all arguments, whatever its title says.
+    For a tool whose effects are unknown these are all arguments, whatever its title says.
     """
     preview = _planned(call, context) if planned is None else planned
     text = preview.text if preview.change is None else preview.change.diff()

@@ -36,7 +36,7 @@ class AskedServer:
         self._of, self._asking = here, asyncio.create_task(provider.ask())
 
     async def settle(self, seconds: float) -> None:
-        """Use what the server has said, once. Wait for it so long at most."""
+        """Use the server's reply, once. Wait for it at most this long."""
         if self._asking is not None:
             await asyncio.wait([self._asking], timeout=seconds)
             self.take()

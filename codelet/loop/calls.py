@@ -1,11 +1,11 @@
 """The tool calls of one step: judged, run in a safe order, answered in a fixed order.
 
 Each call: guards that change its arguments, the check of these, the verdict, guards that may only tighten it, the
-question, the run, guards on the output, masking, and the record of what the call did.
+question, the run, guards on the output, masking, and the record of the call.
 
-Consecutive calls that write no file themselves run at once, and are asked about together, in their order: the model was
-told that the calls of a step are independent. Every other one runs alone. Each call's placeholder result already stands
-in the list when this begins, and `answer` fills it in: a cancel at any moment leaves a valid list.
+Consecutive calls that write no file themselves run in parallel, and are asked about in their order: the system prompt
+says that the calls of a step are independent. Every other call runs alone. Each call's placeholder result is already in
+the list when this begins, and `answer` fills it in: a cancel at any moment leaves a valid list.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class FillIn(Protocol):
 
 
 class _Pending:
-    """One call on its way; `call` is what guards see of it. `problem` says why it cannot be run, `refusal` why a guard
-    wants it not to run, whatever its arguments are. `unread` is the text of arguments that are no JSON object. `files`
-    and `ended` are what its tool reported, `change` is its change of a file, `confined` is the sandbox of its commands;
-    `record` is there once it ended.
+    """One call in progress; `call` is the guards' view of it. `problem` says why it cannot be run, `refusal` why a
+    guard refuses it, whatever its arguments are. `unread` is the text of arguments that are no JSON object. `files` and
+    `ended` are what its tool reported, `change` is its change of a file, `confined` is the sandbox of its commands;
+    `record` exists once it ended.
     """
 
     def __init__(self, asked: ToolCall) -> None:
@@ -85,7 +85,7 @@ class _Pending:
     def may_run_beside(self) -> bool:
         """Return whether other calls may run at the same time. Its arguments were not checked yet.
 
-        What writes a file changes what the next call finds, as does what its tool wants to run alone.
+        A call that writes a file, or that its tool runs alone, changes what the next call finds.
         """
         touches, tool = self.call.touches, self.call.tool
         if touches is None or tool is None or (tool.alone is not None and tool.alone(copied(self.call.arguments))):
@@ -104,9 +104,9 @@ class _Pending:
 
 
 class CallRunner:
-    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was.
+    """Runs the calls of one step, whose placeholders `answer` fills in. `cut` says that the model's answer was cut off.
 
-    `known` says what of the files is known, where that is not what the model was shown. `log` is given the record of
+    `known` holds the known contents of files, if they are not those that the model was shown. `log` gets the record of
     each call when it has ended.
     """
 
@@ -416,10 +416,10 @@ def _named(path: str, workspace: Path) -> str:
 async def run_beside(
     name: str, arguments: Arguments, toolbox: Toolbox, known: ToolContext | None = None
 ) -> AsyncGenerator[events.Event, None]:
-    """The events of a call that the user wants and the model did not make: judged, asked about, guarded and masked.
+    """Yield the events of a call that the user makes instead of the model: judged, asked about, guarded and masked.
 
-    It enters no list. `known` says what of the files is known, in place of what the model was shown: that stays as it
-    was, so the model has to read a file again that was changed this way.
+    It enters no list. `known` holds the known contents of files. What the model was shown does not change, so the model
+    has to read a file again that was changed this way.
     """
 
     def nowhere(call_id: str, text: str, *, failed: bool, images: Sequence[Picture] = ()) -> None:

@@ -30,9 +30,9 @@ class Limits(Record):
     whose: ClassVar[str] = ""
 
     def passed(self, usage: Usage, cost: float | None) -> str | None:
-        """The limit on a whole session that its usage or cost has passed, in words, or None.
+        """Describe the limit on a whole session that its usage or cost has passed; None if none was.
 
-        `cost` is what was paid as far as that is known.
+        `cost` is the known part of what was paid.
         """
         if self.max_tokens is not None and usage.output >= self.max_tokens:
             return f"the{self.whose} limit of {self.max_tokens} output tokens is reached (--max-tokens)"
@@ -55,11 +55,11 @@ class _Together(Limits):
 
 
 class SharedLimits:
-    """Limits on what several sessions use together, `max_tokens` of output and `max_cost` in US dollars.
+    """Limits on the total use of several sessions, `max_tokens` of output and `max_cost` in US dollars.
 
-    What the requests in hand may still use counts too, so that those sent at once do not pass a limit together: one
-    that finds too little left waits for them. All sessions run in one event loop. `used` and `cost` are what was used,
-    with an estimate where no one reported it.
+    The possible use of running requests counts too, so that parallel requests do not pass a limit together: a request
+    that finds too little left waits for them. All sessions run in one event loop. `used` and `cost` are the use so far,
+    with an estimate if it was not reported.
     """
 
     def __init__(self, *, max_tokens: int | None = None, max_cost: float | None = None) -> None:
@@ -110,15 +110,15 @@ class Allowance(Record):
 
     @property
     def why_cut(self) -> str:
-        """Return what is said of an answer that ended by it."""
+        """Return the note on an answer that this limit ended."""
         left = f": it is what {self.held_by} leaves" if self.held_by else ""
         return f"the answer reached its output limit{left}"
 
 
 class Bill:
-    """What requests cost together, in dollars; requests that are free add nothing to it.
+    """The total cost of requests, in dollars; free requests add nothing to it.
 
-    `total` is None if the cost of one is not known, and where all of them were free: nothing was charged then.
+    `total` is None if the cost of a request is not known, or if all were free: nothing was charged then.
     """
 
     def __init__(self) -> None:
@@ -152,12 +152,11 @@ class Bill:
 class Meter:
     """Counts usage and cost in dollars against `limits`.
 
-    `spent` and `spent_cost` leave out what the session had used before it was taken up here. Limits are about `held`
-    and `charged`: the same tokens and dollars, with an estimate wherever a provider did not report what was used.
-    `allowed` is what the last request that was admitted may ask for. `requests` were answered, in `waited` seconds
-    altogether; `retries` were sent again. Servers left `dropped` blocks of earlier reasoning out of requests. `taken`
-    are seconds of the time limit that were used before a turn could begin. `shared` are limits that other sessions
-    have part in.
+    `spent` and `spent_cost` leave out what the session had used before it was resumed. Limits apply to `held` and
+    `charged`: the same tokens and dollars, with an estimate wherever a provider did not report them. `allowed` is what
+    the last admitted request may ask for. `requests` were answered, in `waited` seconds altogether; `retries` were sent
+    again. Servers left `dropped` blocks of earlier reasoning out of requests. `taken` are seconds of the time limit
+    that were used before a turn could begin. `shared` are limits in common with other sessions.
     """
 
     shared: SharedLimits | None = None
@@ -207,7 +206,7 @@ class Meter:
 
     @property
     def spent_cost(self) -> float | None:
-        """The same without what it had cost before it was taken up here."""
+        """The same without the cost before the session was resumed."""
         return self._here.total
 
     async def admitted(self) -> int | None:
@@ -237,9 +236,9 @@ class Meter:
         return self.allowed.output
 
     def beside(self, most: int | None = None) -> Allowance:
-        """The same for a request beside the conversation's own, about as large, that wants `most` tokens at the most.
+        """Admit a request next to the conversation's own, about as large, for at most `most` tokens.
 
-        Raises LimitReached, too, where a limit of the session is passed.
+        Raises LimitReached, also if a limit of the session is passed.
         """
         self.check()
         return self._allowed(self._next, most)
@@ -273,7 +272,7 @@ class Meter:
         return self._within(self.limits, self.held, self.charged, asked, Allowance(own))
 
     def _within(self, limits: Limits, held: Usage, charged: float, asked: Usage, allowed: Allowance) -> Allowance:
-        """Return what limits leave of it, where so much is held and charged already. Raises SpendingLimit."""
+        """Return what the limits leave, after the amounts already held and charged. Raises SpendingLimit."""
         size, own = asked.total_input or 0, allowed.output
         room = limits.output_left(own, held)
         if room is not None and room < SHORTEST_ANSWER and held.output and limits.max_tokens is not None:
@@ -302,7 +301,7 @@ class Meter:
             raise LimitReached(passed)
 
     def spend(self, usage: Usage, answered: int, written: int = 0) -> list[events.Event]:
-        """Take in a step's usage, and report it; its answer stands right before `answered` in the list.
+        """Add a step's usage, and report it; its answer is right before the index `answered` of the list.
 
         The first report that cannot be right is followed by a note that says so. `written` is as in `count`.
         """
@@ -340,21 +339,21 @@ class Meter:
             self.shared.end(self)
 
     def answered(self, seconds: float) -> None:
-        """A request was answered, so many seconds after it was sent."""
+        """Count a request that was answered after this many seconds."""
         self.requests += 1
         self.waited += seconds
 
     def count(self, usage: Usage | None, written: int = 0) -> None:
-        """Add to what the session has used and cost; None is an answer whose usage no one reported.
+        """Add to the session's usage and cost; None is an answer whose usage was not reported.
 
-        `written` is an estimate of its output, by which the limits hold where no output was reported.
+        `written` is an estimate of its output, used for the limits if no output was reported.
         """
         usage = usage if usage is not None and usage.known else None
         self._record(usage)
         self._hold(usage, written)
 
     def count_handoff(self, usage: Usage | None, written: int, *, prepared: bool) -> None:
-        """Count a request for a handoff, which runs beside the turn's own; `usage` and `written` are as in `count`."""
+        """Count a request for a handoff, parallel to the turn's own; `usage` and `written` are as in `count`."""
         self.count(usage, written)
         known = usage if usage is not None and usage.known else None
         self._handoffs.append(events.Handoff(usage=known, prepared=prepared))
@@ -374,9 +373,9 @@ class Meter:
             bill.add(cost, free=self.facts.free)
 
     def broke_off(self, reply: Reply) -> Usage | None:
-        """Count what an answer that came to no end was reported to have used, which is returned: it was spent.
+        """Count the reported usage of an answer that was cut off, and return it: it was spent.
 
-        What came beyond the last report counts for the limits alone.
+        What came after the last report counts for the limits alone.
         """
         used, written, reply.usage = reply.usage, reply.newly_written(), None
         if used is not None:

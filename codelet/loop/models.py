@@ -1,8 +1,8 @@
 """The model that answers: the chosen one, or after failures in a row the next fallback.
 
-Each provider that failed has a circuit breaker. A model stands in for the rest of a turn; with a new turn, once the
-pause is over, the chosen one is asked again. What was said and done stays as it is in the list: each wire writes it in
-its own form, and a step is repeated only if nothing of its answer has come, so no call that ran is ever run again.
+Each provider that failed has a circuit breaker. A fallback answers for the rest of a turn; with a new turn, once the
+pause is over, the chosen model is asked again. The list stays unchanged: each wire writes it in its own form, and a
+step is repeated only if nothing of its answer has come, so no call that ran is ever run again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Models:
     """The providers of one session: `current` answers, `chosen` is the user's choice.
 
     The session's meter, window and cache follow the current one. `limits` are the window and the budget that the user
-    named. `changes` are the models that stood in for others so far. `clock` gives seconds.
+    named. `changes` are the fallbacks that answered so far. `clock` gives seconds.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Models:
         self._clock = clock
         self._notices = notices
         self._breakers: dict[tuple[str, str], tuple[Provider, CircuitBreaker]] = {}
-        self._last_reason = ""  # of the attempt before, in this turn: whoever looks on has been told it
+        self._last_reason = ""  # of the attempt before, in this turn, which the user has seen
 
     @property
     def facts(self) -> ModelFacts:
@@ -98,14 +98,14 @@ class Models:
         return None if self.current is self.chosen else self.chosen
 
     def switch(self, provider: Provider) -> None:
-        """Go on with another model and the same list, or with the same model again: its failures are forgotten."""
+        """Continue with another model and the same list, or with the same model again: its failures are forgotten."""
         self._breakers.pop(_key(provider), None)
         self._left.append(self.chosen)
         self.chosen = provider
         self._go_to(provider)
 
     def change_effort(self, provider: Provider) -> None:
-        """Go on with the same model, asked for another effort; the caller closes the provider that was asked before."""
+        """Continue with the same model and another effort; the caller closes the previous provider."""
         before = self.current
         self._keep_dropping(provider)
         self.chosen = provider if self.chosen is before else self.chosen
@@ -119,7 +119,7 @@ class Models:
         self._window.budget = self.limits.within(facts)
 
     def begin_turn(self) -> None:
-        """Go back to the chosen model if it may be asked again."""
+        """Go back to the chosen model if its circuit allows it."""
         if self.current is not self.chosen and self._breaker(self.chosen).wait <= 0:
             self._go_to(self.chosen)
             self._notices.say(f"{self.chosen.model} is asked again")
@@ -131,7 +131,7 @@ class Models:
             self._breaker(self.current).abandoned()
 
     def ready(self) -> None:
-        """See to it that someone may be asked. Raises ProviderError where every circuit is open."""
+        """Choose a model whose circuit is closed. Raises ProviderError if every circuit is open."""
         if not self._breakers:
             return
         breaker = self._breaker(self.current)
@@ -142,9 +142,9 @@ class Models:
         raise ProviderError(f"{failed} and is not asked for {breaker.wait:.0f} s; {hint}")
 
     def failed(self, reason: str) -> bool:
-        """An attempt failed, and another one is to follow: whether another model makes the step instead.
+        """Return whether another model takes the step after a failed attempt that would be repeated.
 
-        Raises ProviderError if it was the probe of a circuit that is open, and no one stands by.
+        Raises ProviderError if it was the probe of a circuit that is open, and there is no fallback.
         """
         breaker = self._breaker(self.current)
         probe = breaker.state == "probing"
@@ -159,9 +159,9 @@ class Models:
         return False
 
     def gave_up(self, error: ProviderError, *, begun: bool) -> bool:
-        """A request failed for good: whether another model makes the step instead.
+        """Return whether another model takes the step after a request failed for good.
 
-        None does where its answer had `begun`, or where the request is at fault and not the provider.
+        None does if its answer had `begun`, or if the request is wrong and not the provider.
         """
         status, breaker = error.status or 0, self._breaker(self.current)
         if not (error.retryable or status in _OF_THE_PROVIDER or status >= 500):

@@ -66,7 +66,7 @@ class RecordingProvider:
                     if isinstance(chunk, ReasoningChunk):
                         reasoning += chunk.text
                     elif isinstance(chunk, RetryChunk):
-                        reasoning = ""  # of an answer that is asked for again
+                        reasoning = ""  # of an answer that is requested again
                     yield chunk
         except ProviderError as error:
             failure = {"message": _masked(str(error)), "overflow": error.overflow}
@@ -108,13 +108,13 @@ class RecordingProvider:
             with os.fdopen(open_named(self._path, os.O_RDWR), "r+b") as file:
                 file.seek(-len(_END), os.SEEK_END)
                 start = file.tell()
-                before = self._before if start == self._end else None  # another model's answer may stand last
+                before = self._before if start == self._end else None  # another model's answer may be last
                 kept = {**step, "request": without_same(asked, before)}
                 line = json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
                 if file.read() != _END:
                     raise ProviderError(f"the recording {self._path} was changed by another process")
                 file.seek(start - 1)
-                first = file.read(1) == b"["  # after which the file stands at `start` again
+                first = file.read(1) == b"["  # after which the file is at `start` again
                 file.write((b"\n" if first else b",\n") + line + _END)
                 self._end = file.tell() - len(_END)
         except OSError as error:

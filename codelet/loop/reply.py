@@ -63,7 +63,7 @@ class Reply:
     def _forget(self) -> None:
         self.finish: FinishReason | None = None
         self.refusal = ""
-        """The refusal in place of an answer, if the wire reports one."""
+        """The wire's report of a refusal instead of an answer, if any."""
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
@@ -78,9 +78,9 @@ class Reply:
         self._by_id: dict[tuple[str, int], _OpenCall] = {}
 
     def add(self, chunk: Chunk) -> events.Event | None:
-        """Take one chunk in; gives the event that shows it, if it is one to show.
+        """Add one chunk; return the event that shows it, if any.
 
-        What came of an answer that is asked for again is kept until something of the other one comes.
+        The text of an answer that is requested again is kept until the new answer begins.
         """
         if self._again and isinstance(chunk, _CONTENT):
             self._again = False
@@ -153,8 +153,8 @@ class Reply:
 
     @property
     def is_void(self) -> bool:
-        """Return whether a finished answer has neither text nor calls; one that reached its output limit is none of
-        these.
+        """Return whether a finished answer has neither text nor calls. One that reached its output limit does not
+        count.
         """
         return self.finish != "length" and not self._calls and is_blank(self.text)
 
@@ -175,8 +175,8 @@ class Reply:
         return finished
 
     def message(self, calls: list[ToolCall], origin: str) -> Message:
-        """The assistant message. Arguments that cannot be read become `{}`, those that are almost JSON become JSON, and
-        names are made legal ones.
+        """Return the assistant message. Arguments that cannot be read become `{}`, almost-JSON becomes JSON, and names
+        are made legal.
 
         A history with invalid arguments or names would make every later request fail at some providers.
         """

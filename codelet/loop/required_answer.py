@@ -1,6 +1,6 @@
 """The JSON Schema that the final answer has to meet: read once, sent to the model, and checked at the end of the turn.
 
-Nothing is fetched: what a schema refers to stands in it. jsonschema is imported only if there is a schema.
+Nothing is fetched: references must resolve within the schema. jsonschema is imported only if there is a schema.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RequiredAnswer:
         return prompt.ANSWER_SCHEMA.format(schema=json.dumps(self.schema, ensure_ascii=False))
 
     def objection(self, answer: str) -> str | None:
-        """Return what an answer lacks, in words for the model; None if it meets the schema, and is kept.
+        """Return the answer's errors as text for the model; None if it meets the schema, and is kept.
 
         Raises UsageError if the schema cannot be applied.
         """
@@ -109,10 +109,10 @@ class _TooLong(Exception):
 
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """Raise _TooLong in what continues too long: a pattern may need years for a text of fifty letters.
+    """Raise _TooLong in code that takes too long: a pattern can need years for a text of fifty letters.
 
-    Nothing else stops it: no task has its turn meanwhile. It is not bounded in another thread than the first, which
-    signals do not reach.
+    Nothing else stops it, since no other task gets a turn. In another thread than the first it has no bound, because
+    signals do not reach it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

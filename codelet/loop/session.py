@@ -58,12 +58,12 @@ _Events = AsyncGenerator[events.Event, None]
 
 
 class Session:
-    """One conversation with its usage, provider, tools and policy.
+    """One conversation with its usage, provider, tools and policy. Close it with `close`, which also closes its
+    providers.
 
-    `clock` gives seconds, by which a provider's cache gets old. `fallbacks` stand in where `provider` fails. Whoever
-    made a session ends it with `close`, which closes all of them. `attached` takes in each extension that was attached,
-    so that a caller can close these if another one fails. `is_beside` says that another session's commands run on when
-    it ends.
+    `clock` gives seconds, for the age of a provider's cache. `fallbacks` replace `provider` when it fails. `attached`
+    collects each extension that was attached, so that a caller can close these if another one fails. `is_beside` says
+    that another session's commands run on when it ends.
     """
 
     _closed = False
@@ -173,7 +173,7 @@ class Session:
     def messages(self) -> Messages:
         """Return the messages after the head reminders: live, read-only, the same objects each time.
 
-        The volatile reminders, which go out behind it, are in `conversation.sent()`.
+        The volatile reminders, which are sent after it, are in `conversation.sent()`.
         """
         return self.conversation.messages
 
@@ -201,12 +201,12 @@ class Session:
         return self.window.size(self.conversation)
 
     def send(self, text: str, piped: Piped | None = None, attached: Attached | None = None) -> _Events:
-        """One turn: takes the prompt in, then steps until the model stops calling tools.
+        """Run one turn: add the prompt, then take steps until the model stops calling tools.
 
-        `piped` and `attached` go with the prompt; `piped` is the prompt where `text` is empty.
-        Raises CancelledError, ProviderError or LimitReached, always after the turn's last event, and UsageError if
-        another turn of the session is running, which continues. Iterate inside `contextlib.aclosing`, so that leaving
-        early stops the turn at once.
+        `piped` and `attached` go with the prompt; `piped` is the prompt if `text` is empty. Raises CancelledError,
+        ProviderError or LimitReached, always after the turn's last event, and UsageError if another turn of the session
+        is running, which continues. Iterate inside `contextlib.aclosing`, so that leaving early stops the turn
+        immediately.
         """
         return self._turn_in_hand.begin(lambda begun: self._turn(begun, lambda: self._take_in(text, piped, attached)))
 
@@ -218,7 +218,7 @@ class Session:
         return self._turn_in_hand.begin(lambda begun: self._turn(begun, self._go_on))
 
     def rewind(self, prompts: int = 1, *, unpin: bool = False) -> str | None:
-        """Go back to before the last so many prompts; gives the first, None if there is none. Files stay.
+        """Go back to before the last `prompts` prompts; return the first, None if there are fewer. Files stay.
 
         Raises UsageError while a turn runs, and if a pinned message would go, unless `unpin` allows it.
         """
@@ -254,7 +254,7 @@ class Session:
         before: Sequence[Message] | None = None,
         calls: Sequence[CallRecord] = (),
     ) -> None:
-        """Go on with a list from elsewhere, and the records of its `calls`.
+        """Continue with a list from elsewhere, and the records of its `calls`.
 
         `before` is the list before its last prompt, if known.
         """
@@ -302,9 +302,9 @@ class Session:
             self.conversation.drop_partial()
 
     async def _turn(self, begun: BegunTurn, begin: Callable[[], Awaitable[None]]) -> _Events:
-        """A turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt.
+        """Yield a turn's events, masked, under the time limit, which ends it as LimitReached instead of an interrupt.
 
-        What an early end left is in `conversation.interruption`; what ended it is raised behind the last event.
+        The state after an early end is in `conversation.interruption`; its error is raised after the last event.
         """
         if self._closed:
             raise UsageError("the session is closed")

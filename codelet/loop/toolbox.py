@@ -30,11 +30,10 @@ _LIMITS_FOR_READING = {"memory": 4096, "processes": 4096, "file_size": 1024}
 
 
 class Safeguards(Record):
-    """What guards a session beside its policy.
+    """The guards of a session besides its policy.
 
-    `masker` keeps secrets out of what leaves the session; None is the one for this process's environment.
-    `ask_timeout` is in seconds. `audit` and `sandbox` are None if there is none.
-    `resources` is what each command may use.
+    `masker` keeps secrets out of what leaves the session; by default it is the one for this process's environment.
+    `ask_timeout` is in seconds. `audit` and `sandbox` are optional. `resources` is the bound on each command.
     """
 
     masker: Masker | None = None
@@ -50,8 +49,9 @@ class Safeguards(Record):
 
 
 class Toolbox:
-    """What calls are run with: `tools`, of those that are `known`. `approvals` decides on each, `guards` stand before
-    and after it; `masker` keeps secrets out of what they answer; `touched` are the folders that they worked in.
+    """The tools of calls and their context: `tools` are the offered ones of those `known`. `approvals` decides on each
+    call, `guards` act before and after it; `masker` keeps secrets out of the answers; `touched` are the folders that
+    calls worked in.
     """
 
     def __init__(
@@ -183,10 +183,10 @@ class Toolbox:
 
     @cached_property
     def schemas(self) -> list[JsonSchema]:
-        """The tools as a request carries them, the same for the whole session.
+        """Return the tools as a request carries them, in the same bytes for the whole session.
 
-        Those that can only fail are left out: that change files, in the mode read-only, where no one can change it. A
-        model that calls one all the same is refused as ever.
+        Tools that can only fail are left out: those that change files, in the mode read-only, if no one can change it.
+        A call to one is still refused.
         """
         reading = self.policy.mode == "read-only" and self.ask is None
         return [tool.schema() for tool in self.tools.values() if not (reading and _only_writes(tool))]

@@ -1,8 +1,8 @@
 """The agent loop: the steps of one turn, as an async generator of events.
 
 A step is one model request, then the tool calls that it asks for. The assistant message and a placeholder result for
-each of its calls are put into the list together, so there is no moment at which a cancel leaves a call without its
-result. What a step came to is returned by one of two functions: `after_answer` or `after_failure`.
+each of its calls enter the list together, so there is no moment at which a cancel leaves a call without its result. One
+of two functions returns what follows a step: `after_answer` or `after_failure`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _Next = tuple[StepResult, Sequence[events.Event]]
 
 
 class Attempts:
-    """What the model was asked for once more, by the reason, since that last went well; and unusable steps in a row.
+    """The repeated requests, by reason, since the last success; and the number of unusable steps in a row.
 
     `stopped` counts the answers after which an extension had the model continue.
     """
@@ -149,8 +149,8 @@ class BegunTurn:
 
 
 class OpenTurn:
-    """The one turn that a session runs, so that no other one begins meanwhile, and so that one which its caller left in
-    the middle can be ended.
+    """The one running turn of a session: no other begins during it, and one that its caller left in the middle can be
+    ended.
     """
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class OpenTurn:
     def begin(
         self, make: Callable[[BegunTurn], AsyncGenerator[events.Event, None]]
     ) -> AsyncGenerator[events.Event, None]:
-        """Return a turn that runs once its first event is asked for."""
+        """Return a turn that starts when its first event is requested."""
         begun = BegunTurn()
         turn = make(begun)
         begun.events = ref(turn)
@@ -177,7 +177,7 @@ class OpenTurn:
             await self._running.over.wait()
 
     async def runs(self, begun: BegunTurn) -> None:
-        """Its first event is asked for. Raises UsageError while another turn runs."""
+        """Start the turn for its first event. Raises UsageError while another turn runs."""
         await self.idle()
         self._running = begun
 
@@ -251,9 +251,10 @@ async def run_steps(turn: TurnState) -> AsyncGenerator[events.Event, None]:
 
 
 async def _before_step(turn: TurnState, *, shorter: bool) -> AsyncGenerator[events.Event, None]:
-    """Yield what comes before a request: limits, what the user wrote meanwhile, who answers, a list that fits.
+    """Yield the events before a request: limits, prompts typed during the step, the model that answers, a list that
+    fits.
 
-    Raises LimitReached, and ProviderError if no model may be asked.
+    Raises LimitReached, and ProviderError if every circuit is open.
     """
     turn.meter.check(turn.steps)
     if turn.steps:
@@ -343,7 +344,7 @@ async def _concluded(turn: TurnState, reply: Reply) -> _Next:
 def after_answer(turn: TurnState, reply: Reply) -> _Next:
     """Return how a turn continues after an answer: with its calls, with its end, or with the same question once more.
 
-    Raises LimitReached and NoAnswer if the answer is not whole, or is none.
+    Raises LimitReached and NoAnswer if the answer is not whole, or empty.
     """
     if reply.is_void:
         return _after_nothing(turn, reply)

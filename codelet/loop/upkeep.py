@@ -36,14 +36,14 @@ _SILENT_WAIT = 0.5
 
 
 class Upkeep:
-    """Cuts the user's input to size, compacts where that is due, renews the reminders, offers what tools are new.
+    """Cuts the user's input to size, compacts if needed, renews the reminders, offers new tools.
 
-    `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over what the
-    user wrote for the running turn; `required` is the schema that the final answer has to meet, which the system
-    prompt tells; `schema` is one that is only sent, and not checked. `unseen`: whoever follows the turn shows no
-    answer before it is whole, and drops what came of one when it is asked for again. `server` is what the model's
-    server was asked, once `ask_server` did. `placement` says where changing reminders go. `patience` is for how many
-    seconds the first request waits for what extensions prepare.
+    `system` is the system prompt; `window.fixed` follows from it and from the tools. `steering` hands over prompts that
+    the user typed for the running turn; `required` is the schema that the final answer has to meet, which the system
+    prompt contains; `schema` is only sent, and not checked. `unseen` says that no part of an answer is shown before it
+    is whole, so that it can be requested again. `server` is the reply of the model's server, once `ask_server` got it.
+    `placement` says where changing reminders go. `patience` is for how many seconds the first request waits for what
+    extensions prepare.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Upkeep:
     async def before_turn(self) -> AsyncGenerator[events.Event, None]:
         """Gather the reminders again, and before the first request wait for extensions that are not ready.
 
-        A server that a long prompt waits for may answer meanwhile.
+        During that time a server that a long prompt waits for can answer.
         """
         self._ask_before_long()
         self._conversation.placement = self._reminders_go
@@ -161,7 +161,7 @@ class Upkeep:
         return "".join(prompt.ADDED_CONTEXT.format(text=self._toolbox.masker.mask(more)) for more in added)
 
     async def steer(self) -> list[events.Event]:
-        """Between two steps: put what the user wrote meanwhile at the list's end, as messages of their own.
+        """Append the prompts that the user typed during the step, as separate messages.
 
         All calls before it have their results by now, so the list is valid, and what was sent stays its prefix.
         """

@@ -39,7 +39,7 @@ _FENCE_MS = 30 * 86_400_000
 
 
 class Address(Record):
-    """Where a Redis database is, the session's name in it, and times in seconds; a `ttl` of 0 keeps for ever."""
+    """The place of a session in a Redis database, and times in seconds; a `ttl` of 0 keeps for ever."""
 
     host: str
     port: int
@@ -335,7 +335,7 @@ def _answered(client: Any, words: Sequence[Any], shown: str) -> Any:
 
 
 def _all_answered(client: Any, commands: Sequence[Sequence[Any]], shown: str) -> list[Any]:
-    """The answers to commands that are sent together; a ForeignValue in place of one that found something else."""
+    """Return the answers to commands that are sent together; a ForeignValue if a command found another type."""
     from redis.exceptions import RedisError
 
     try:

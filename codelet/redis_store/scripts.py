@@ -75,8 +75,9 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {fence, ''}
 """
 )
-"""Keys: lock, fence, session, line. Values: note, lease and time to keep the token in ms, the waiter's token, and for
-how many ms it keeps its place. Returns {token, ''}, or {0, the holder's note}: held, or it is another waiter's turn."""
+"""Keys: lock, fence, session, line. Values: note, lease and time to keep the token in ms, the waiter's token, and its
+place's time in ms. Returns {token, ''}, or {0, the holder's note}: held, or it is another waiter's turn.
+"""
 
 LEAVE = """
 return redis.call('HDEL', KEYS[1], ARGV[1])

@@ -18,7 +18,7 @@ from codelet.tools.tool import Arguments, Tool, all_arguments
 def all_tools() -> tuple[Tool, ...]:
     """Every tool, in the order in which the model sees them: the same bytes in every session.
 
-    A new one goes behind the others: into the last of these modules, or into one of its own.
+    A new tool goes after the others: into the last of these modules, or into a new one.
     """
     return (*file_tools.TOOLS, *bash.TOOLS, *search_tools.TOOLS)
 

@@ -28,7 +28,7 @@ _RESOURCE_LIMITS = {
     "processes": "[the user may have {most} processes and threads in total (setting command_processes)]",
     "file_size": "[a file that a command writes may get {most} MiB large (setting command_file_size)]",
 }
-"""What is said where a failed command speaks of such a limit: the limit that was in force."""
+"""The note on the limit that was in force, if a failed command's output speaks of it."""
 _BACKGROUND_ENDED = "[it left processes in the background; they were ended. With background=true a command continues]"
 SUPERVISOR_LOST = "[a process of codelet that supervises commands was killed; another took its place]"
 _FULL_SCREEN = (
@@ -195,8 +195,7 @@ def _prepared(
 
 
 def printed(output: str) -> str:
-    """Return what a command printed, as a result may hold it: as a terminal's lines would stand in the end, without
-    escapes.
+    """Return a command's output as a result can hold it: the final state of a terminal's lines, without escapes.
 
     A NUL is legal in JSON, but several servers refuse it.
     """
@@ -239,7 +238,7 @@ def _pipeline(codes: tuple[int, ...] | None) -> tuple[str, ...]:
 
 
 def _misses_home(context: ToolContext, text: str) -> bool:
-    """Return whether a line says that something of the home, outside the workspace, is not there or cannot be read."""
+    """Return whether the output says that something of the home, outside the workspace, is missing or unreadable."""
     home, root = os.path.expanduser("~"), str(context.workspace)
     lines = (line.replace(root, "") for line in text.splitlines() if _NOT_THERE.search(line))
     return any(f"{home}/" in line or "~/" in line for line in lines)

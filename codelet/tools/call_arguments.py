@@ -36,7 +36,7 @@ def _instead(tool_name: str, argument: str) -> str:
 
 
 def _form(schema: JsonSchema) -> str:
-    """The form of a value, in words: `{"path": string, "limit"?: integer}`."""
+    """Return the form of a value as text: `{"path": string, "limit"?: integer}`."""
     if schema["type"] == "array":
         return f"[{_form(schema['items'])}, …]"
     if schema["type"] != "object":
@@ -81,10 +81,10 @@ def _checked(tool_name: str, where: str, value: object, schema: JsonSchema) -> o
 
 
 def check_foreign(name: str, parameters: JsonSchema, arguments: Arguments) -> Arguments:
-    """The arguments of a tool from outside, checked by its JSON Schema, of whatever draft; raises ToolError.
+    """Return the arguments of a foreign tool, checked by its JSON Schema, of any draft; raises ToolError.
 
-    They are passed on as they are. Only where they do not fit, a null for an optional argument counts as left out.
-    Nothing is fetched: a schema that refers to one elsewhere cannot be checked, and the call is not made.
+    They are passed on unchanged. Only if they do not fit, a null for an optional argument counts as left out. Nothing
+    is fetched: a schema that refers to another document cannot be checked, and the call is not made.
     """
     import re
 

@@ -1,7 +1,7 @@
 """The forms in which models write a call, as data: other names, other types, JSON that is almost right.
 
-One call is read in three steps: `arguments_in` (the text), `plain_name` (the tool's name) and `understood` (the
-arguments of one tool). Only what has one meaning is read; everything else stays as it is and is refused later.
+A call is read in three steps: `arguments_in` (the text), `plain_name` (the tool's name) and `understood` (the arguments
+of one tool). Only what has one meaning is read; everything else stays unchanged and is refused later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SIGNATURES = {
     "plan": ("plan",),
     "recall": ("entry", "turn"),
 }
-"""Arguments by which codelet's own tool is known, rather than another of the same name."""
+"""Arguments that identify codelet's own tool, rather than another of the same name."""
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
 _STEP_MARKS = {"completed": "x", "done": "x", "inprogress": ">", "failed": "!"}
 
@@ -66,8 +66,8 @@ def strict_object(text: str) -> Arguments | None:
 def arguments_in(text: str) -> object:
     """Return the value of a call's arguments, or the text if it is no JSON.
 
-    Line breaks and other control characters in strings are taken as they are, and an object inside a JSON string as
-    the object.
+    Line breaks and other control characters in strings are accepted, and an object inside a JSON string is read as the
+    object.
     """
     value: object = text
     for _ in range(_MOST_LAYERS):
@@ -295,7 +295,9 @@ def _as_meant(value: object, schema: object, key: str) -> object:
 
 
 def _items(value: object, schema: object, key: str) -> object:
-    """Return an array's items: one object for a list of objects, and a list inside an object of its own name, count."""
+    """Return an array's items: a single object counts as a list, as does a list inside an object under the array's
+    name.
+    """
     if isinstance(value, dict) and value.keys() == {key} and isinstance(value[key], list):
         value = value[key]
     if isinstance(value, dict) and isinstance(schema, Mapping) and schema.get("type") == "object":

@@ -17,12 +17,12 @@ _MOST_REPORTED = 256 * 1024
 
 
 class Change(Record, kw_only=True):
-    """One file's text before and after it, and how that is written to the disk.
+    """One file's text before and after a change, and how to write it to the disk.
 
-    `before` is None if there was no file, or none with text. `summary` is what the model is told.
-    `expected` is the fingerprint that the file must have when the change is made, None for a new file.
-    `unseen` says in words what of the file the model was shown, where it would replace more than that.
-    `whole` marks a text that the model wrote from beginning to end.
+    `before` is None without an old file, or if it has no text. `summary` is the text for the model. `expected` is the
+    fingerprint that the file must have when the change is made, None for a new file. `unseen` describes the parts that
+    the model has not seen, if the change would replace them. `whole` marks a text that the model wrote from beginning
+    to end.
     """
 
     path: Path
@@ -52,9 +52,9 @@ class Change(Record, kw_only=True):
 
 
 def unified(old: str, new: str, name: str) -> str:
-    """The difference of two texts as `diff -u` writes it; empty if there is none.
+    """Return the difference of two texts as `diff -u` writes it; empty if they are equal.
 
-    What is equal at both ends is not compared; a middle of more than 4,000 lines is shown as replaced whole.
+    Equal parts at both ends are not compared; a middle of more than 4,000 lines is shown as replaced whole.
     """
     before, after = _lines(old), _lines(new)
     start = _equal(before, after, min(len(before), len(after)))

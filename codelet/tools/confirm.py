@@ -1,8 +1,8 @@
-"""Confirms what ripgrep found: nothing is shown that does not stand in a file reached without following links.
+"""Confirms ripgrep's hits: a line is shown only if it is in a file that was opened without following links.
 
-ripgrep walks by path. A folder that is swapped for a link in the middle of its walk leads it elsewhere, and no
-option of its own prevents that. So each hit that is to be shown is looked up once more, in the file opened component by
-component; what does not stand there, or changed since, is no hit.
+ripgrep walks by path. If a folder is swapped for a link in the middle of its walk, it leads elsewhere, and no option
+prevents that. So each hit that is to be shown is looked up once more, in the file opened component by component; a hit
+that is not there, or has changed since, is dropped.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _GUESSED = (
 
 
 class Format(Record):
-    """How a text is written in its file. `errors` is Python's way to take bytes that do not fit in.
+    """The encoding of a file's text. `errors` is Python's way to handle bytes that do not fit.
 
     `guessed` says that neither the bytes nor a mark name the codec: it turns each byte into some character and back.
     """
@@ -69,11 +69,13 @@ def _undefined_byte(error: UnicodeError) -> tuple[str | bytes, int]:
 _UNDEFINED = "codelet-undefined-byte"
 codecs.register_error(_UNDEFINED, _undefined_byte)
 _LEGACY = Format("cp1252", _UNDEFINED, guessed=True)
-"""What shows any bytes as text: Windows-1252 as browsers read it, which is Latin-1 but for the bytes 0x80 to 0x9f."""
+"""The codec that can show any bytes: Windows-1252 as browsers read it, that is Latin-1 except for the bytes 0x80 to
+0x9f.
+"""
 
 
 def binary_kind(data: bytes) -> str:
-    """Return what a binary file is, in words, by its first bytes."""
+    """Return a description of a binary file, by its first bytes."""
     known = next((kind for start, kind in _KINDS if data.startswith(start)), "binary data")
     return known if known != "binary data" or _has_controls(data[:SAMPLE]) else _FOREIGN
 
@@ -128,9 +130,9 @@ def encode_text(text: str, form: Format) -> bytes:
 
 
 def must_be_safe(new: str, old: str, form: Format) -> None:
-    """Raises ToolError for new text whose bytes would depend on a guess.
+    """Raise ToolError for new text whose bytes would depend on a guess.
 
-    ASCII has the same bytes in what a file may be written in, and what stands in `old` gets the bytes that it has.
+    ASCII has the same bytes in all encodings that are written, and text of `old` gets the bytes that it has.
     """
     if not form.guessed or new.isascii():
         return
@@ -154,7 +156,7 @@ def readable(text: str) -> str:
 
 
 def decode_part(data: bytes) -> str:
-    """A part of a file for reading only, whatever it holds."""
+    """A part of a file for reading only, with any content."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -67,12 +67,12 @@ _HIT = rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)"
 
 
 class Query(Record):
-    """What to search: a resolved file or folder, a glob of paths in it, and for lines an expression.
+    """A search: a resolved file or folder, a glob of paths in it, and for lines an expression.
 
-    `pattern` None asks for the files themselves. `most` is how many hits the caller can use, `seconds` how long
-    the search may take. A file below the root for whose path `left_out` is true is not searched. `shown` is how many
-    hits are shown at most; the rest is for counting only. `skipped` are the files that are not opened, relative to
-    the root. `legacy` are the only files to search, read as Windows-1252. `ignored` asks for what git ignores, too.
+    `pattern` None searches for the files themselves. `most` is how many hits the caller can use, `seconds` how long the
+    search can take. A file below the root for whose path `left_out` is true is not searched. `shown` is how many hits
+    are shown at most; the rest is for counting only. `skipped` are the files that are not opened, relative to the root.
+    `legacy` are the only files to search, read as Windows-1252. `ignored` includes files that git ignores.
     """
 
     root: Path
@@ -93,8 +93,8 @@ class Query(Record):
 class SearchResult(Record):
     """The hits in order. `stopped` says why the search ended early, if it did.
 
-    `literal` says that the pattern is no valid expression and was searched as it stands; `left_out` is how many
-    files were not searched, whatever the pattern.
+    `literal` says that the pattern is no valid expression and was searched verbatim; `left_out` is how many files were
+    not searched, whatever the pattern.
     """
 
     hits: list[FoundLine]
@@ -127,7 +127,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def glob_below(context: ToolContext, path: str, root: Path, glob: str) -> str:
-    """The glob relative to the root, where it is absolute and names what is below it; as it is otherwise."""
+    """Return the glob relative to the root if it is absolute and below it; otherwise unchanged."""
     sign, body = ("!", glob[1:]) if glob[:1] == "!" else ("", glob)
     for base in (str(root), os.path.normpath(context.workspace / path)):
         if body.startswith(f"{base.rstrip('/')}/"):
@@ -136,7 +136,7 @@ def glob_below(context: ToolContext, path: str, root: Path, glob: str) -> str:
 
 
 async def why_no_file(query: Query, workspace: Path, name: str) -> str:
-    """Return why no file was searched or found, in words; "" if some were, or nothing is known but that none matches.
+    """Return why no file was searched or found; "" if some were, or if the only known reason is that none matches.
 
     `name` is that of the root.
     """
@@ -287,8 +287,8 @@ async def _settled(query: Query, argv_for: Callable[[Query], list[str]]) -> Quer
 
 
 async def _without_secrets(query: Query, argv_for: Callable[[Query], list[str]]) -> Query:
-    """The query for what may be read. What may not is left out by its name, before anything is opened: neither the hits
-    nor the notes nor the time depend on what it holds.
+    """Return the query for readable files. Others are left out by name, before anything is opened: neither the hits nor
+    the notes nor the time depend on their content.
     """
     if query.pattern is None or query.left_out is None or not query.root.is_dir():
         return query

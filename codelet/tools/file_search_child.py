@@ -1,10 +1,10 @@
-"""The built-in search, run as a program of its own so that it can be stopped at any moment.
+"""The built-in search, run as a separate program so that it can be stopped at any moment.
 
-An expression that backtracks without end cannot be interrupted inside a process, nor can a walk through a
-huge tree. The first argument is a JSON object, the others are paths below the root that are skipped. The output is
-that of ripgrep with `--null` and `--byte-offset`, which is 0 here: with a pattern `path NUL line : 0 : text` (`-` for
-a line of context), without one `path NUL` for each file. Every folder and file is opened from the folder that holds
-it, so no link is followed, whenever it was put there.
+An expression that backtracks without end cannot be interrupted inside a process, nor can a walk through a huge tree.
+The first argument is a JSON object, the others are paths below the root that are skipped. The output is that of ripgrep
+with `--null` and `--byte-offset`, which is 0 here: with a pattern `path NUL line : 0 : text` (`-` for a line of
+context), without one `path NUL` for each file. Every folder and file is opened from the folder that holds it, so no
+link is followed, whenever it was put there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ IgnoreRules = list[tuple[str, "GitIgnoreSpec"]]
 
 
 class FoundFile(NamedTuple):
-    """A file below the root: its path for people, and the open folder and the name by which it is opened."""
+    """A file below the root: its path as shown, and the open folder and the name to open it by."""
 
     path: str
     folder: int | None
@@ -59,7 +59,7 @@ class _Listed(NamedTuple):
 
 
 def opened(path: str, flags: int, folder: int | None = None) -> int:
-    """A descriptor of what stands at `path`, absolute or below an open folder; links are followed nowhere.
+    """Open `path`, absolute or below an open folder, without following links; return the descriptor.
 
     Raises OSError. So a folder that is swapped for a link while the search runs leads to nothing.
     """
@@ -79,11 +79,10 @@ def opened(path: str, flags: int, folder: int | None = None) -> int:
 
 
 def walk(root: str, top: int, *, ignored: bool = False) -> Iterator[FoundFile]:
-    """All regular files below the open folder `root` that no .gitignore excludes, in the order of their names.
+    """Yield all regular files below the open folder `root` that no .gitignore excludes, in the order of their names.
 
-    With `ignored`, excluded ones too.
-
-    Each folder is opened from the one that holds it. A place can be opened until the next one is asked for.
+    With `ignored`, excluded ones too. Each folder is opened from the one that holds it. A file can be opened until the
+    next one is requested.
     """
     waiting = [_listed(root, top, None if ignored else _rules_above(root))]
     while waiting:

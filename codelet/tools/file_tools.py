@@ -1,4 +1,4 @@
-"""The tools for one file: `read`, with line numbers; `write`, all of it; `edit`, exact text, several places at once."""
+"""The tools for one file: `read`, with line numbers; `write`, all of it; `edit`, exact text, in several places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Replacement(TypedDict):
 
     old: The exact text to replace, with its indentation, without line numbers. It must occur only once in the file: add
         lines around the change until it does.
-    new: The text to put in its place; empty deletes it.
+    new: The new text; empty deletes the old one.
     all: true replaces every occurrence.
     """
 
@@ -42,10 +42,10 @@ def read_title(arguments: Arguments) -> str:
 async def read(
     context: ToolContext, progress: Progress, *, path: str, offset: int = 1, limit: int = 2000
 ) -> ToolOutput:
-    """Read a text file, a picture or a Jupyter notebook, or list a folder.
+    """Read a text file, an image or a Jupyter notebook, or list a folder.
 
-    Each line of a text file comes after its number and a tab, which are not part of the file. If the file goes on, the
-    last line gives the offset to go on with. A folder comes as one name per line, with a slash after names of folders.
+    Each line of a text file comes after its number and a tab, which are not part of the file. If more lines follow,
+    the last line gives the next offset. A folder comes as one name per line, with a slash after names of folders.
 
     path: The file or folder, absolute or relative to the workspace.
     offset: The first line, counted from 1.
@@ -101,7 +101,7 @@ async def edit(context: ToolContext, progress: Progress, *, path: str, edits: li
     """Change parts of a text file by replacing exact text. Make all changes of one file in one call.
 
     Read the file first; it must not have changed since. The replacements are made in order, each on the result of those
-    before. If one fails, the file stays as it is, and the answer says which one and why: correct `old`, or read the
+    before. If one fails, the file stays unchanged, and the answer says which one and why: correct `old`, or read the
     file again.
 
     path: The file's path.

@@ -42,9 +42,9 @@ _REASONS = {
 
 
 def resolve(context: ToolContext, path: str) -> Path:
-    """The absolute path, links followed, of a path that is relative to the workspace or absolute.
+    """Return the absolute path, links followed, of a path that is relative to the workspace or absolute.
 
-    Where the policy has judged the path it is the place that was judged, whatever stands there by now.
+    If the policy has judged the path, it is the place that was judged, even if a link has changed since.
     """
     if not path:
         raise ToolError("the path is empty: give one relative to the workspace")
@@ -164,7 +164,7 @@ def must_be_current(path: Path, name: str, expected: Fingerprint | None) -> os.s
 
 
 def current_status(folder: int, last: str, name: str, expected: Fingerprint | None) -> os.stat_result | None:
-    """The status of `last` in an open folder if it is as expected (None: that there is none); else a ToolError."""
+    """Return the status of `last` in an open folder if it is as expected (None: no such file); else raise ToolError."""
     try:
         status = os.stat(last, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError as error:

@@ -1,7 +1,7 @@
-"""What other agents' tools and their arguments are called, as data: models that learnt on those use their names here.
+"""The names of other agents' tools and arguments, as data: models that learnt on those use their names here.
 
-A name stands here only if its meaning is that of codelet's own, so that nothing is guessed. For what codelet has not,
-or has in another form, there is a sentence that says what to send instead.
+A name is listed only if its meaning is that of codelet's own, so that nothing is guessed. For what codelet does not
+have, or has in another form, a sentence says what to send instead.
 """
 
 from __future__ import annotations
@@ -159,9 +159,9 @@ HARMLESS: dict[str, dict[str, _Values]] = {
     "plan": {**_COMMENTS, "action": ("write",), "merge": (False,)},
     "recall": _COMMENTS,
 }
-"""By tool: arguments that it does not have and that change nothing, with the values for which that holds.
+"""By tool: foreign arguments that change nothing, with their harmless values.
 
-What could change what a call does (`env`, `dry_run`) is not listed, so the call is refused.
+Arguments that could change a call's effect (`env`, `dry_run`) are not listed, so the call is refused.
 """
 
 _IGNORED = "to search what git ignores, give its folder as path"

@@ -40,7 +40,7 @@ _MARKED_LIMIT = 16 << 20
 _MOST_ENTRIES = 50_000
 _CHUNK = 1 << 20
 _UNSEEN = re.compile("\U0001f3f4[\U000e0020-\U000e007e]+\U000e007f|([\u202a-\u202e\u2066-\u2069\U000e0001-\U000e007f])")
-"""Letters of the group are not seen where they stand; a flag's tags are a part of what is."""
+"""Letters of the group are invisible; a flag's tags are part of the flag."""
 _COUNT_LIMIT = 8 << 20
 """Up to this size the lines are counted to the end, so that the model learns how many there are."""
 
@@ -100,7 +100,7 @@ def _form_of(page: Page, content: bytes) -> encoding.Format | None:
 
 
 def _picture(context: ToolContext, file: BinaryIO, head: bytes, name: str, size: int, kind: str) -> ToolOutput:
-    """A picture, where the model takes pictures. Raises ToolError for one that cannot be sent."""
+    """Return an image, if the model takes images. Raises ToolError for one that cannot be sent."""
     if not context.sees():
         return ToolOutput(_PICTURE_UNSEEN.format(name=name, kind=kind, size=size), files=())
     picture = read_picture(file, head, name, size)
@@ -139,7 +139,9 @@ _Decode = Callable[[bytes], str]
 def _numbered(
     page: Page, name: str, first: int, decode: _Decode = encoding.decode_part
 ) -> tuple[str, tuple[LineSpan, ...]]:
-    """The page's text, and the lines that it shows as they are: none that is cut, or has bytes that are no text."""
+    """Return the page's text, and the lines that it shows unchanged: not those that are cut, or have bytes that are no
+    text.
+    """
     if not page.lines:
         if page.total:
             raise ToolError(f"{name} has only {page.total} lines")
@@ -208,7 +210,7 @@ class Page:
     """At most `count` lines of a file from line `first` (from 1), taken from its chunks in order.
 
     `lines` has each line's first bytes, at most `line_limit`, and how many more it has; all of them have about `limit`
-    bytes. `more` says that lines follow, `total` is the number of lines of the file where it was counted.
+    bytes. `more` says that lines follow, `total` is the number of lines of the file if it was counted.
     """
 
     def __init__(self, first: int, count: int, line_limit: int, limit: int) -> None:

@@ -1,7 +1,7 @@
-"""Makes a picture smaller: the program of a process of its own, which reads it on stdin and prints the result.
+"""Makes an image smaller: a separate process, which reads it on stdin and prints the result.
 
-Pillow's decoders are large, and what they read may come from anywhere. So the process has limits for its memory and
-time, opens no file but those of Python and Pillow, and whatever goes wrong in it is no picture. It is started with -I.
+Pillow's decoders are large, and their input may come from anywhere. So the process has limits for its memory and time
+and opens no file but those of Python and Pillow; any error in it means that there is no image. It is started with -I.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SMALLEST = 500
 
 
 def main(side: int, most: int) -> int:
-    """Write the picture with at most `side` pixels a side in at most `most` bytes; a status other than 0 is none."""
+    """Write the image with at most `side` pixels a side in at most `most` bytes, or end with another status than 0."""
     for kind, limit in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_FSIZE, 0)):
         with suppress(OSError, ValueError):  # a system that has no such limit
             resource.setrlimit(kind, (limit, limit))
@@ -51,7 +51,7 @@ def main(side: int, most: int) -> int:
 
 
 def _on_white(picture: Image.Image) -> Image.Image:
-    """The picture as JPEG can hold it, which knows no transparency."""
+    """Return the image without transparency, which JPEG does not have."""
     if picture.mode == "RGB":
         return picture
     from PIL import Image

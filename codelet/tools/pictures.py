@@ -1,7 +1,7 @@
-"""Pictures as the model is shown them: PNG, JPEG, GIF and WebP by their first bytes, whatever a file is called.
+"""Images for the model: PNG, JPEG, GIF and WebP, recognized by their first bytes, whatever the file's name.
 
-The limits are Anthropic's: 5 MB in base64 and 8,000 pixels a side, with many pictures 2,000; OpenAI's and Gemini's are
-wider. What passes them is made smaller where Pillow is installed (`picture_child`), else it is refused with what to do.
+The limits are Anthropic's: 5 MB in base64 and 8,000 pixels a side, with many images 2,000; OpenAI's and Gemini's are
+wider. A larger image is made smaller if Pillow is installed (`picture_child`), else it is refused with what to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PICTURE_HELPER = " (with Pillow codelet makes one itself: pip install pillow)"
 MOST_BYTES = 3_750_000
 MOST_SIDE = 8_000
 GOOD_SIDE = 2_000
-"""Pixels a side that all vendors take of any number of pictures, and beyond which they see no more."""
+"""Pixels a side that all vendors accept for any number of images, and beyond which they see no more."""
 
 _LARGEST_FILE = 64 << 20
 _SECONDS = 20.0
@@ -49,12 +49,12 @@ def media_type(head: bytes) -> MediaType | None:
 
 
 def kind_of_picture(kind: MediaType) -> str:
-    """The kind in words."""
+    """The kind as text."""
     return dict(_KINDS)[kind]
 
 
 def read_picture(file: BinaryIO, head: bytes, name: str, size: int) -> Picture:
-    """The picture in an open file of that size, which begins with `head`; one that is too large made smaller.
+    """Return the image in an open file of that size, which begins with `head`; a large image is made smaller.
 
     Raises ToolError if it cannot be sent.
     """
@@ -89,7 +89,7 @@ def _picture(name: str, kind: MediaType, size: tuple[int, int], data: bytes) -> 
 
 
 def _smaller(file: BinaryIO, name: str, kind: MediaType, was: str, size: int) -> Picture:
-    """The picture as a helper makes it smaller. Raises ToolError if it does not, or Pillow is not installed."""
+    """Return the image as a helper makes it smaller. Raises ToolError if it fails, or if Pillow is not installed."""
     from importlib.util import find_spec
 
     if find_spec("PIL") is None:

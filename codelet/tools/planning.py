@@ -119,7 +119,7 @@ def known_content(change: Change) -> Change:
 
 
 def _unseen(known: ShownLines, text: str) -> str:
-    """Return what was shown of the file's text, in words; empty if that is all of it."""
+    """Return a description of the shown part of the file's text; empty if that is all of it."""
     lines = count_lines(text)
     stray = [number for number, line in enumerate(text.split("\n"), 1) if _STRAY.search(line)]
     if known.spans != (EVERY,) and stray:
@@ -179,10 +179,10 @@ def _is_new_text(edits: Sequence[Mapping[str, object]]) -> bool:
 
 
 def _may_edit(context: ToolContext, path: Path, name: str, current: Fingerprint) -> bool:
-    """Return whether the file was read as it stands. Raises ToolError if it was not even shown in part.
+    """Return whether the present file was read. Raises ToolError if not even a part of it was shown.
 
-    A search or a command may have shown what is to be replaced. That `old` occurs exactly once is then proof enough
-    that the model knows it, if the file has not changed since. Files with the names of secrets must be read: that asks.
+    A search or a command may have shown the text to replace. If `old` occurs exactly once, that is proof enough that
+    the model knows it, if the file has not changed since. Files with the names of secrets must be read: that asks.
     """
     expected = context.seen.get(path)
     if current == expected:
@@ -245,7 +245,7 @@ def _has_crlf(text: str) -> bool:
 
 
 def _normalized_as(text: str, old: str, new: str) -> tuple[str, str]:
-    """`old` and `new` in the Unicode normalization in which `old` is in the text; as they are where it is in neither.
+    """Return `old` and `new` in the Unicode normalization that `old` has in the text; unchanged if it is not there.
 
     Names and texts from macOS have letters and their accents as two characters, models write them as one.
     """

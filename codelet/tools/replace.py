@@ -1,8 +1,8 @@
 """Replaces a file as a whole: afterwards it is the old one or the new one, and nothing else is left over.
 
-A new file takes the old one's place, with its mode, owner, access list, and other extended attributes. A file that has
-several names (hard links), or whose owner or attributes a new file cannot get, is written in place, as editors do: a
-copy of its old bytes lies next to it meanwhile and is put back if the writing fails.
+A new file replaces the old one, with its mode, owner, access list, and other extended attributes. A file that has
+several names (hard links), or whose owner or attributes a new file cannot get, is overwritten, as editors do: a copy of
+its old bytes is next to it during that time, and is restored if the writing fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Attributes(Record, kw_only=True):
-    """What a file has besides its bytes: mode, user and group, and extended attributes, of which an ACL is one."""
+    """The attributes of a file: mode, user and group, and extended attributes, including an ACL."""
 
     mode: int
     owner: tuple[int, int]
@@ -77,7 +77,7 @@ def replace(path: Path, data: bytes, name: str, expected: Fingerprint | None) ->
 def put_file(folder: int, last: str, data: bytes, wanted: Attributes | None, check: StatusCheck) -> Fingerprint:
     """Write the file `last` of an open folder, with those attributes (None: those of a new file).
 
-    Raises OSError and ToolError; then the old file is there as it was.
+    Raises OSError and ToolError; then the old file is unchanged.
     """
     temporary = f".{last[:40]}.{os.getpid()}-{time.monotonic_ns()}.tmp"
     status = check()
@@ -91,9 +91,9 @@ def put_file(folder: int, last: str, data: bytes, wanted: Attributes | None, che
 
 
 def _kept(folder: int, last: str) -> Attributes:
-    """The attributes of the old file. Raises OSError if it is protected.
+    """Return the attributes of the old file. Raises OSError if it is protected.
 
-    Putting another file in its place needs no right to the file itself: a protected one is left alone.
+    Replacing a file needs no right to the file itself, so a protected one is not replaced.
     """
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -111,7 +111,7 @@ def _kept(folder: int, last: str) -> Attributes:
 def _put_new(
     folder: int, temporary: str, last: str, data: bytes, wanted: Attributes | None, check: StatusCheck
 ) -> Fingerprint | None:
-    """Put a new file in the place of the old one; None if it cannot get the owner and the attributes of that."""
+    """Replace the old file by a new one; return None if that cannot get the old one's owner and attributes."""
     # A new file gets what the umask leaves; a replaced one is no one else's until it has its old mode.
     descriptor = -1
     try:
@@ -231,7 +231,7 @@ def _extended(descriptor: int) -> dict[str, bytes]:
 
 
 def _sync_folder(folder: int) -> None:
-    """Bring the new name to the disk; where that is not possible the file is whole all the same."""
+    """Write the new name to the disk; if that is not possible, the file is still whole."""
     with contextlib.suppress(OSError):
         fd = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         try:

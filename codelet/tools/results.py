@@ -24,9 +24,9 @@ MOST_FILES_SHOWN = 200
 
 
 def lines_found(context: ToolContext, result: SearchResult, most: int, around: int, why: str = "") -> str:
-    """At most `most` matching lines as `path:line:text`, lines of context with `-` in place of `:`.
+    """Return at most `most` matching lines as `path:line:text`, lines of context with `-` instead of `:`.
 
-    The path of a file stands before its first line only. `why` says why no file was searched.
+    The path of a file is before its first line only. `why` says why no file was searched.
     """
     lines: list[str] = []
     matches = room = 0
@@ -63,7 +63,7 @@ def _line(context: ToolContext, hit: FoundLine, *, named: bool) -> str:
 
 
 def files_found(context: ToolContext, result: SearchResult, why: str = "") -> str:
-    """The paths, one a line, and how many were left out; `why` says why there is none."""
+    """Return the paths, one a line, and how many were left out; `why` is the reason for an empty list."""
     lines = [files.shown(context, Path(hit.path)) for hit in result.hits[:MOST_FILES_SHOWN]]
     left = len(result.hits) - len(lines)
     notes = [f"[{why}]"] if why else []

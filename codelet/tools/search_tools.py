@@ -57,9 +57,9 @@ async def grep(
 
 
 def _left_out(root: Path, context: ToolContext) -> Callable[[str], str | None]:
-    """Return which files below `root` are not searched: those that no one may read without asking by their whole path.
+    """Return which files below `root` are not searched: those whose whole path needs a question to read.
 
-    Where that holds for `root` itself, someone said yes to it, and what stands in it is judged from there.
+    If `root` itself is such a path, the user said yes to it, and its files are judged relative to it.
     """
     from codelet.safety.paths import why_unread, workspace_root
 

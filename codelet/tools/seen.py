@@ -1,7 +1,7 @@
 """The parts of files that the model has seen: lines by `read`, and names by searches and commands.
 
-Two questions are answered from it. May `write` replace a whole file: has every line of it been shown? And may `edit`
-go without a `read`: has the file stayed as it was since a search or a command showed something of it?
+It answers two questions. May `write` replace a whole file: has every line of it been shown? And may `edit` skip a
+`read`: has the file stayed unchanged since a search or a command showed something of it?
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LineSpan = tuple[int, int]
 
 
 def digest_of(content: bytes) -> bytes:
-    """By which it is noticed that a file has the same bytes as before, whatever its time stamp says."""
+    """A digest that shows whether a file has the same bytes as before, whatever its time stamp."""
     import hashlib
 
     return hashlib.sha256(content).digest()
@@ -33,7 +33,7 @@ _MOST_NAMED = 4
 
 
 class ShownLines(Record):
-    """Lines of one file that the model was shown as they are. They hold while the file has that fingerprint."""
+    """Lines of one file that the model was shown unchanged. They hold while the file has that fingerprint."""
 
     path: Path
     fingerprint: Fingerprint
@@ -46,17 +46,17 @@ class ShownLines(Record):
         return self.replace(spans=_merged((*earlier.spans, *self.spans)))
 
     def covers(self, lines: int) -> bool:
-        """Return whether every line of a file of so many lines was shown."""
+        """Return whether every line of a file with this many `lines` was shown."""
         return not lines or any(first <= 1 and last >= lines for first, last in self.spans)
 
     def named(self, lines: int) -> str:
-        """Return what was shown of a file of so many lines, in words."""
+        """Return a description of what was shown of a file with this many `lines`."""
         spans = [f"{first}-{min(last, lines)}" if last > first else f"{first}" for first, last in self.spans]
         more = ", …" if len(spans) > _MOST_NAMED else ""
         return f"only lines {', '.join(spans[:_MOST_NAMED])}{more} of its {lines:,}"
 
     def after(self, before: str, after: str, fingerprint: Fingerprint) -> ShownLines:
-        """The same for the file as an edit left it: lines behind the edit have moved, new ones are the model's own."""
+        """Return the seen lines after an edit: lines after it have moved, new ones are the model's own."""
         old, new = before.split("\n"), after.split("\n")
         room = min(len(old), len(new))
         head = next((at for at in range(room) if old[at] != new[at]), room)

@@ -48,17 +48,17 @@ _WRITTEN: dict[Any, type] = {"str | None": str} | {kind.__name__: kind for kind 
 
 
 class ToolOutput(Record):
-    """What a tool gives back: `text` for the model and, where it should differ, `display` for the user.
+    """The output of a tool: `text` for the model and, if it differs, `display` for the user.
 
-    `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are those
-    of a file that `text` shows: they count as shown once the text has reached the model as it is. Of a text of more
-    than `most` characters head and tail enter the list; the rest can be recalled. `counted` is what each line of `text`
-    stands for, such as `file`: a person is told how many there are in place of the text. `images` are pictures that the
-    model is shown beside it. `caveat` says in a few words what a person should know of a call that is done.
+    `failed` marks an expected failure that still has output, such as a command with a non-zero exit. `lines` are the
+    file's lines that `text` shows: they count as shown once the text has reached the model unchanged. Of a text of more
+    than `most` characters head and tail enter the list; the rest can be recalled. `counted` is the unit of a line of
+    `text`, such as `file`: the user sees their number instead of the text. `images` are shown to the model with it.
+    `caveat` is a short warning to the user about a call that succeeded.
 
     `files` are the paths that the call read, listed, searched or wrote, for its record: absolute, or relative to the
-    workspace. None leaves it at what `touches` declares of a call that is done. `ended` says how its command ended,
-    `blocked` that it failed because its sandbox is read-only.
+    workspace. None means those that `touches` declares. `ended` says how its command ended, `blocked` that it failed
+    because its sandbox is read-only.
     """
 
     text: str
@@ -94,20 +94,18 @@ def _takes_pictures() -> bool:
 
 
 class ToolContext(Record):
-    """What a running tool may use. One per session; `seen` belongs to the file tools.
+    """The resources of a running tool. One per session; `seen` belongs to the file tools.
 
-    `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or
-    wrote it; `contents` has a digest of its bytes then; `lines` says which of its lines the model was shown or wrote,
-    `outputs` when each of the last searches and commands began, and what they said. `environment` is what child
-    processes get, None for the process's own without secrets.
-    `place` is where the path of one call leads, as the policy judged it: it is not resolved again. `change` is what
-    that call would change, as it was planned and, where that was due, approved.
-    `wrap_command` makes the words to run of a shell command and its environment, where a sandbox is to be around it,
-    `wrap_lasting` those of a command that continues in the background. `sandbox_note` says in words what it keeps a
-    command from, `home_note` what of the home it does not see, and `write_note` what to do if it failed to write, as
-    `kept_from_writing` tells from its output. `tasks` gives the session's commands in the background. `resources` is
-    what each command may use. `sees` says whether the
-    model takes pictures.
+    `seen` maps a resolved path to the fingerprint (size, mtime in ns) it had when the model last read or wrote it;
+    `contents` has a digest of its bytes then; `lines` says which of its lines the model was shown or wrote, `outputs`
+    when each of the last searches and commands began, and their output. `environment` is that of child processes, None
+    for the process's own without secrets. `place` is the target of one call's path, as the policy judged it: it is not
+    resolved again. `change` is the call's planned and, if needed, approved change of a file. `wrap_command` returns the
+    words and the environment that run a shell command, in a sandbox if it needs one, `wrap_lasting` those of a command
+    that continues in the background. `sandbox_note` describes what the sandbox prevents, `home_note` what it hides of
+    the home, and `write_note` what to do if a command failed to write, as `kept_from_writing` tells from its output.
+    `tasks` gives the session's commands in the background. `resources` is the bound on each command. `sees` says
+    whether the model takes images.
     """
 
     workspace: Path
@@ -156,9 +154,9 @@ Progress = Callable[[str], None]
 
 
 class Preview(Record):
-    """What a person approves: `text`, and `asks`, what the call would do in a few words (`search src for`).
+    """What the user approves: `text`, and `asks`, the action in a few words (`search src for`).
 
-    `change` is what a call would do to a file: its difference stands in place of the text, and once approved that very
+    `change` is a planned change of a file: its difference is shown instead of the text, and after a yes that very
     change reaches `run` as `context.change`.
     """
 
@@ -175,21 +173,17 @@ def all_arguments(arguments: Arguments) -> str:
 class Tool(Record):
     """One tool: `run(context, progress, **arguments)` is awaited with arguments that fit `parameters`.
 
-    `touches` says what a call with such arguments reads, lists, writes or runs: no touch is nothing but this process's
-    memory, and such a call runs unasked. Without it nobody knows, and every call is asked about. A command is run as
-    `context.wrap_command` gives it: the verdict counts on that.
-    `title` says for people what a call is about, without the tool's name; it is given what the model sent, checked
-    or not. Whoever prints it makes one line of it, cleans it and cuts it.
-    `preview` is asked, in a thread, where a person is to approve a call, and before each call that writes: it raises
-    ToolError if the call cannot be done. Without it a person sees the commands, or the title.
-    `check` gives the arguments as `run` can take them, or raises ToolError; without it `parameters` is any JSON
-    Schema.
-    `alone` says that no other call of the step may run at the same time, though this one writes no file.
-    `source` says whose tool it is, if it is not codelet's own: "the MCP server github".
-    `stands_for` makes of a call the one that it asks for, by another tool: that one is judged, shown, recorded and run.
-    It raises ToolError if there is none.
-    `close` is awaited at the end of a session that was given the tool in `extra_tools`.
-    Each of these is given a copy of the arguments: to change that in place changes nothing of what runs.
+    `touches` says what a call with such arguments reads, lists, writes or runs. A call without touches uses only this
+    process's memory and runs without asking; if `touches` is None, every call is asked about. A command runs as
+    `context.wrap_command` gives it: the verdict counts on that. `title` describes a call to users, without the tool's
+    name; it gets what the model sent, checked or not. Front ends make one line of it, clean it and cut it. `preview` is
+    called in a thread, before a question and before each call that writes: it raises ToolError if the call cannot be
+    done. Without it users see the commands, or the title. `check` returns the arguments as `run` takes them, or raises
+    ToolError; without it `parameters` can be any JSON Schema. `alone` says that no other call of the step may run at
+    the same time, though this one writes no file. `source` says whose tool it is, if it is not codelet's own: "the MCP
+    server github". `stands_for` turns a call into the call of another tool that it asks for: that one is judged, shown,
+    recorded and run. It raises ToolError if no such tool exists. `close` is awaited at the end of a session that got
+    the tool in `extra_tools`. Each of these gets a copy of the arguments: changes to it have no effect on the run.
     """
 
     name: str
@@ -237,7 +231,7 @@ class Tool(Record):
             return all_arguments(arguments)
 
     def previewed(self, context: ToolContext, arguments: Arguments) -> Preview:
-        """Return what a person approves, as the tool says it; nothing if it does not. Raises ToolError."""
+        """Return what the user approves, as the tool describes it; None if it does not. Raises ToolError."""
         return Preview() if self.preview is None else self.preview(context, copied(arguments))
 
     def schema(self) -> JsonSchema:
@@ -294,13 +288,12 @@ def tool(
     preview: Callable[[ToolContext, Arguments], Preview] | None = None,
     close: Callable[[], Awaitable[None]] | None = None,
 ) -> Tool | Callable[[_Function], Tool]:
-    """Make a Tool of an async function that gives a text or a ToolOutput; a decorator, with arguments or without.
+    """Make a Tool of an async function that returns a text or a ToolOutput; a decorator, with or without arguments.
 
-    The function's parameters are the model's; one that begins with `context, progress` is given these as `Tool.run`
-    is. The description is the docstring's text, the arguments' are at its end, as `described` reads them. Without
-    `touches` the tool is taken to work in memory only and runs unasked; `touches=None` says that nobody knows, and
-    every call is asked about. `close` is awaited when the session ends. Raises TypeError for a function that no tool
-    can be made of.
+    The function's parameters are the model's; a function that begins with `context, progress` gets these as `Tool.run`
+    does. The description is the docstring's text, the arguments' are at its end, as `described` reads them. Without
+    `touches` the tool is taken to work in memory only and runs without asking; with `touches=None` every call is asked
+    about. `close` is awaited when the session ends. Raises TypeError for a function that cannot become a tool.
     """
     if function is None:
         return partial(tool, touches=touches, title=title, preview=preview, close=close)

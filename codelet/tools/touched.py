@@ -14,7 +14,7 @@ _WORD = r"""'([^']*)'|"([^"]*)"|([^\s;&|<>()'"`]+)"""
 
 
 def folders_named(command: str, root: Path) -> Iterator[Path]:
-    """The folders that a shell command stands in, or whose files it names.
+    """Return the folders that a shell command runs in, or whose files it names.
 
     A word that happens to be a folder's name counts too: instructions too many do less harm than too few.
     """
@@ -41,7 +41,7 @@ def _words(command: str) -> Iterator[str]:
 
 
 def _folder_of(path: str) -> str | None:
-    """The folder that a path is, or lies in, resolved; None if there is neither."""
+    """Return the folder that a path is, or that holds it, resolved; None if neither exists."""
     for place in (path, os.path.dirname(path)):
         if os.path.isdir(place):
             return os.path.realpath(place)

@@ -113,7 +113,7 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "/import kept.json", "resumed kept.json")
         ask(terminal, "three", "Answer 3.")
         ask(terminal, "/export kept.json --force", "saved in kept.json")
-        ask(terminal, "/export kept too.json", "saved in kept too.json; codelet --resume 'kept too.json' goes on")
+        ask(terminal, "/export kept too.json", "saved in kept too.json; codelet --resume 'kept too.json'")
         ask(terminal, "/export page.html", "the page is in page.html")
         leave(terminal)
         assert "codelet: saved" not in terminal.text

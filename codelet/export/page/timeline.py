@@ -14,7 +14,7 @@ _TABLE_ROWS = 500
 
 
 class BarPart(Record):
-    """One colour of a bar, from the top in units of the picture."""
+    """One colour of a bar, from the top in units of the chart."""
 
     kind: str
     top: str
@@ -40,7 +40,7 @@ class Row(Record):
 
 
 class Timeline(Record):
-    """The picture, ten units a bar in width and 100 in height, stretched to the room that there is; and its numbers."""
+    """The chart, ten units a bar in width and 100 in height, stretched to the available room; and its numbers."""
 
     title: str
     most: str

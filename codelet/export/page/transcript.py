@@ -40,9 +40,9 @@ class TextBlock(Record):
 
 
 class DiffPart(Record, kw_only=True):
-    """A line of a difference that stands for itself, or `old` lines whose place the `new` ones take.
+    """A single line of a difference, or `old` lines that `new` ones replace.
 
-    The `kind` of a line is `at` where it says what follows, else empty.
+    The `kind` of a line is `at` if it says what follows, else empty.
     """
 
     text: str = ""
@@ -64,7 +64,7 @@ class ShownCall(Record):
 
 
 class ShownMessage(Record, kw_only=True):
-    """One message. `folded` names one that opens with a click; `stood_for` is what a summary stands for. The user's own
+    """One message. `folded` names one that opens with a click; `stood_for` is what a summary replaced. The user's own
     have a `number`, from 1.
     """
 
@@ -79,7 +79,7 @@ class ShownMessage(Record, kw_only=True):
 
 
 def transcript(messages: Sequence[Message], archive: Sequence[ArchiveEntry] = ()) -> list[ShownMessage]:
-    """All messages in order; a result stands with its call, old turns that `archive` holds with their summary."""
+    """Yield all messages in order; a result is with its call, old turns in `archive` are with their summary."""
     entries = [_with_archived(entry, archive) if entry.folded == "summary" else entry for entry in _entries(messages)]
     return _numbered(entries, count(1))
 

@@ -1,7 +1,7 @@
 """The lock of a session's file: one process writes it at a time, and the others learn which.
 
-The operating system holds the lock and gives it up when its holder dies, so no lock can be left behind: what a killed
-process leaves is a small file beside the export, which says who held it and stops no one.
+The operating system holds the lock and gives it up when its holder dies, so no lock can be left behind: a killed
+process leaves a small file next to the export, which names the holder and stops no one.
 """
 
 from __future__ import annotations

@@ -75,10 +75,10 @@ class Store(Protocol):
     """A place that keeps documents under names: a folder, or a Redis database."""
 
     def shown(self, name: str) -> str:
-        """The name as a person knows it, without passwords."""
+        """The name for users, without passwords."""
 
     def load(self, name: str) -> Stored | None:
-        """The document, or None if there is none. Raises ExportError."""
+        """The document, or None if it does not exist. Raises ExportError."""
 
     def revision(self, name: str) -> str | None:
         """The revision in force, or None if there is no document."""
