@@ -41,7 +41,7 @@ plan: The whole plan each time: a line with the goal, then one line per step, ma
     `[x]` done or `[!]` failed, with its result after a colon. Example: "Add retries\\n[x] Read client.py: none
     yet\\n[ ] Write the loop". Empty shows the plan."""
 ASK_TOOL = """\
-Ask the user one question and wait for the answer. Use it if a wrong guess would be costly; otherwise decide.
+Ask the user one question, if a wrong guess would be costly.
 
 question: One sentence.
 options: Short answers; the user may write another."""
