@@ -60,7 +60,7 @@ async def test_p1_what_was_cut_can_be_recalled(open_session: Open):
     cut, recalled = [event for event in seen if isinstance(event, events.ToolResult)]
     assert "recall entry=r1" in cut.text and len(cut.text) <= 4 * session.compactor.share_of("working")
     assert recalled.status == "done" and recalled.text.startswith("[r1, turn 1, tool, lines 1-")
-    assert recalled.text.partition("\n")[2].startswith("value_a_0 ") and "go on with lines=" in recalled.text
+    assert recalled.text.partition("\n")[2].startswith("value_a_0 ") and " lines=376-" in recalled.text
 
 
 async def test_p2_a_corrupted_list_is_mended_by_a_compaction(open_session: Open):

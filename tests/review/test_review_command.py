@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -426,7 +427,12 @@ class Gathering:
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        size = int(next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")).split()[1])
+        found_size = re.search(rb"content-length: (\d+)", head.lower())
+        if found_size is None:  # what a server is asked about its model
+            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            writer.close()
+            return
+        size = int(found_size[1])
         self.bodies.append(await reader.readexactly(size))
         if len(self.bodies) == self._wanted:
             self._all.set()

@@ -57,17 +57,21 @@ _WRAPPER_OPTION = re.compile(
 _STARTS = {"egrep": ("grep",), "fgrep": ("grep",)}
 """Scripts of the system that start another program by its name alone."""
 _OWN_VARIABLE = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|LANG|LANGUAGE|TZ|IFS", re.ASCII)
-_PLAIN_LINE = re.compile(
-    r"""(?:(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+)"""
-    r"""|[ \t\n]|[\w./:=,+@%^-]|'[^']*'|"[^"$`\\!]*"|&&|\|\|?|;)++"""
+_PLAIN_PIECE = re.compile(
+    r"""(?<![^\s;|&])[012]?(?:>&[012]|>{1,2}[ ]?[\w./-]+|<[ ]?[\w./-]+)"""
+    r"""|[ \t\n]+|[\w./:=,+@%^-]+|'[^']*'|"[^"$`\\!]*"|&&|\|\|?|;"""
 )
-"""Separate redirections, plain words, quoted texts without expansions, and operators. The quantifier is possessive:
-backtracking would take exponential time."""
+"""A separate redirection, plain words, a quoted text without expansions, or an operator."""
 
 
 def is_plain(line: str) -> bool:
     """Return whether a line has plain words alone, which every shell parses alike."""
-    return _PLAIN_LINE.fullmatch(line) is not None
+    # Piece by piece: one pattern for the whole line would backtrack, and possessive quantifiers match too much
+    # before Python 3.11.5.
+    at = 0
+    while piece := _PLAIN_PIECE.match(line, at):
+        at = piece.end()
+    return at == len(line) > 0
 
 
 class _Unknown(str):
