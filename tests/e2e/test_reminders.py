@@ -107,7 +107,7 @@ def test_reminders_that_were_switched_off_stay_off_in_the_resumed_session(codele
         terminal.wait_for("one")
         terminal.settle()
         terminal.line("/reminders environment off")
-        terminal.wait_for("environment is off")
+        terminal.wait_for("environment: off")
         terminal.settle()
         terminal.line("/export s.json")
         terminal.wait_for("saved in")

