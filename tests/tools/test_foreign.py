@@ -110,7 +110,7 @@ def test_a_null_counts_as_left_out_only_where_the_schema_wants_that() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_used_is_told(schema: dict[str, Any], why: str) -> None:
-    with pytest.raises(ToolError, match="its schema cannot be used, the call was not made") as raised:
+    with pytest.raises(ToolError, match="schema cannot be") as raised:
         foreign(schema).checked({"a": "b"})
     assert why in str(raised.value)
 
@@ -120,7 +120,7 @@ def test_a_schema_elsewhere_is_not_fetched() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(0)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/elsewhere.json"
-        with pytest.raises(ToolError, match=r"the call was not made: .*elsewhere\.json"):
+        with pytest.raises(ToolError, match=r"elsewhere\.json"):
             foreign({"properties": {"a": {"$ref": address}}}).checked({"a": "b"})
         with pytest.raises(BlockingIOError):
             listening.accept()

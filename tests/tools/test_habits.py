@@ -31,7 +31,7 @@ async def test_an_empty_old_makes_a_new_file(workspace: Path, call: Call, refuse
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[{", "9" * 5_000])
 async def test_a_text_that_is_no_list_is_told(refused: Refused, text: str) -> None:
-    assert "must be of type array" in await refused("edit", path="a.txt", edits=text)
+    assert "type array" in await refused("edit", path="a.txt", edits=text)
 
 
 async def test_output_is_text_for_the_model(call: Call) -> None:
@@ -51,7 +51,7 @@ async def test_a_full_screen_program_is_ended_at_once(call: Call, draws: str) ->
     done = await call("bash", command=f"{draws}; sleep 617", timeout=600)
     assert done.failed
     assert done.text.startswith("before")
-    assert "it was ended: it draws on a terminal's whole screen" in done.text
+    assert "whole screen" in done.text
     assert (await call("bash", command="echo next")).text == "next\n[exit code 0]"
 
 
@@ -83,7 +83,7 @@ async def test_a_notebook_is_read_as_cells(workspace: Path, call: Call) -> None:
     ):
         assert line in bare
     assert "iVBOR" not in shown.text
-    assert bare[-1].startswith("[a notebook, shown as cells")
+    assert bare[-1].startswith("[a notebook")
     assert shown.lines is None, "the file's own lines were not shown: it may not be replaced as a whole"
     (workspace / "b.ipynb").write_text("{}\n")
     assert (await call("read", path="b.ipynb")).text == "1\t{}"
@@ -107,4 +107,4 @@ async def test_tools_under_the_names_of_others(workspace: Path) -> None:
     results = [event for event in seen if isinstance(event, ToolResult)]
     assert [each.status for each in results] == ["done", "refused", "done", "done", "failed"], "rules know them all"
     assert (workspace / "a.txt").read_text() == "two\n"
-    assert "there is no tool 'Nothing'" in results[-1].text
+    assert "'Nothing'" in results[-1].text

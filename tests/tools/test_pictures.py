@@ -41,9 +41,9 @@ async def test_a_picture_is_what_its_bytes_say(data: bytes, kind: str, size: tup
     assert b64decode(picture["data"]) == data
     assert f"{size[0]} × {size[1]} pixels" in output.text
     blind = await read_path(ToolContext(tmp_path, sees=lambda: False), "notes.txt", 1, 2000)
-    assert (blind.images, "you take no images" in blind.text) == ((), True)
+    assert (blind.images, "no images" in blind.text) == ((), True)
     (tmp_path / "half").write_bytes(data[:-8])
-    with pytest.raises(ToolError, match="broken or not whole"):
+    with pytest.raises(ToolError, match="broken"):
         await read_path(ToolContext(tmp_path), "half", 1, 2000)
 
 
@@ -61,7 +61,7 @@ LARGE = [png(more=b"x" * MOST_BYTES), png(8_001, 1)]
 )
 async def test_one_that_is_too_large_and_cannot_be_read_is_refused_with_the_limits(data: bytes, tmp_path: Path):
     (tmp_path / "big.png").write_bytes(data)
-    with pytest.raises(ToolError, match="at most 3,750,000 bytes and 8,000 pixels a side; make a smaller copy"):
+    with pytest.raises(ToolError, match=r"3,750,000 bytes .*8,000 pixels"):
         await read_path(ToolContext(tmp_path), "big.png", 1, 2000)
 
 
@@ -82,7 +82,7 @@ def test_one_that_is_too_large_is_made_smaller(data: bytes, was: str, size: tupl
     picture, text = shown(data, tmp_path)
     assert (picture["media_type"], picture["width"], picture["height"]) == ("image/png", *size)
     assert len(b64decode(picture["data"])) < 1_000
-    assert text.startswith(f"big.png (made smaller, it has {was}) is a PNG image, {size[0]} × {size[1]} pixels")
+    assert was in text and f"PNG image, {size[0]} × {size[1]} pixels" in text
 
 
 @pytest.mark.skipif(find_spec("PIL") is None, reason="Pillow is not installed")
@@ -97,7 +97,7 @@ def test_what_stays_too_large_as_a_png_becomes_a_jpeg(tmp_path: Path):
     assert picture["media_type"] == "image/jpeg"
     assert len(b64decode(picture["data"])) <= MOST_BYTES
     assert max(picture["width"], picture["height"]) <= GOOD_SIDE
-    assert " is a JPEG image, " in text
+    assert " JPEG " in text
 
 
 @pytest.mark.skipif(find_spec("PIL") is None, reason="Pillow is not installed")
@@ -105,7 +105,7 @@ def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path):
     rows = zlib.compress(b"\0" * 1_000_000)
     huge = png(8_001, 1).replace(struct.pack(">II", 8_001, 1), struct.pack(">II", 60_000, 60_000))
     (tmp_path / "bomb.png").write_bytes(huge[:33] + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
-    with pytest.raises(ToolError, match="60000 × 60000 pixels, which is too large"):
+    with pytest.raises(ToolError, match="60000 × 60000 pixels"):
         asyncio.run(read_path(ToolContext(tmp_path), "bomb.png", 1, 2000))
 
 
@@ -121,5 +121,5 @@ def test_without_pillow_the_limits_and_the_way_are_told(tmp_path: Path):
         f"asyncio.run(read_path(ToolContext(Path({str(tmp_path)!r})), 'big.gif', 1, 9))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "at most 3,750,000 bytes and 8,000 pixels a side; make a smaller copy" in done.stderr
+    assert "3,750,000 bytes" in done.stderr and "8,000 pixels" in done.stderr
     assert "pip install pillow" in done.stderr

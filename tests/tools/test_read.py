@@ -51,8 +51,9 @@ async def test_letters_that_nobody_sees_are_told(workspace: Path, call: Call) ->
     )
     text = (await call("read", path="a.txt")).text
     assert f"see{hidden}\n" in text, "the text itself stays as it is: an edit has to find it"
-    assert "[in 2 lines from line 2 on there are characters that an editor does not show" in text
-    assert "[in line 4 there are characters" in (await call("read", path="a.txt", offset=3)).text
+    note = text.splitlines()[-1]
+    assert "[in 2 lines" in note and "line 2 " in note
+    assert "[in line 4 " in (await call("read", path="a.txt", offset=3)).text
     assert "nobody" not in (await call("read", path="a.txt", limit=1)).text
 
 
@@ -94,11 +95,11 @@ async def test_any_range_is_what_splitting_gives(
 async def test_a_call_is_bounded(workspace: Path, call: Call) -> None:
     (workspace / "lines.txt").write_text("x\n" * 5000)
     text = (await call("read", path="lines.txt", limit=99999)).text
-    assert text.endswith("[lines 1-2000 of 5000; continue with offset=2001]")
+    assert "1-2000 of 5000" in text and text.endswith("offset=2001]")
     (workspace / "wide.txt").write_text((("y" * 999) + "\n") * 1000)
     text = (await call("read", path="wide.txt")).text
     assert len(text) < 66_000
-    assert text.endswith("[lines 1-64 of 1000; continue with offset=65]")
+    assert "1-64 of 1000" in text and text.endswith("offset=65]")
 
 
 async def test_long_lines_are_cut(workspace: Path, call: Call) -> None:
@@ -116,7 +117,7 @@ async def test_a_huge_file_is_read_where_needed(workspace: Path, call: Call) -> 
         file.write(b"\nafter the hole\nlast\n")
     begin = time.process_time()
     text = (await call("read", path="huge.log", limit=1)).text
-    assert text.startswith("huge.log is binary data")
+    assert "binary data" in text
     (workspace / "text.log").write_bytes(b"".join(b"line %07d\n" % n for n in range(1_500_000)))
     assert (await call("read", path="text.log", limit=1)).text == "1\tline 0000000\n[lines 1-1; continue with offset=2]"
     text = (await call("read", path="text.log", offset=1_400_001, limit=1)).text
@@ -186,7 +187,7 @@ async def test_latin_1_and_stray_bytes(workspace: Path, call: Call) -> None:
 async def test_binary_is_described(data: bytes, kind: str, workspace: Path, call: Call, context: ToolContext) -> None:
     (workspace / "a.bin").write_bytes(data)
     text = (await call("read", path="a.bin")).text
-    assert text == f"a.bin is {kind}; it is not shown as text"
+    assert text.startswith(f"a.bin is {kind};") and "\n" not in text
 
 
 async def test_folders_are_listed(workspace: Path, call: Call, refused: Refused) -> None:
@@ -198,7 +199,7 @@ async def test_folders_are_listed(workspace: Path, call: Call, refused: Refused)
     page = (await call("read", path="src", offset=2, limit=1)).text
     assert page == "b.py\n[entries 2-2 of 4; continue with offset=3]"
     assert "only 4 entries" in await refused("read", path="src", offset=9)
-    assert (await call("read", path="src/deep")).text == "(src/deep is an empty folder)"
+    assert "empty folder" in (await call("read", path="src/deep")).text
 
 
 async def test_paths_that_cannot_be_read(workspace: Path, refused: Refused, context: ToolContext) -> None:
@@ -220,9 +221,9 @@ async def test_paths_that_cannot_be_read(workspace: Path, refused: Refused, cont
     assert "too long" in await refused("read", path="x" * 300)
     assert "too long" in await refused("read", path="x/" * 3000)
     assert "does not exist" in await refused("read", path="nothing")
-    assert "is a file, not a folder" in await refused("read", path="plain/child")
+    assert "not a folder" in await refused("read", path="plain/child")
     assert "empty" in await refused("read", path="")
-    assert "~ is not expanded" in await refused("read", path="~/x")
+    assert "not expanded" in await refused("read", path="~/x")
     assert not context.seen
 
 
@@ -234,8 +235,8 @@ async def test_a_link_out_to_the_system_is_refused(workspace: Path, refused: Ref
 async def test_a_vanished_workspace(workspace: Path, refused: Refused) -> None:
     workspace.rmdir()
     for name, arguments in [("read", {"path": "a"}), ("grep", {"pattern": "a"}), ("bash", {"command": "true"})]:
-        assert "does not exist any more" in await refused(name, **arguments)
-    assert "does not exist any more" in await refused("write", path="a/b", content="x")
+        assert "any more" in await refused(name, **arguments)
+    assert "any more" in await refused("write", path="a/b", content="x")
     assert not workspace.exists()
 
 

@@ -278,7 +278,7 @@ async def test_a_catastrophic_expression_is_stopped(workspace: Path, context: To
     with Neighbour() as clock:
         text = await grep(searching.search_builtin, context, "(a+)+b", seconds=1.0)
     assert clock.passed < 4
-    assert "the search was stopped because it took 1 s" in text
+    assert "stopped" in text and "took 1 s" in text
 
 
 async def test_a_search_can_be_cancelled(workspace: Path, context: ToolContext) -> None:
@@ -331,11 +331,11 @@ async def test_results_are_bounded(workspace: Path, context: ToolContext, engine
     text = await grep(engine, context, "needle", most=100)
     lines = text.splitlines()
     assert len(lines) <= 101
-    assert lines[-1] == "[more matches follow; narrow the pattern, the path or the glob]"
+    assert lines[-1].startswith("[more matches")
     assert max(map(len, lines)) < 340
     assert len(text) < 31_000
     found = files_found(context, await engine(Query(workspace)))
-    assert found.endswith("0199.txt\n[100 more files; narrow the pattern or the path]")
+    assert found.partition("0199.txt\n")[2].startswith("[100 more files")
 
 
 async def test_very_many_results_end_the_search(workspace: Path, context: ToolContext, engine: Engine) -> None:
@@ -343,15 +343,15 @@ async def test_very_many_results_end_the_search(workspace: Path, context: ToolCo
     with Work() as work:
         text = await grep(engine, context, "needle", most=5)
     assert (text.count("big.txt"), text.count("needle")) == (1, 5), "a path is named once"
-    assert text.endswith("[more matches follow; narrow the pattern, the path or the glob]")
+    assert text.splitlines()[-1].startswith("[more matches")
     assert work.seconds < 10
 
 
 async def test_the_tools(tree: Path, call: Call, refused: Refused) -> None:
     assert (await call("grep", pattern="needle two")).text == "a.txt:2:needle two"
     assert (await call("grep", pattern="two", path="a.txt", around=1)).text == ("a.txt-1-one\n:2:needle two\n-3-three")
-    assert (await call("grep", pattern="needle(")).text.startswith("no matches\n[the pattern is no valid regular")
-    assert (await call("grep", pattern="needle", limit=1)).text.endswith("narrow the pattern, the path or the glob]")
+    assert (await call("grep", pattern="needle(")).text.startswith("no matches\n[the pattern")
+    assert "\n[more matches" in (await call("grep", pattern="needle", limit=1)).text
     assert (await call("find", pattern="*.yml")).text == ".github/workflow.yml"
     assert (await call("find", pattern="*.txt", path="sub")).text == "sub/build/in.txt"
     assert (await call("find", pattern="*.nothing")).text == "no files"
@@ -426,20 +426,20 @@ async def test_globs_of_both_tools(glob: str, found: list[str], routes: Path, ca
 
 
 @pytest.mark.parametrize(
-    ("glob", "why"),
+    ("glob", "whys"),
     [
-        ("build/**", "git ignores 1 file that the glob matches, such as build/out/c.js"),
-        ("a/*.log", "git ignores 1 file that the glob matches, such as a/x.log"),
-        ("src/lib/*.ts", "there is no src in ."),
-        ("a/lib/*.ts", "there is no a/lib in ."),
-        ("/etc/*.conf", "relative to ."),
+        ("build/**", ["ignores 1 file", "build/out/c.js"]),
+        ("a/*.log", ["ignores 1 file", "a/x.log"]),
+        ("src/lib/*.ts", ["no src in ."]),
+        ("a/lib/*.ts", ["no a/lib in ."]),
+        ("/etc/*.conf", ["relative to ."]),
     ],
 )
-async def test_an_empty_answer_says_why(glob: str, why: str, routes: Path, call: Call) -> None:
+async def test_an_empty_answer_says_why(glob: str, whys: list[str], routes: Path, call: Call) -> None:
     for output in (await call("find", pattern=glob), await call("grep", pattern="foo", glob=glob)):
         first, second = output.text.split("\n")
         assert first.startswith("no ")
-        assert why in second
+        assert [why for why in whys if why not in second] == []
     assert "build/out/c.js" in (await call("find", pattern="**", path="build")).text
     assert (await call("find", pattern="*.zzz")).text == "no files"
     assert "no file matches" in (await call("grep", pattern="foo", glob="*.zzz")).text

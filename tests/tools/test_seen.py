@@ -29,12 +29,9 @@ def long(workspace: Path) -> Path:
 async def test_a_file_of_which_a_part_was_read_is_not_replaced(long: Path, call: Call, refused: Refused) -> None:
     await call("read", path="long.txt", limit=5)
     told = await refused("write", path="long.txt", content="only five\n")
-    assert told == (
-        "long.txt was not replaced: only lines 1-5 of its 5,000 were shown to you. "
-        "Read the rest and repeat the call, or use edit."
-    )
+    assert "1-5 of its 5,000" in told and "edit" in told
     await call("read", path="long.txt", offset=4000)
-    assert "only lines 1-5, 4000-5000 of its 5,000" in await refused("write", path="long.txt", content="x")
+    assert "1-5, 4000-5000 of its 5,000" in await refused("write", path="long.txt", content="x")
     assert long.read_text() == LINES
 
 
@@ -51,16 +48,16 @@ async def test_a_page_of_an_older_file_counts_no_more(long: Path, call: Call, re
     await call("read", path="long.txt", offset=2003)
     long.write_text(LINES + "one more\n")
     await call("read", path="long.txt", limit=2)
-    assert "only lines 1-2 of its 5,001" in await refused("write", path="long.txt", content="x")
+    assert "1-2 of its 5,001" in await refused("write", path="long.txt", content="x")
 
 
 async def test_lines_that_were_cut_or_are_no_text_do_not_count(workspace: Path, call: Call, refused: Refused) -> None:
     (workspace / "a.txt").write_text(f"short\n{'x' * 3000}\nshort\n")
     assert "more bytes]" in (await call("read", path="a.txt")).text
-    assert "only lines 1, 3 of its 3 were" in await refused("write", path="a.txt", content="x")
+    assert " 1, 3 of its 3 " in await refused("write", path="a.txt", content="x")
     (workspace / "b.txt").write_bytes("Grüße aus Köln, schöne Grüße\nÄrger ".encode() + b"\xff\xfe\n")
     await call("read", path="b.txt")
-    assert "all but 2 bytes that are no text were shown" in await refused("write", path="b.txt", content="x")
+    assert " 2 bytes " in await refused("write", path="b.txt", content="x")
 
 
 async def test_what_the_model_wrote_it_knows(workspace: Path, call: Call) -> None:
@@ -73,9 +70,9 @@ async def test_what_the_model_wrote_it_knows(workspace: Path, call: Call) -> Non
 async def test_an_edit_keeps_what_was_shown(long: Path, call: Call, refused: Refused) -> None:
     await call("read", path="long.txt")
     await call("edit", path="long.txt", edits=[{"old": "line 7\n", "new": "line 7\nline 7a\nline 7b\n"}])
-    assert "only lines 1-2002 of its 5,002" in await refused("write", path="long.txt", content="x")
+    assert "1-2002 of its 5,002" in await refused("write", path="long.txt", content="x")
     await call("read", path="long.txt", offset=2003)
-    assert "only lines 1-4002 of its 5,002" in await refused("write", path="long.txt", content="x")
+    assert "1-4002 of its 5,002" in await refused("write", path="long.txt", content="x")
     await call("edit", path="long.txt", edits=[{"old": "line 4999\n", "new": ""}])
     await call("read", path="long.txt", offset=4003)
     await call("write", path="long.txt", content="x")
@@ -175,7 +172,7 @@ class TestEdit:
     async def test_not_what_it_did_not_name(self, command: str, long: Path, call: Call, refused: Refused) -> None:
         await call("bash", command=command)
         told = await refused("edit", path="long.txt", edits=[{"old": "line 4321\n", "new": ""}])
-        assert told == "long.txt was not read: read it first, then repeat the call"
+        assert "was not read" in told
 
     @pytest.mark.parametrize("how", ["written", "renamed", "times put back"])
     async def test_not_what_changed_since(self, how: str, long: Path, call: Call, refused: Refused) -> None:
@@ -200,9 +197,9 @@ class TestEdit:
 
     async def test_only_where_it_occurs_once(self, long: Path, call: Call, refused: Refused) -> None:
         await call("grep", pattern="line 4321")
-        assert "old occurs 1111 times" in await refused("edit", path="long.txt", edits=[{"old": "line 4", "new": ""}])
+        assert "1111 times" in await refused("edit", path="long.txt", edits=[{"old": "line 4", "new": ""}])
         told = await refused("edit", path="long.txt", edits=[{"old": "line 4", "new": "", "all": True}])
-        assert told == "old occurs 1111 times, and long.txt was not read: read it first; long.txt was not changed"
+        assert "1111 times" in told and "was not read" in told
         assert long.read_text() == LINES
 
     async def test_a_changed_file_that_was_shown_anew_may_be_edited(self, long: Path, call: Call) -> None:
@@ -226,4 +223,4 @@ class TestEdit:
 
     async def test_a_file_that_is_not_there_is_for_write(self, refused: Refused) -> None:
         told = await refused("edit", path="new.py", edits=[{"old": "a", "new": "x = 1\n"}])
-        assert told == "new.py does not exist: to create it use write; find looks for files by name"
+        assert told.startswith("new.py ") and "write" in told and "find" in told

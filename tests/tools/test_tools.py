@@ -40,7 +40,7 @@ def test_the_list_begins_with_these_six() -> None:
         ("find", (Touch("list", "a"),)),
     ]
     assert [each.name for each in select_tools(["find", "read", "find"])] == ["read", "find"]
-    with pytest.raises(UsageError, match=r"unknown tool 'reed'; there are read, write, edit"):
+    with pytest.raises(UsageError, match=r"'reed'; .*read, write, edit"):
         select_tools(["reed"])
 
 
@@ -125,17 +125,17 @@ def test_arguments_as_models_send_them(given: dict[str, Any], taken: dict[str, A
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ([], "must be a JSON object"),
+        ([], "JSON object"),
         ({}, "'count' is missing"),
-        ({"count": "many"}, "must be of type integer, not str"),
-        ({"count": 1.5}, "must be of type integer, not float"),
-        ({"count": True}, "must be of type integer, not bool"),
-        ({"count": None}, "must be of type integer"),
+        ({"count": "many"}, "integer, not str"),
+        ({"count": 1.5}, "integer, not float"),
+        ({"count": True}, "integer, not bool"),
+        ({"count": None}, "type integer"),
         (
             {"count": 1, "other": 2},
             r"'other'. Send \{\"count\": integer, \"ratio\"\?: number, \"names\"\?: \[string, …\]\}",
         ),
-        ({"count": 1, "names": [1]}, "names\\[0\\] must be of type string"),
+        ({"count": 1, "names": [1]}, "names\\[0\\] .* string"),
     ],
 )
 def test_wrong_arguments(given: object, text: str) -> None:
