@@ -48,7 +48,7 @@ async def test_each_that_asks_says_so(repo: Path, ended: Path, make_session: Mak
 async def test_what_git_itself_says_is_told(repo: Path, make_session: MakeSession) -> None:
     session = make_session()
     (repo / ".git" / "index").write_bytes(b"nonsense")
-    with pytest.raises(UsageError, match=r"git made no diff: .*index"):
+    with pytest.raises(UsageError, match="index"):
         await diff(TextScreen(), session, "git")
     (repo / ".git").rename(repo / "no longer git")
     with pytest.raises(UsageError, match="git repository"):

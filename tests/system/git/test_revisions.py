@@ -39,7 +39,7 @@ async def test_ranges_commits_and_merge_bases(history: tuple[Path, list[str]]) -
     ],
 )
 async def test_a_name_of_no_commit_is_an_error(history: tuple[Path, list[str]], words: str) -> None:
-    with pytest.raises(UsageError, match="there is no commit"):
+    with pytest.raises(UsageError, match="no commit"):
         await pair_of(history[0], words)
 
 
@@ -47,7 +47,7 @@ async def test_branches_without_a_common_commit(history: tuple[Path, list[str]])
     folder, _ = history
     repo.git(folder, "checkout", "-q", "--orphan", "alone")
     repo.commit(folder, {"c": "1\n"})
-    with pytest.raises(UsageError, match="no commit in common"):
+    with pytest.raises(UsageError, match="in common"):
         await since_branch(folder, "main")
     with pytest.raises(UsageError, match="follows no other"):
         await since_branch(folder, None)

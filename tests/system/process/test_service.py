@@ -153,7 +153,7 @@ async def test_a_full_standard_error_stops_nothing_and_is_bounded(tmp_path: Path
 
 async def test_a_line_that_never_ends_is_refused_in_bounded_memory(tmp_path: Path) -> None:
     async with await start_service(python(ENDLESS), cwd=tmp_path, limit=100_000) as service:
-        with pytest.raises(ServiceError, match="a line of more than 100000 bytes"):
+        with pytest.raises(ServiceError, match="than 100000 bytes"):
             await service.read_line()
         with pytest.raises(ServiceError, match="at most 100000"):
             await service.read_bytes(100_001)
@@ -166,7 +166,7 @@ async def test_the_end_of_a_service_is_told_with_its_last_words(tmp_path: Path) 
         assert service.exit_code == 1
         assert await service.read_line() == b"half"
         assert await service.read_line() is None
-        with pytest.raises(ServiceError, match="ended with exit code 1: no such index"):
+        with pytest.raises(ServiceError, match="code 1: no such index"):
             await service.read_bytes(1)
         with pytest.raises(ServiceError, match="no such index"):
             for _ in range(100):
@@ -177,13 +177,13 @@ async def test_what_does_not_start_says_why(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"\0\1\2")
     broken.chmod(0o755)
-    with pytest.raises(StartError, match=r"cannot start .*broken: Exec format error"):
+    with pytest.raises(StartError, match="broken: Exec format"):
         await start_service([str(broken)], cwd=tmp_path)
     with pytest.raises(StartError, match="not installed"):
         await start_service(["no-such-program-anywhere"], cwd=tmp_path)
     with pytest.raises(StartError, match="NUL"):
         await start_service(["cat", "a\0b"], cwd=tmp_path)
-    with pytest.raises(StartError, match="does not exist any more"):
+    with pytest.raises(StartError, match=r"missing .*not exist"):
         await start_service(["cat"], cwd=tmp_path / "missing")
 
 
