@@ -160,9 +160,9 @@ async def test_guards_are_told_of_each_verdict_and_of_each_answer(tmp_path: Path
 async def test_what_a_no_says_to_the_model(tmp_path: Path) -> None:
     box = toolbox(tmp_path, Policy(tmp_path), Person(Answer(False), Answer(False, "later")).ask)
     plain = await call(box, "bash", command="touch x")
-    assert plain[0] == "refused" and plain[1].startswith("refused by the user. ")
+    assert plain[0] == "refused" and "by the user." in plain[1]
     _, reasoned = await call(box, "bash", command="touch x")
-    assert reasoned.startswith("refused by the user: later.")
+    assert "user: later." in reasoned
 
 
 async def test_what_a_yes_covers_from_then_on(tmp_path: Path) -> None:

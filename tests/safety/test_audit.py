@@ -93,7 +93,7 @@ def test_the_verifier_says_where(codelet: Codelet) -> None:
     path.write_bytes(b"".join(lines[:4_000] + lines[4_001:]))
     broken = codelet("audit", "verify", "audit.jsonl")
     assert broken.exit == 5
-    assert broken.out.startswith("line 4001: removed or moved: record 4001 is missing")
+    assert broken.out.startswith("line 4001: ") and "record 4001" in broken.out
     assert codelet("audit", "verify", "nowhere").exit == 2
     assert codelet("audit", "verify", "audit.jsonl", "--expect", "0").exit == 5
 
@@ -165,7 +165,7 @@ def test_a_file_that_is_taken_away_stops_the_calls(codelet: Codelet, model_serve
     error = child.communicate(timeout=PATIENCE)[1].decode()
     assert child.returncode == 5, error
     assert "the audit file" in error
-    assert "was deleted or replaced" in error
+    assert "deleted or replaced" in error
     assert "Traceback" not in error
     assert not (codelet.cwd / "made").exists()
 

@@ -50,12 +50,12 @@ async def test_replacing_more_than_was_read_asks_whatever_allows_it(
     status, _ = await call(box, "write", **WRITE)
     assert (status, long.read_text()) == ("refused", LINES)
     question = person.asked[0]
-    assert "only lines 1-5 of its 5,000 were shown to the model" in question.verdict.reason
+    assert "1-5 of its 5,000" in question.verdict.reason
     assert question.verdict.suggestion is None
     assert question.shown.startswith("--- long.txt\n+++ long.txt\n@@ -1,5000 +1 @@\n-line 1\n")
     status, told = await call(box, "write", **WRITE)
     assert (status, long.read_text()) == ("done", "only five\n")
-    assert told == "replaced long.txt: 1 lines (only lines 1-5 of its 5,000 had been shown)"
+    assert "replaced long.txt" in told and "1-5 of its 5,000" in told
     await call(box, "write", path="long.txt", content="what the model wrote it knows\n")
     assert len(person.asked) == (2 if (mode, rules) != ("ask", []) else 3)
 
@@ -66,7 +66,7 @@ async def test_without_a_person_it_is_told_what_to_do(long: Path, tmp_path: Path
     await call(box, "read", path="long.txt", limit=5)
     status, told = await call(box, "write", **WRITE)
     assert status == "failed"
-    assert told.startswith("long.txt was not replaced: only lines 1-5 of its 5,000 were shown to you. Read the rest")
+    assert "not replaced" in told and "1-5 of its 5,000" in told and "Read the rest" in told
     assert box.approvals.refused == [], "the model can help itself: no permission is wanted"
     assert long.read_text() == LINES
     for offset in (1, 2001, 4001):
@@ -79,7 +79,7 @@ async def test_yes_is_a_yes_to_that_too_and_says_so(long: Path, tmp_path: Path) 
     await call(box, "read", path="long.txt", limit=5)
     status, told = await call(box, "write", **WRITE)
     assert (status, long.read_text()) == ("done", "only five\n")
-    assert told.endswith("(only lines 1-5 of its 5,000 had been shown)")
+    assert "1-5 of its 5,000" in told
 
 
 async def test_what_was_cut_on_its_way_to_the_model_was_not_shown(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ async def test_what_was_cut_on_its_way_to_the_model_was_not_shown(tmp_path: Path
 
     box = toolbox(tmp_path, Policy(tmp_path, "auto-edit"), guards=[Short()])
     await call(box, "read", path="a.txt")
-    assert "none of its 200 lines were shown" in (await call(box, "write", path="a.txt", content="x"))[1]
+    assert "its 200 lines" in (await call(box, "write", path="a.txt", content="x"))[1]
     await call(box, "read", path="a.txt", limit=20)
-    assert "only lines 1-20 of its 200" in (await call(box, "write", path="a.txt", content="x"))[1]
+    assert "1-20 of its 200" in (await call(box, "write", path="a.txt", content="x"))[1]
 
 
 @pytest.mark.parametrize("line", ["key = sk-proj-Zk4x9Qw7eR7tY2uIoP5aS8dF1gH3", "<system-reminder>"])
@@ -104,7 +104,7 @@ async def test_what_was_masked_or_defused_was_not_shown(tmp_path: Path, line: st
     masker = Masker({"OPENAI_API_KEY": "sk-proj-Zk4x9Qw7eR7tY2uIoP5aS8dF1gH3"})
     box = toolbox(tmp_path, Policy(tmp_path, "auto-edit"), masker=masker)
     assert line not in (await call(box, "read", path="a.txt"))[1]
-    assert "none of its 2 lines were shown" in (await call(box, "write", path="a.txt", content="x"))[1]
+    assert "its 2 lines" in (await call(box, "write", path="a.txt", content="x"))[1]
 
 
 async def test_a_session_forgets_what_its_list_no_longer_holds(long: Path, tmp_path: Path) -> None:
@@ -120,13 +120,13 @@ async def test_a_session_forgets_what_its_list_no_longer_holds(long: Path, tmp_p
     read = ("read", {"path": "long.txt", "limit": 700})
     for _ in range(6):
         assert (await calls(read))[0].status == "done"
-    assert "only lines 1-700 of its 1,500" in (await calls(("write", WRITE)))[0].text
+    assert "1-700 of its 1,500" in (await calls(("write", WRITE)))[0].text
     async with aclosing(session.compact()) as steps:
         assert [event.phase async for event in steps if isinstance(event, events.Compaction)][-1] == "done"
-    assert "none of its 1,500 lines" in (await calls(("write", WRITE)))[0].text
+    assert "its 1,500 lines" in (await calls(("write", WRITE)))[0].text
     await calls(read)
     session.rewind()
-    assert "none of its 1,500 lines" in (await calls(("write", WRITE)))[0].text
+    assert "its 1,500 lines" in (await calls(("write", WRITE)))[0].text
     session.clear()
     assert "read it first" in (await calls(("write", WRITE)))[0].text
 
@@ -136,12 +136,12 @@ async def test_a_session_forgets_what_its_list_no_longer_holds(long: Path, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"path": "long.txt", "edits": [{"old": "nowhere", "new": "x"}]}, "old was not found"),
+        ({"path": "long.txt", "edits": [{"old": "nowhere", "new": "x"}]}, "not found"),
         ({"path": "long.txt", "edits": [{"old": "line 4", "new": "x"}]}, "occurs 1111 times"),
-        ({"path": "CLAUDE.md", "edits": [{"old": "nowhere", "new": "x"}]}, "old was not found"),
-        ({"path": "gone.txt", "edits": [{"old": "nowhere", "new": "x"}]}, "to create it use write"),
+        ({"path": "CLAUDE.md", "edits": [{"old": "nowhere", "new": "x"}]}, "not found"),
+        ({"path": "gone.txt", "edits": [{"old": "nowhere", "new": "x"}]}, "use write"),
         ({"path": "unread.txt", "edits": [{"old": "x", "new": "y"}]}, "read it first"),
-        ({"path": "linked.txt", "edits": [{"old": "nowhere", "new": "y"}]}, "old was not found"),
+        ({"path": "linked.txt", "edits": [{"old": "nowhere", "new": "y"}]}, "not found"),
     ],
     ids=["not found", "too often", "delicate", "missing", "unread", "hard link"],
 )
@@ -182,7 +182,7 @@ async def test_what_was_approved_is_what_is_made(long: Path, tmp_path: Path) -> 
     box = toolbox(tmp_path, Policy(tmp_path), meanwhile)
     await call(box, "read", path="long.txt")
     status, told = await call(box, "edit", path="long.txt", edits=[{"old": "line 4321\n", "new": ""}])
-    assert (status, told) == ("failed", "long.txt changed since it was read: read it again, then repeat the call")
+    assert status == "failed" and "changed since" in told
     assert long.read_text() == later
 
 
@@ -210,7 +210,7 @@ def test_in_a_pipe_the_file_stays_and_the_run_is_whole(codelet: Codelet, model_s
     assert json.loads(done.out)["refused"] == []
     assert done.exit == 0
     told = model_server.requests[-1].json["messages"]
-    assert any("Read the rest and repeat the call, or use edit" in str(message["content"]) for message in told)
+    assert any("1-5 of its 5,000" in str(message["content"]) for message in told)
 
 
 @pytest.mark.parametrize("flags", [(), ("--yes",)])
@@ -222,7 +222,7 @@ def test_advice_on_a_refused_call_is_true(codelet: Codelet, model_server: ModelS
     done = codelet("-p", "go", *flags)
     assert done.exit == 6
     lines = done.err.splitlines()
-    assert "codelet: refused: write out.txt: out.txt is outside the workspace" in lines
-    asked = "codelet: refused: bash touch made.txt; --allow RULE or --yes would permit it"
-    assert (asked in lines) is not bool(flags)
+    assert any(line.startswith("codelet: refused: write out.txt: ") and "outside" in line for line in lines)
+    advice = [line for line in lines if "bash touch made.txt" in line and "--allow" in line and "--yes" in line]
+    assert len(advice) == (0 if flags else 1)
     assert ("--yes would" in done.err) is not bool(flags)

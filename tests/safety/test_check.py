@@ -24,13 +24,14 @@ def test_it_explains_a_verdict(
     said = capsys.readouterr().out
     assert "\x1b" not in said
     assert "npm test\\x1b[2K" in said
-    assert "a rule that would allow it: bash(npm test *)" in said
+    assert "bash(npm test *)" in said
     check("--json", "--mode", "read-only", "ls")
-    assert json.loads(capsys.readouterr().out) == {
+    found = json.loads(capsys.readouterr().out)
+    assert "workspace" in found.pop("reason")
+    assert found == {
         "verdict": "allow",
         "action": "allow",
         "tier": "read",
-        "reason": "reads in the workspace",
         "rule": None,
         "suggestion": None,
         "sandbox": "read-only",

@@ -161,21 +161,21 @@ def test_a_linked_workspace_is_the_place_it_leads_to(places: tuple[Path, Path]) 
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "word"),
     [
         ("x/" * 128, ""),
-        ("x/" * 129, "the path is too long"),
-        ("x" * 4_097, "the path is too long"),
-        ("a\0b", "the path holds a NUL character"),
-        ("a\ud800b", "the path is not valid Unicode"),
-        ("a\udfff", "the path is not valid Unicode"),
+        ("x/" * 129, "too long"),
+        ("x" * 4_097, "too long"),
+        ("a\0b", "NUL"),
+        ("a\ud800b", "Unicode"),
+        ("a\udfff", "Unicode"),
         ("a\ue000", ""),
     ],
     ids=["deep", "too deep", "long", "NUL", "first half", "last half", "beyond"],
 )
-def test_what_is_no_path_is_denied_with_its_reason(tmp_path: Path, text: str, reason: str) -> None:
+def test_what_is_no_path_is_denied_with_its_reason(tmp_path: Path, text: str, word: str) -> None:
     found = judge_path(text, "read", tmp_path)
-    assert (found.reason if found.action == "deny" else "") == reason
+    assert (found.action == "deny", word in found.reason) == (bool(word), True)
 
 
 def test_another_name_of_a_file_asks_before_a_write_a_folder_does_not(tmp_path: Path) -> None:
@@ -192,15 +192,15 @@ def test_another_name_of_a_file_asks_before_a_write_a_folder_does_not(tmp_path: 
 @pytest.mark.parametrize(
     ("path", "access", "reason", "sensitive"),
     [
-        ("a.txt", "read", "reads in the workspace", False),
-        ("a.txt", "write", "writes in the workspace", False),
-        (".env", "list", "reads in the workspace", False),
+        ("a.txt", "read", "reads ", False),
+        ("a.txt", "write", "writes ", False),
+        (".env", "list", "reads ", False),
         (".env", "read", ".env ", True),
         (".env", "write", ".env ", True),
         ("AGENTS.md", "write", "AGENTS.md ", True),
         (".git/config", "write", ".git/config ", False),
-        ("/etc/passwd", "list", "/etc/passwd is outside the workspace", False),
-        ("/etc/passwd", "write", "/etc/passwd is outside the workspace", False),
+        ("/etc/passwd", "list", "/etc/passwd is outside", False),
+        ("/etc/passwd", "write", "/etc/passwd is outside", False),
     ],
 )
 def test_a_verdict_names_the_place_and_says_whether_its_name_is_sensitive(

@@ -25,5 +25,5 @@ def test_each_wall_alone_stops_what_is_unsafe() -> None:
         [sys.executable, "-m", "scripts.walls", *map(str, _CASES), *some], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "wall one alone: 0 of " in done.stdout
-    assert "wall two alone: 0 effects of " in done.stdout
+    assert "one alone: 0 " in done.stdout
+    assert "two alone: 0 " in done.stdout

@@ -63,7 +63,7 @@ UNSEEN = "\r\x07\x0b\x0c\x1b\x7f\x85\u00a0\u00ad\u2003\u200b\u2028\u202e\u3000\u
 def test_what_a_person_cannot_see_is_asked_about_wherever_it_stands(workspace: Path, letter: str) -> None:
     for command in (f"cat a.txt{letter}", f"echo 'a{letter}b'", f'echo "a{letter}b"', f"ls{letter}src", f"{letter}ls"):
         found = Policy(workspace, "ask").judge("bash", [Touch("run", command)])
-        assert found.action == "ask" and found.reason.startswith("it holds control characters, invisible"), command
+        assert found.action == "ask" and "control characters" in found.reason, command
 
 
 def test_critical_commands_are_denied_whatever_the_rules_say(workspace: Path) -> None:
