@@ -1,9 +1,7 @@
-"""What two versions of codelet do, side by side: record it with one, record it with the other, compare.
+"""Compare two versions of codelet: record the requests or settings of each, then list the differences.
 
     python -m scripts.compare requests --root CHECKOUT --out before.json [WAY …]
-    python -m scripts.compare exports --root CHECKOUT --out FOLDER
     python -m scripts.compare settings --root CHECKOUT --out before.json
-    python -m scripts.compare verdicts --root CHECKOUT --out before.json [CASES.jsonl …]
     python -m scripts.compare diff before.json after.json
 
 CHECKOUT is a clone with its own `.venv`; without it, this one. Sessions run in the folder that CODELET_COMPARE names,
@@ -42,7 +40,7 @@ def main() -> int:
 
 
 def compare(before: Any, after: Any, place: str = "") -> list[str]:
-    """Every place where two JSON documents differ, in words."""
+    """All differences between two JSON documents, as text."""
     if type(before) is not type(after):
         return [f"{place}: {_cut(before)} is now {_cut(after)}"]
     if isinstance(before, dict):
@@ -70,7 +68,7 @@ def _cut(value: Any) -> str:
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.compare", description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("requests", "exports", "settings", "verdicts", "diff"))
+    parser.add_argument("what", choices=("requests", "settings", "diff"))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--root", default=_HERE)
     parser.add_argument("--out", help="where to write; needed by all but diff")

@@ -83,7 +83,7 @@ class Conductor:
         )
 
     def plan(self, *steps: Step) -> None:
-        """What the model answers to the next requests."""
+        """Queue the answers to the next requests."""
         self.steps.extend(steps)
 
     def work(self, *calls: tuple[str, Mapping[str, Any]], text: str = "", reasoning: str = "") -> Reply:
@@ -144,7 +144,7 @@ def _converse(shown: Terminal, conductor: Conductor, server: ModelServer) -> Non
     turn.ask("continue", conductor.say("I waited."))
     turn.ask("say one thing", conductor.say("One."))
     turn.command("/rewind")
-    shown.type("\x15")  # what was rewound stands in the line again
+    shown.type("\x15")  # the rewound prompt is in the line again
     turn.ask("say another thing", conductor.say("Another."))
     turn.ask("/redo", conductor.say("Another, again."))
     turn.command("/drop 8")

@@ -1,6 +1,6 @@
-"""Where each setting may come from, what it takes and which of two sources wins, as a version of codelet has it.
+"""Record the sources of each setting, its accepted values, and which of two sources wins, in a version of codelet.
 
-Every setting is tried from every source with good and bad values, and from two sources at once; `--help` is kept too.
+Every setting is tried from every source with good and bad values, and from two sources together; `--help` is kept too.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ Use: python -m scripts.fuzz KIND [--count N] [--seed S]
 all        every kind in turn, each round with its own seed, until the time is up
 git        allowed git commands in repositories of generated configurations, in the sandbox: no effect, nothing planted
 scripts    shell scripts that are allowed without a sandbox, run by bash: no effect on files, no planted secret printed
-commands   the same for commands made from the tables, watched by strace
 confined   shell lines in each sandbox that works here: no effect on files, no planted secret printed
 text       any text: no verdict may fail or take long
 
@@ -21,11 +20,11 @@ import random
 import sys
 import time
 
-KINDS = ("scripts", "commands", "text", "git", "confined")
+KINDS = ("scripts", "text", "git", "confined")
 """Each is a module of this package with `run(count, seed)`, which prints and gives the number of differences."""
 
 
-_OF_A_ROUND = {"scripts": 300, "commands": 600, "text": 12_000, "git": 300, "confined": 600}
+_OF_A_ROUND = {"scripts": 300, "text": 12_000, "git": 300, "confined": 600}
 """The cases of each kind in one round, which take about as long for each."""
 
 

@@ -1,4 +1,4 @@
-"""Commands that run without asking outside a sandbox do no harm; `python -m scripts.fuzz commands` runs more."""
+"""Commands that run without asking outside a sandbox do no harm; `--full` runs thousands of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from codelet.safety import Policy
 from codelet.safety.verdict import Touch
 from tests.safety.shell.generator import Generator
 from tests.safety.shell.runner import Jail
+from tests.support.amount import amount
 
 pytestmark = pytest.mark.needs("bwrap", "git", "bash")
-
-COUNT = 60
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def test_random_allowed_commands_do_no_harm(jail: Jail, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(jail.home))
     policy, generator = Policy(jail.workspace, "read-only"), Generator(7)
     done = 0
-    while done < COUNT:
+    while done < amount(60, 5_000):
         command = generator.command()
         if policy.judge("bash", [Touch("run", command)], sandboxed=False).action == "allow":
             assert jail.run(command) == [], command
