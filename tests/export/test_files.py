@@ -20,8 +20,9 @@ from codelet.export.encode import to_json
 from codelet.export.live import read_export
 from codelet.export.saver import Saver, save_once
 from codelet.export.store_target import open_target
-from scripts.kill_saves import kill_many
 from tests.export import material
+from tests.export.kills import kill_many
+from tests.support.amount import amount
 from tests.support.program import ROOT
 
 
@@ -129,7 +130,7 @@ def test_a_lock_of_a_killed_process_stops_nobody(tmp_path: Path) -> None:
 
 
 def test_a_kill_during_a_save_leaves_a_whole_state(tmp_path: Path) -> None:
-    caught = kill_many(50, tmp_path)
+    caught = kill_many(amount(50, 2_000), tmp_path)
     assert caught["while writing"] > 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.frames import ways
+from tests.support.frames import ways
 
 
 def test_the_way_to_the_provider_and_back_is_short():

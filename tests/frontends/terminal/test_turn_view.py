@@ -23,8 +23,8 @@ from codelet.frontends.terminal.show.console import OutputConsole
 from codelet.frontends.terminal.show.renderer import Renderer
 from codelet.frontends.terminal.turn_view import TurnView
 from codelet.loop.session import Session
-from scripts.frames import ways
 from tests.context.scripted import ScriptedProvider
+from tests.support.frames import ways
 
 
 @pytest.mark.parametrize("busy", [0.0, 0.03], ids=["while it waits", "while its events are shown"])

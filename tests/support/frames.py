@@ -1,12 +1,8 @@
-"""How many of codelet's own stack frames lead to the first byte of a request, and back to the screen.
+"""Codelet's own stack frames from a prompt to the first byte of the request, and back to the screen.
 
-Printed for one prompt, in one shot and typed into the REPL: the frames of all tasks at the moment that the request is
-written, those that run and those that wait for them; the async generators that pass a piece of the answer on; and the
-modules, packages included, that are loaded by the first byte.
-
-Use: python -m scripts.frames
-
-The prompt is answered by a server on loopback. The stacks are read, not changed.
+Recorded for one prompt, in one shot or typed into the REPL: the frames of all tasks at the moment that the request is
+written, running or waiting; the async generators that pass on a piece of the answer; and the modules, packages
+included, that are loaded by the first byte. A server on loopback answers. The stacks are read, not changed.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "codelet"
 _PIECE = b'data: {"choices":[{"index":0,"delta":{"content":"ok "}}]}\n\n'
 _END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -43,7 +39,7 @@ class _Answer(BaseHTTPRequestHandler):
         self.end_headers()
         for part in (_PIECE, _PIECE, _END):  # the second one finds all that passes a piece on at work
             self.wfile.write(part)
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE)  # clock: the pace of the server
 
     def log_message(self, *_: object) -> None:
         pass
@@ -100,8 +96,8 @@ def _type_prompt(command: list[str], environment: dict[str, str], folder: str, f
     try:
         child.expect("› ")
         child.send("hi\r")
-        until = time.monotonic() + _SECONDS
-        while not found.exists() and time.monotonic() < until:
+        until = time.monotonic() + _SECONDS  # clock: for what hangs
+        while not found.exists() and time.monotonic() < until:  # clock: for what hangs
             child.expect([".+", pexpect.TIMEOUT], timeout=0.1)
     finally:
         child.close(force=True)
@@ -165,23 +161,15 @@ def _awaited(coroutine: Any) -> Iterator[str]:
         coroutine = waits_for
 
 
-def main() -> None:
-    if len(sys.argv) > 1:
-        from codelet.cli import main as run
+def _watched() -> None:
+    """Run codelet with the command line after the first argument, and write what was seen to the first argument."""
+    from codelet.cli import main as run
 
-        target = Path(sys.argv[1])
-        sys.argv = ["codelet", *sys.argv[2:]]
-        sys.setprofile(_Watch(target).look)
-        run()
-        return
-    for name, way in (("one shot", ways()), ("REPL", ways(repl=True))):
-        print(f"{name}:")
-        print(f"{len(way.above)} frames above the provider: {' > '.join(way.above)}")
-        print(f"{len(way.below)} in the provider, to the first byte: {' > '.join(way.below)}")
-        print(f"{len(way.at_work)} in all tasks: {' '.join(way.at_work)}")
-        print(f"{len(way.generators)} generators that pass a piece on: {' '.join(way.generators)}")
-        print(f"{len(way.modules)} modules before that byte: {' '.join(sorted(way.modules))}")
+    target = Path(sys.argv[1])
+    sys.argv = ["codelet", *sys.argv[2:]]
+    sys.setprofile(_Watch(target).look)
+    run()
 
 
 if __name__ == "__main__":
-    main()
+    _watched()

@@ -1,20 +1,15 @@
-"""Kills a process with SIGKILL in the middle of its saves, again and again, and looks at what is left.
+"""Kill a process with SIGKILL during its saves, repeatedly, and check what is left.
 
-Use: python -m scripts.kill_saves [--kills N] [--folder DIR]
-
-Each child goes on from the state that it finds and tells each save that was confirmed. After each kill the file must
-be whole, and hold the last confirmed state or the one after it. The exit status is 1 if one does not.
+Each child continues from the stored state and reports each confirmed save. After each kill the file must be whole, and
+contain the last confirmed state or the next one.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
 import struct
-import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -76,7 +71,7 @@ def kill_once(folder: Path, chance: random.Random) -> str:
             os._exit(1)
     os.close(writing)
     os.read(reading, _NUMBER.size)
-    time.sleep(chance.uniform(0, 0.012))
+    time.sleep(chance.uniform(0, 0.012))  # clock: the random moment of the kill
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     told = b""
@@ -102,27 +97,3 @@ def kill_many(kills: int, folder: Path, seed: int = 0) -> Counter[str]:
     if os.listdir(folder) != [NAME]:
         raise ValueError(f"the next session left {os.listdir(folder)}")
     return caught
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=2_000)
-    parser.add_argument("--folder", type=Path, help="where to save (a new temporary folder)")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        start = time.monotonic()
-        try:
-            caught = kill_many(options.kills, Path(folder))
-        except ValueError as error:
-            print(f"not whole: {error}", file=sys.stderr)
-            return 1
-        print(
-            f"{options.kills} kills in {time.monotonic() - start:.0f} s: always a whole state of {check(Path(folder))}"
-        )
-        for where, count in caught.most_common():
-            print(f"  {count:>6}  {where}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
