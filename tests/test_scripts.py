@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutants.named import NAMED, named
 from scripts.mutants.operators import Mutant, mutants
 from scripts.mutants.trial import Trial
 from scripts.near import near_all
@@ -159,15 +158,6 @@ def test_only_changed_tests_are_run_again_and_lines_move_with_the_product(tmp_pa
     with Trial(root, budget=5.0, kept=tmp_path / "lines") as trial:
         assert trial.find_lines([last_line()]) == 0
         assert trial.survives(last_line()), "a test that fails anyway kills no mutant"
-
-
-def test_the_named_mutants_are_found_by_their_code() -> None:
-    found, lost = named(ROOT)
-    assert len(found) == len(NAMED) and not lost
-    for mutant in found:
-        before = mutant.path.read_text(encoding="utf-8")
-        ast.parse(mutant.text(before))
-        assert mutant.text(before) != before
 
 
 SMALL = '"""By itself because it is small."""\n'

@@ -1,10 +1,10 @@
-"""Draw mutants, try each, and tell which survived.
+"""Draw mutants, try each, and print which survived.
 
-Use: python -m scripts.mutants [--count N] [--seed S] [--named] [--lines FOLDER] FOLDER-OR-FILE…    (as codelet/loop)
+Use: python -m scripts.mutants [--count N] [--seed S] [--lines FOLDER] FOLDER-OR-FILE…    (as codelet/loop)
 
 First the near tests are run once, to see which lines each of them runs; with `--lines` that is kept, and next time only
 files of tests that were changed are run again. A mutant is killed when one of the tests that run its line fails, or
-they use far more time than without it. Survivors are told with their place and their change. The seed is printed; with
+they use far more time than without it. Survivors are printed with their place and change. The seed is printed; with
 it the same mutants are drawn from the same code. Tests that start codelet as a program are tried only where no other
 test runs the file: what a child runs is not seen.
 """
@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from scripts.mutants.named import named
 from scripts.mutants.operators import Mutant, mutants
 from scripts.mutants.trial import Trial
 
@@ -28,26 +27,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", type=Path)
+    parser.add_argument("places", nargs="+", type=Path)
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--named", action="store_true", help="also those that were once found by hand")
     parser.add_argument("--at", nargs="+", default=[], metavar="FILE:LINE", help="of those drawn, only the ones there")
     parser.add_argument("--list", action="store_true", help="only print what would be tried")
     parser.add_argument("--budget", type=float, default=10.0, help="processor time of the tests of one mutant, in s")
     parser.add_argument("--tests", nargs="+", type=Path, default=[], help="try only the near tests in these places")
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at a time")
     parser.add_argument("--lines", type=Path, metavar="FOLDER", help="keep there which test runs which lines")
-    parser.add_argument("--hours", type=float, default=2.0, help="how long it goes on at most")
+    parser.add_argument("--hours", type=float, default=2.0, help="the longest duration")
     options = parser.parse_args()
-    if not options.places and not options.named:
-        parser.error("name folders or files, or --named")
-    chosen = drawn(options.places, options.count, options.seed) if options.places else []
-    if options.named:
-        known, lost = named(ROOT)
-        chosen = [*known, *chosen]
-        for what in lost:
-            print(f"no such code any more: {what}")
+    chosen = drawn(options.places, options.count, options.seed)
     if options.at:
         chosen = [mutant for mutant in chosen if _place(mutant) in options.at]
     if options.list:
@@ -59,7 +50,7 @@ def main() -> int:
 
 
 def drawn(places: list[Path], count: int, seed: int) -> list[Mutant]:
-    """So many mutants of files and folders, as many of each, evenly drawn from all that it has, in a drawn order."""
+    """Draw `count` mutants of files and folders, evenly from each, in a random order."""
     chance = random.Random(seed)
     chosen: list[Mutant] = []
     for number, place in enumerate(places, 1):
@@ -72,7 +63,7 @@ def drawn(places: list[Path], count: int, seed: int) -> list[Mutant]:
 
 
 def _tried(chosen: list[Mutant], places: list[Path], trial: Trial, hours: float) -> tuple[Counter[str], Counter[str]]:
-    """How many were tried and how many killed, by place; each is printed when it is known whether it survived."""
+    """The numbers of tried and of killed mutants, by place; each result is printed immediately."""
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     end = time.monotonic() + 3600 * hours
@@ -81,7 +72,7 @@ def _tried(chosen: list[Mutant], places: list[Path], trial: Trial, hours: float)
         files = trial.find_lines(chosen)
         print(f"the lines of {files} files of tests in {time.monotonic() - began:.0f} s", flush=True)
         for number, (mutant, survived) in enumerate(trial.tried(chosen), 1):
-            folder = next((str(place) for place in places if mutant.path.is_relative_to(place.resolve())), "named")
+            folder = next(str(place) for place in places if mutant.path.is_relative_to(place.resolve()))
             tried[folder] += 1
             killed[folder] += not survived
             print(f"{number:>4} {'SURVIVED' if survived else 'killed'} {_place(mutant)}: {mutant.what}", flush=True)

@@ -34,7 +34,7 @@ class Checkout:
         os.utime(path, (stamp, stamp))
 
     def passes(self, arguments: Sequence[str], processor: float, timeout: float, variables: dict[str, str]) -> bool:
-        """Whether pytest passes within a limit of processor time, and each test within one of wall time, in seconds."""
+        """Return whether pytest passes within its processor time, and each test within its wall time, in seconds."""
         words = ["bash", "-c", f'ulimit -t {int(processor) + 1}; exec "$@"', "bash"]
         words += [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "scripts.mutants.plugin"]
         words += [f"--basetemp={self.place}-made", f"--timeout={timeout:.0f}", *self._for_hypothesis(arguments)]

@@ -1,4 +1,4 @@
-"""Which lines each test runs: found out once for each file of tests, and kept in a folder for the next time.
+"""Find the lines that each test runs, once for each test file, and keep them in a folder for the next run.
 
 What was found out holds until the file of tests, or what it imports from tests/, is changed. A change of the product
 only moves lines: those of an older product are found again by a comparison of the two texts.
@@ -24,9 +24,9 @@ _FILE = 150
 
 
 class Test(NamedTuple):
-    """A test that passes without a fault: its wall and processor time in seconds, and its lines, by product file.
+    """A test that passes without a mutant: its wall and processor time in seconds, and its lines, by product file.
 
-    Where it passed with an older product, it is not known whether it still does.
+    `still` is False if it passed with an older product: it may fail now.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Test(NamedTuple):
 class Lines:
     """The tests of a checkout, which does not change, and their lines; `file` is a path in it.
 
-    They are kept in a folder under what the file and its helpers are, and the product that they ran with beside them.
+    They are kept in a folder under what the file and its helpers are, next to the product that they ran with.
     """
 
     def __init__(self, graph: Graph, folder: Path) -> None:
@@ -55,7 +55,7 @@ class Lines:
         self._mapped = cache(self._moves)
 
     def known(self, file: Path) -> bool:
-        """Whether the tests of a file are known."""
+        """Return whether the tests of a file are known."""
         return self._kept(file) is not None
 
     def find_out(self, file: Path, checkout: Checkout) -> None:
@@ -99,14 +99,14 @@ class Lines:
         return test._replace(lines=lines, still=moves.keys().isdisjoint(lines))
 
     def _moves(self, then: str) -> dict[str, dict[int, list[int]]]:
-        """For each file that was another in an older product: which lines of now stand for one of then."""
+        """For each file that changed since an older product: its old lines, with the new lines that replace each."""
         before: dict[str, str] = json.loads(self._texts(then).read_text(encoding="utf-8"))
         after = {name: self._product.get(name, "") for name in before}
         return {name: _moved(text, after[name]) for name, text in before.items() if text != after[name]}
 
 
 def _moved(before: str, after: str) -> dict[int, list[int]]:
-    """Lines of a text, and those of another that stand for each: what is new is run by what ran the line before it."""
+    """Lines of a text, with those of another that replace each: a new line is run by what ran the line before it."""
     moved: dict[int, list[int]] = {}
     match = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
     for what, first, last, start, end in match.get_opcodes():

@@ -1,4 +1,4 @@
-"""The faults that are put in: each turns one expression or statement into a likely slip of a programmer."""
+"""The mutants: each turns one expression or statement into a likely slip of a programmer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXCHANGED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: the text of a file from `start` to `end` (characters) becomes `after`."""
+    """One mutant: the text of a file from `start` to `end` (characters) becomes `after`."""
 
     path: Path
     line: int
@@ -31,12 +31,12 @@ class Mutant:
     after: str
 
     def text(self, before: str) -> str:
-        """The whole file with the fault in it."""
+        """The whole file with the change."""
         return before[: self.start] + self.after + before[self.end :]
 
 
 def mutants(path: Path) -> list[Mutant]:
-    """All faults that can be put into a file, in the order of its lines."""
+    """All mutants of a file, in the order of its lines."""
     text = path.read_text(encoding="utf-8")
     starts = [0]
     for line in text.split("\n"):
@@ -67,7 +67,7 @@ def _visit(node: ast.AST) -> Iterator[_Change]:
     So is `strict=` of a zip: it says that both are of one length, and only a list that is not would show the change.
     """
     if isinstance(node, ast.JoinedStr):
-        return  # what is in it has no place of its own before Python 3.12
+        return  # what is in it has no place before Python 3.12
     if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
         return
     if isinstance(node, ast.expr):
@@ -102,7 +102,7 @@ def _of_expression(node: ast.expr) -> Iterator[_Change]:
             yield node, "turned a truth value", repr(not value)
         case ast.Constant(value=int(value)) if value <= _SMALL:
             yield node, "off by one", repr(value + 1)
-        case ast.Constant(value=int(value)):  # one more or less of many is hardly a fault
+        case ast.Constant(value=int(value)):  # one more or less of many is hardly a bug
             yield node, "changed a number", repr(2 * value)
         case ast.Constant(value=float(value)):
             yield node, "changed a number", repr(value * 3 + 1)

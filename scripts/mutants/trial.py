@@ -27,7 +27,7 @@ _PROGRAMS = "e2e"
 
 
 class Trial:
-    """Tries mutants of a checkout as it was at first. A context manager; its copies go with it.
+    """Tries mutants of a checkout in its first state. A context manager; its copies go with it.
 
     `budget` is in seconds of processor time for one mutant; `kept` is the folder for the lines of the tests; with
     `among`, only tests in these folders and files are tried.
@@ -59,9 +59,9 @@ class Trial:
         self._folder.cleanup()
 
     def find_lines(self, mutants: Iterable[Mutant]) -> int:
-        """Finds out which lines the tests near some mutants run; how many files of tests were not known before.
+        """Find the lines that the tests near some mutants run; the number of test files that were not known before.
 
-        Those that are not near serve too, where their lines are known.
+        Other tests serve too, if their lines are known.
         """
         self._files |= {file: None for path in dict.fromkeys(one.path for one in mutants) for file in self._near(path)}
         unknown = [file for file in self._files if not self._lines.known(file)]
@@ -79,10 +79,10 @@ class Trial:
             yield running[done], done.result()
 
     def survives(self, mutant: Mutant) -> bool:
-        """Whether all tests of its suite pass with the fault in the code, in about the time they use without it.
+        """Return whether all tests of its suite pass with the mutant, in about the time they use without it.
 
-        The first few are tried by themselves: most mutants do not get past them, and it takes time to load the rest.
-        Tests that were seen to pass only with an older product must pass without the fault where they fail with it.
+        The first few are tried separately: most mutants do not get past them, and it takes time to load the rest.
+        Tests that were seen to pass only with an older product must pass without the mutant if they fail with it.
         """
         tests = self.suite(mutant)
         name = mutant.path.relative_to(self.root)
@@ -161,10 +161,10 @@ def _within(tests: list[Test], budget: float) -> list[Test]:
 
 
 def _lines_about(mutant: Mutant, text: str) -> set[int] | None:
-    """The lines that a fault can be noticed from: those of its innermost statement.
+    """The lines from which a mutant can be noticed: those of its innermost statement.
 
     Of a default those of its function, of a constant those that name it elsewhere, as its own line is run by whatever
-    loads the file first; None where it is any line of the file. What runs only where the file is the program has none:
+    loads the file first; None if it is any line of the file. What runs only where the file is the program has none:
     a child alone notices it.
     """
     tree = ast.parse(text)
