@@ -18,11 +18,10 @@ SUFFIXES = {".json", ".jsonl", ".traj"}
 
 @dataclass(frozen=True)
 class Transcript:
-    """One real session: its messages, and where it came from."""
+    """One real session: its name and messages."""
 
     name: str
     messages: list[Message]
-    usage: list[dict[str, int]]
 
 
 def read_all(folder: Path) -> list[Transcript]:
@@ -39,18 +38,18 @@ def read(path: Path) -> Transcript:
     if path.suffix == ".jsonl":
         rows = [json.loads(line) for line in text.splitlines() if line.strip()]
         if all("role" in row for row in rows):
-            return Transcript(name, [plain(row) for row in rows], [])
-        return Transcript(name, list(from_pi(rows)), pi_usage(rows))
+            return Transcript(name, [plain(row) for row in rows])
+        return Transcript(name, list(from_pi(rows)))
     data = json.loads(text)
     if isinstance(data, dict) and isinstance(data.get("history"), list):
-        return Transcript(name, list(from_swe_agent(data["history"])), [])
+        return Transcript(name, list(from_swe_agent(data["history"])))
     if isinstance(data, dict) and isinstance(data.get("messages"), list):
         data = data["messages"]
     if not isinstance(data, list):
         raise ValueError(f"{path}: not a transcript that can be read")
     if data and "kwargs" in data[0]:
-        return Transcript(name, list(from_langchain(data)), [])
-    return Transcript(name, [plain(row) for row in data], [])
+        return Transcript(name, list(from_langchain(data)))
+    return Transcript(name, [plain(row) for row in data])
 
 
 def flat(content: Any) -> str:
@@ -74,7 +73,7 @@ def call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
 
 
 def assistant(text: str, calls: list[dict[str, Any]]) -> Message:
-    """An assistant message; content is None if it only calls tools."""
+    """An assistant message; no content if it only calls tools."""
     message: Message = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = calls
@@ -98,12 +97,6 @@ def from_pi(rows: list[dict[str, Any]]) -> Iterator[Message]:
             yield {"role": "tool", "tool_call_id": message["toolCallId"], "content": flat(content)}
         elif role == "bashExecution":
             yield {"role": "user", "content": f"Ran `{message['command']}`\n{message['output']}"}
-
-
-def pi_usage(rows: list[dict[str, Any]]) -> list[dict[str, int]]:
-    """The provider's own usage of each call, as pi noted it."""
-    found = [(row.get("message") or {}).get("usage") for row in rows]
-    return [usage for usage in found if usage]
 
 
 def from_swe_agent(history: list[dict[str, Any]]) -> Iterator[Message]:

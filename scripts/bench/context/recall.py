@@ -26,11 +26,6 @@ def identifiers(text: str) -> set[str]:
     return {t for t in set(_TOKEN.findall(text)) if len(t) >= 4 and _MARKED.search(t)}
 
 
-def words(text: str) -> set[str]:
-    """A second, looser reading: plain words of at least five letters and names cut at every mark."""
-    return set(re.findall(r"\w{5,}", text))
-
-
 def spoken(message: Message) -> str:
     """All text of a message: content and the values of its call arguments, one line each."""
     content = message.get("content")
@@ -78,12 +73,12 @@ class Recall:
     rel: float
 
 
-def needed_after(messages: Sequence[Message], index: int, reader: Any = identifiers) -> set[str]:
+def needed_after(messages: Sequence[Message], index: int) -> set[str]:
     """Identifiers used by the agent within the horizon, before anything showed them again."""
     shown: set[str] = set()
     used: set[str] = set()
     for message in messages[index : index + HORIZON]:
-        found = reader(spoken(message))
+        found = identifiers(spoken(message))
         if message["role"] == "assistant":
             used |= found - shown
             shown |= found
@@ -92,27 +87,27 @@ def needed_after(messages: Sequence[Message], index: int, reader: Any = identifi
     return used
 
 
-def cut_at(messages: Sequence[Message], index: int, reader: Any = identifiers) -> Cut:
+def cut_at(messages: Sequence[Message], index: int) -> Cut:
     """The cut before `messages[index]`."""
     before = list(messages[:index])
     neighbours: dict[str, set[str]] = {}
-    later = needed_after(messages, index, reader)
+    later = needed_after(messages, index)
     for message in before:
         for line in spoken(message).split("\n"):
-            found = reader(line)
+            found = identifiers(line)
             for name in found & later:
                 neighbours.setdefault(name, set()).update(found - {name})
     needed = frozenset(neighbours)
     return Cut(index, before, needed, {name: frozenset(near) for name, near in neighbours.items()})
 
 
-def recall(cut: Cut, after: Sequence[Message], reader: Any = identifiers) -> Recall:
+def recall(cut: Cut, after: Sequence[Message]) -> Recall:
     """Return the share of needed names in `after`; a name without neighbours counts as related anywhere."""
     present: set[str] = set()
     related: set[str] = set()
     for message in after:
         for line in spoken(message).split("\n"):
-            found = reader(line)
+            found = identifiers(line)
             for name in found & cut.needed:
                 present.add(name)
                 near = cut.neighbours[name]
@@ -122,9 +117,7 @@ def recall(cut: Cut, after: Sequence[Message], reader: Any = identifiers) -> Rec
     return Recall(len(present) / total, len(related) / total)
 
 
-def cuts(
-    messages: Sequence[Message], count: int, smallest: int, at_user: bool = True, reader: Any = identifiers
-) -> list[Cut]:
+def cuts(messages: Sequence[Message], count: int, smallest: int, at_user: bool = True) -> list[Cut]:
     """Up to `count` cuts, evenly spread, right after a user message (or before an assistant's where users are few).
 
     Only cuts with at least `smallest` characters before them and three needed identifiers count.
@@ -137,5 +130,5 @@ def cuts(
             places.append(index)
         size += len(spoken(message))
     step = max(1, -(-len(places) // count)) if places else 1
-    found = [cut_at(messages, index, reader) for index in places[::step]]
+    found = [cut_at(messages, index) for index in places[::step]]
     return [cut for cut in found if len(cut.needed) >= 3]
