@@ -1,11 +1,11 @@
-"""Count what in the tests hangs on the clock: bounds on wall time, fixed sleeps and short limits of waits.
+"""Count what in the tests depends on the clock: bounds on wall time, fixed sleeps and short limits of waits.
 
 Use: scripts/clocks.py [--list]
 
 A test must not fail because the machine is busy. So tests/support/waiting.py holds the only clock: `until`, `happens`
 and `at_rest` wait for what happens, `Neighbour` and `Work` bound how long something takes. What is left has to say
-why, behind `# clock:` on its line or on a line of its own right above; `--list` prints these reasons. Shell commands
-and programs that stand as text in a test are not looked into.
+why, after `# clock:` on its line or on the line above; `--list` prints these reasons. Shell commands
+and programs that are text in a test are not looked into.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _found(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _bounds_seconds(node: ast.Compare) -> bool:
-    """Whether the `seconds` of a run, which are those of the clock, must be less than something."""
+    """Return whether the `seconds` of a run, which are those of the clock, must be less than something."""
     sides = [node.left, *node.comparators]
     for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
         small = left if isinstance(operator, ast.Lt | ast.LtE) else right
@@ -80,7 +80,7 @@ def _is_zero(node: ast.expr) -> bool:
 
 
 def _limit(node: ast.Call) -> float | None:
-    """The limit of a call that waits, if it stands there as a number."""
+    """The limit of a call that waits, if it is a literal number."""
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
     given = [word.value for word in node.keywords if word.arg == "timeout"]
     if not given and method in LIMITED:

@@ -1,10 +1,10 @@
-"""Draw the folders of codelet/ with their imports, and say what breaks the rules of the house.
+"""Draw the folders of codelet/ with their imports, and list what breaks the rules of the house.
 
 Use: python -m scripts.house [--quiet] [--root CHECKOUT]
 
 The drawing has a row a folder: its files and lines with those of the folders in it, and how many imports lead to each
 of its neighbours. What must hold follows; the exit status is 1 if anything does not: no import upwards (the layers in
-pyproject.toml say what is above), no circle among files or folders, no name that stands for two things, a test named by
+pyproject.toml say what is above), no circle among files or folders, no name for two things, a test named by
 each folder's docstring that holds what it says, and the bounds of `scripts.sizes`. `--quiet` leaves the drawing out.
 """
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "codelet"
 
 Arrows = set[tuple[str, str]]
-"""Pairs of modules, the first of which imports the second."""
+"""Pairs of modules: the first imports the second."""
 
 HOOKS = {
     "touches": "each tool's, found by the list of tools in codelet/tools/__init__.py",
@@ -77,7 +77,7 @@ def siblings(one: str, other: str) -> tuple[str, str]:
 
 
 def circles(arrows: Arrows, what: str) -> Iterator[str]:
-    """One circle of imports, where there is any."""
+    """One circle of imports, if any."""
     needs: dict[str, set[str]] = defaultdict(set)
     for one, other in sorted(arrows):
         needs[one].add(other)
@@ -88,7 +88,7 @@ def circles(arrows: Arrows, what: str) -> Iterator[str]:
 
 
 def upwards(arrows: Arrows, layers: list[str]) -> Iterator[str]:
-    """The imports that lead from a layer to one above it; the layers stand from the top down."""
+    """The imports that lead from a layer to one above it; the layers are listed from the top down."""
     depth = {layer: number for number, layer in enumerate(layers)}
     for one, other in sorted(arrows):
         if 0 <= depth.get(_layer(other), -1) < depth.get(_layer(one), -1):
@@ -96,7 +96,7 @@ def upwards(arrows: Arrows, layers: list[str]) -> Iterator[str]:
 
 
 def shared_names(package: Path) -> Iterator[str]:
-    """Names of files and folders, of public classes, types and functions, that stand in two places, with the places."""
+    """Names of files, folders, public classes, types and functions that are defined twice, with the places."""
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in sorted(package.rglob("*.py")):
         module = path.parent if path.name == "__init__.py" else path
@@ -128,7 +128,7 @@ def _defined(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def untested(root: Path) -> Iterator[str]:
-    """The folders whose docstring names no test for what always holds in them, or one that is not there."""
+    """The folders whose docstring names no test for what always holds in them, or a missing one."""
     for path in sorted((root / PACKAGE).glob("*/__init__.py")):
         named = re.findall(r"tests/[\w/]+\.py", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
         for test in [test for test in named if not (root / test).is_file()] if named else ["no test"]:
@@ -136,7 +136,7 @@ def untested(root: Path) -> Iterator[str]:
 
 
 def drawing(package: Path, arrows: Arrows, layers: list[str]) -> Iterator[str]:
-    """The folders and the files beside them from the top down, each with its size and where its imports lead."""
+    """The folders and the files next to them from the top down, each with its size and where its imports lead."""
     leads: dict[str, Counter[str]] = defaultdict(Counter)
     for one, other in [siblings(*arrow) for arrow in arrows]:
         if not other.startswith(f"{one}."):
@@ -161,7 +161,7 @@ def _layer(module: str) -> str:
 
 
 def _matches(rule: str, arrow: tuple[str, str]) -> bool:
-    """Whether an import is what a line of `ignore_imports` names: `*` is one part of a name, `**` any number."""
+    """Return whether an import matches a line of `ignore_imports`: `*` is one part of a name, `**` any number."""
     parts = {"*": r"[^.]+", "**": r".+"}
     patterns = [r"\.".join(parts.get(part, re.escape(part)) for part in end.split(".")) for end in rule.split(" -> ")]
     return all(re.fullmatch(pattern, end) for pattern, end in zip(patterns, arrow, strict=True))

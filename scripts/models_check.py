@@ -69,7 +69,7 @@ def _successor(listed: Map, vendor: str, name: str) -> str | None:
 
 
 def stale_prices(listed: Map) -> Iterator[str]:
-    """Yield a line for each model of a table `newer` of which the map says something else by now."""
+    """Yield a line for each model of a table `newer` whose values in the map have changed."""
     for section in table_names():
         vendor, newer, quoted = section.partition(".newer.")
         name = quoted.strip('"')

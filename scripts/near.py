@@ -1,12 +1,12 @@
-"""Which test files are near a file of the product.
+"""List the test files near a file of the product.
 
 Use: python -m scripts.near [--most N] FILE…
 
-Near is what bears its name or stands in its folder or one around it (tests/ mirrors codelet/), and what imports it,
-itself, by its fixtures or by another module of the product: the shorter the way, the nearer; then the more of its names
-a test mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is loaded.
-A test file is near itself. One that only runs the program names what it tests with `# near: FOLDER` in a line, and is
-near every file there.
+Near are the test files with its name, in its folder or in a folder around it (tests/ mirrors codelet/), and those that
+import it, directly, by a fixture or by another module of the product: the shorter the way, the nearer; then the more of
+its names a test mentions, and the closer to it is what else the test imports. All is read from the sources, nothing is
+loaded. A test file is near itself. One that only runs the program names what it tests with `# near: FOLDER` in a line,
+and is near every file there.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 12
-"""How many test files are taken for one file."""
+"""Number of test files for one file."""
 ENOUGH = 60
-"""Of how many test functions: the file that passes this number is the last one."""
+"""Number of test functions: the file that passes it is the last one."""
 _FAR = 3
 """A test that is more imports away than this is not near."""
 _WORD = re.compile(r"\w+")
 _MARK = re.compile(r"^# near: (\S+)$", re.MULTILINE)
 _OF_PROGRAMS = ("test_one_shot", "test_command_line", "test_start")
-"""Where a module is reached by nothing but the program itself, these run it."""
+"""These run a module that only the program itself reaches."""
 
 
 class Graph:
@@ -42,7 +42,7 @@ class Graph:
         self.imports = {name: set(self._imported(name)) - {name} for name in self.paths}
 
     def mentions(self, test: str, target: str) -> int:
-        """How many of the public names that a module defines stand in a test file."""
+        """Number of public names of a module that a test file contains."""
         made = {getattr(node, "name", "_") for node in self._tree(target).body} | {target.rpartition(".")[2]}
         words = set(_WORD.findall(self.paths[test].read_text(encoding="utf-8")))
         return len({name for name in made if not name.startswith("_")} & words)
@@ -52,12 +52,12 @@ class Graph:
         return [name for name in self.paths if name.rpartition(".")[2].startswith("test_")]
 
     def is_marked(self, test: str, target: str) -> bool:
-        """Whether a test file says that it is near a module."""
+        """Return whether a test file says that it is near a module."""
         named = _MARK.findall(self.paths[test].read_text(encoding="utf-8"))
         return any(self.paths[target].is_relative_to(self.root / folder) for folder in named)
 
     def ways(self, target: str) -> dict[str, int]:
-        """How many imports each module is away from the target, at most `_FAR`."""
+        """The distance of each module from the target in imports, at most `_FAR`."""
         importers: dict[str, set[str]] = {}
         for name, imported in self.imports.items():
             for other in imported:
@@ -79,7 +79,7 @@ class Graph:
     def _imported(self, name: str) -> Iterator[str]:
         path = self.paths[name]
         if path.name != "conftest.py" and name.startswith("tests."):
-            for fixtures in _conftests(path, self.root):  # as if they stood in the test itself
+            for fixtures in _conftests(path, self.root):  # as if the test itself imported them
                 yield from self._imported(_dotted(fixtures.relative_to(self.root)))
         for node in ast.walk(self._tree(name)):
             if isinstance(node, ast.Import):
@@ -89,7 +89,7 @@ class Graph:
                     yield from self._source(node.module, one.name)
 
     def _source(self, module: str, name: str) -> Iterator[str]:
-        """Where a name comes from that is imported from a module: from a module below it, or from where it has it."""
+        """The origin of a name that is imported from a module: a module below it, or where it gets the name."""
         if f"{module}.{name}" in self.paths:
             yield f"{module}.{name}"
         elif module in self.paths:

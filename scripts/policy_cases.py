@@ -68,7 +68,7 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def cases_of(path: Path, lines: Sequence[dict[str, Any]]) -> list[Case]:
-    """The cases among lines that were read from a file; raises UsageError if one is none."""
+    """The cases among lines that were read from a file; raises UsageError if one is invalid."""
     return [_case(f"{path}:{number}", json.dumps(line)) for number, line in enumerate(lines, 1)]
 
 
@@ -97,8 +97,8 @@ def judge_cases(
 ) -> Iterator[JudgedCase]:
     """Each case with its verdict, in order. `mode` is that of the shell cases; paths are judged under auto-edit.
 
-    `sandboxed` says that commands are judged as where a sandbox works, `mounts` that it is one that mounts.
-    A case with a set-up gets a workspace of its own, the others share one.
+    `sandboxed` says that commands are judged as if a sandbox works, `mounts` that it is one that mounts.
+    A case with a set-up gets its own workspace, the others share one.
     """
     with workspace_of_cases() as (shared, _):
         for case in cases:
@@ -159,7 +159,7 @@ def _judge_action(case: Case, workspace: Path, mode: Mode, *, sandboxed: bool, m
 
 
 def _judge_text(case: Case) -> JudgedCase:
-    """Return whether the text may reach a terminal and a CI log as it is."""
+    """Return whether the text may reach a terminal and a CI log unchanged."""
     pieces = case.chunks or (case.input,)
     whole = "".join(pieces)
     if clean(whole) != whole or _through(Cleaner(), pieces) != whole:

@@ -1,6 +1,6 @@
 """Count reaches into the private names of codelet, from tests and from front ends.
 
-Use: scripts/private.py [--list] [--most N]    (it fails where there are more than N, else than 0)
+Use: scripts/private.py [--list] [--most N]    (it fails if there are more than N, else than 0)
 
 A reach is `thing._name` where codelet defines `_name` and the file does not define it itself, or an import of a
 private name. What a test needs of an object belongs to its public face; the goal is 0.
@@ -72,7 +72,7 @@ def _reaches(tree: ast.Module, own: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def _stored_on_self(tree: ast.Module) -> Iterator[str]:
-    """The private names that the file's own classes and functions have; what it sets on other objects is none."""
+    """The private names that the file's own classes and functions have; not what it sets on other objects."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == "self":

@@ -16,7 +16,7 @@ PLACE = Path(__file__).resolve().parent.parent / "codelet" / "export" / "schema.
 
 
 def text() -> str:
-    """What the file is to hold: a line for each field of the document, and for each of the forms that it refers to."""
+    """The text of the file: a line for each field of the document, and for each of the forms that it refers to."""
     return _lines(_on_one_line(schema(export_keys())), 0) + "\n"
 
 

@@ -1,7 +1,7 @@
-"""What is too long under codelet/ to be read at once, and what is too short to be worth a file: `scripts.house` asks.
+"""Find what is too long to be read in one go under codelet/, and what is too short for a file; `scripts.house` runs it.
 
 No module over 500 lines, no function over 50, no folder over 25 files, and no file under 40 lines whose docstring does
-not say why it stands by itself (`because`, `so that`, `apart`, `by itself`, `of its own`).
+not say why it is separate (`because`, `so that`, `apart`, `by itself`, `of its own`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REASON = re.compile(r"\b(because|so that|apart|by itself|of its own)\b")
 
 
 def faults(root: Path) -> Iterator[str]:
-    """What is out of bounds in a checkout, a line each."""
+    """Everything that is out of bounds in a checkout, a line each."""
     paths = sorted((root / "codelet").rglob("*.py"))
     for path in paths:
         yield from _of_file(path, path.relative_to(root))

@@ -1,4 +1,4 @@
-"""A long session in a real terminal with random faults: memory, descriptors and children must stay flat.
+"""A long session in a real terminal with random failures: memory, descriptors and children must stay flat.
 
 Use: python -m scripts.soak [--turns N] [--seed S] [--interrupts SHARE]
 
@@ -224,7 +224,7 @@ def _left(terminal: Terminal) -> list[str]:
     terminal.wait_exit()
     flags = termios.tcgetattr(terminal.child.child_fd)[3]
     is_whole = flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG
-    return [] if is_whole else ["the terminal was not given back as it was"]
+    return [] if is_whole else ["the terminal was not given back unchanged"]
 
 
 def _measure(pid: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the program as a child, a place to run in, and the table they print."""
+"""The common part of the benchmarks: the program as a child, a place to run in, and the printed table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place:
     home: Path
 
     def environment(self) -> dict[str, str]:
-        """What the child gets: nothing of whoever runs the benchmark, and keys for the server."""
+        """The variables of the child: none of the caller, and keys for the server."""
         return environment(self.home, {"OPENAI_API_KEY": "test-key", "ANTHROPIC_API_KEY": "test-key"})
 
 
@@ -43,7 +43,7 @@ def place() -> Iterator[Place]:
 
 
 def codelet_command() -> list[str]:
-    """The installed `codelet` of this interpreter, or the module where it is not installed."""
+    """The installed `codelet` of this interpreter, or the module if it is not installed."""
     script = Path(sys.executable).parent / "codelet"
     return [str(script)] if script.exists() else [sys.executable, "-m", "codelet"]
 
@@ -87,7 +87,7 @@ class Row:
 
     @property
     def kept(self) -> bool | None:
-        """Whether the promise is kept: on the ratio where there is a reference, else on the median."""
+        """Return whether the promise is kept: of the ratio if the row has a reference, else of the median."""
         if self.promise is None:
             return None
         return (self.ratio if self.reference else statistics.median(self.values)) <= self.promise
@@ -110,6 +110,6 @@ def show(rows: Sequence[Row]) -> int:
 
 
 def alternate(runs: int, *measures: Callable[[], float]) -> list[list[float]]:
-    """Each measure so many times, in turns, after one round that does not count."""
+    """Run each measure `runs` times, in turns, after one round that does not count."""
     rounds = [[measure() for measure in measures] for _ in range(runs + 1)]
     return [list(column) for column in zip(*rounds[1:], strict=True)]

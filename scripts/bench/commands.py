@@ -1,4 +1,4 @@
-"""What it costs to run a command: `true` approved next to a bare bash, and confined next to a bare bubblewrap.
+"""The cost of running a command: `true` approved next to a bare bash, and confined next to a bare bubblewrap.
 
 Use: python -m scripts.bench.commands [--count N]
 

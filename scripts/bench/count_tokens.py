@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def tokens(text: str) -> int:
-    """How many o200k_base tokens the text has."""
+    """The number of o200k_base tokens in the text."""
     found = importlib.util.find_spec("litellm")
     if found is None or found.origin is None:
         raise SystemExit("count_tokens: litellm is not installed, its tokenizer files are needed")

@@ -1,4 +1,4 @@
-"""How many tokens the first request spends before the user's words: the system prompt and the tools.
+"""The tokens of the first request before the user's words: the system prompt and the tools.
 
 Use: python -m scripts.bench.prompt_size
 

@@ -35,7 +35,7 @@ SPENT = {"cost": "cost", "requests": "requests", "seconds": "duration"}
 class Case:
     """One change to one file. `fault` is the number of the line with the bug on the new side, None for a clean change.
 
-    `path` begins with a folder of the case's own, which says nothing of what is wrong.
+    `path` begins with the case's folder, which says nothing of what is wrong.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What saving and loading a session costs, against json.dumps and json.loads of the same data.
+"""The cost of saving and loading a session, against json.dumps and json.loads of the same data.
 
 Use: python -m scripts.bench.save [--runs N] [--folder DIR] [--data DIR]
 
@@ -11,7 +11,7 @@ file is reported separately. Then come events every few milliseconds, as in a tu
 Last of each size, a load and a save after a step are compared with a bare read of the same bytes, and a write and fsync
 of a new file. A new file is the least that a save can do that leaves the old one whole until it is complete.
 
-The exit status is 0 if every save takes at most 4 times json.dumps beside the disk's time, every load 4 times
+The exit status is 0 if every save takes at most 4 times json.dumps in addition to the disk's time, every load 4 times
 json.loads, no event comes more than 20 ms late, and at 100 KB a load and a save take at most 1.5 times the bare ones.
 """
 
@@ -56,7 +56,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def times(work: Callable[[], object], runs: int) -> float:
-    """The median of so many runs, in ms."""
+    """The median of `runs` runs, in ms."""
     return statistics.median(timed(work) for _ in range(runs))
 
 

@@ -1,8 +1,8 @@
-"""Many sessions of the Python API in one process: whether any mixes with another, and the memory of an idle one.
+"""Many sessions of the Python API in one process: none may mix with another; the memory of an idle one.
 
 Use: python -m scripts.bench.sessions [--sessions N] [--at-once N] [--idle N]
 
-Each session is saved in a file of its own, resumed once, and asked what only it knows. The model is a server on
+Each session is saved in its own file, resumed once, and asked what only it knows. The model is a server on
 loopback, in a process of its own. Idle sessions have had a turn, are saved, and stay open. The exit status is 1 if a
 session is mixed, or an idle one takes more than 60 kB over the first.
 """
@@ -64,7 +64,7 @@ async def one(number: int, folder: Path, workspace: Path, base: str) -> str:
 
 
 def opened(target: Path, workspace: Path, base: str) -> AbstractAsyncContextManager[Session]:
-    """A session that is saved at the target, and goes on with what is there."""
+    """A session that is saved at the target, and continues what is there."""
     saved = {"export": target, "resume": target, "wait": 30}
     return open_session(model="openai/scripted", api_base=base, api_key="key", workspace=workspace, **saved)
 

@@ -1,4 +1,4 @@
-"""How soon the first request leaves, also over https and with many files; --version, --help, the exit, peak memory.
+"""The time to the first request, also over https and with many files; --version, --help, the exit, peak memory.
 
 Use: python -m scripts.bench.start [--runs N] [--wire openai|anthropic]
 
@@ -7,7 +7,7 @@ process's clock at that moment, before it answers; children such as git are left
 whole `python -c "import asyncio, ssl, json"`. Runs alternate; the table gives medians, the median of paired ratios.
 
 Over https the certificates are the system's file, and the server's own authority in SSL_CERT_DIR. What 50,000 files
-cost is the wall time beyond that in an empty repository; its reference is codelet's own `git status` command by itself.
+cost is the wall time beyond that in an empty repository; its reference is codelet's own `git status` command alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OneShot:
     to_exit: list[float] = field(default_factory=list)
 
     def arguments(self) -> list[str]:
-        """What codelet is called with."""
+        """The words of the command line."""
         base = self.server.openai if self.wire == "openai" else self.server.anthropic
         return ["--model", f"{self.wire}/scripted", "--api-base", base, "-p", "say hello"]
 
@@ -103,7 +103,7 @@ def over_https(where: Place, wire: str, runs: int) -> list[Row]:
 
 
 def with_many_files(folder: Path, home: Path, wire: str, runs: int) -> Row:
-    """What 50,000 files add to the wall time to the first request, against `git status` alone."""
+    """Measure what 50,000 files add to the wall time to the first request, against `git status` alone."""
     large, empty = (Place(folder / name, home) for name in ("large", "empty"))
     repo.many_files(large.cwd)
     repo.unborn(empty.cwd)

@@ -1,4 +1,4 @@
-"""What a step costs in a long turn: 200 tool steps, against a minimal loop that makes the same calls.
+"""The cost of a step in a long turn: 200 tool steps, against a minimal loop that makes the same calls.
 
 Use: python -m scripts.bench.steps [--runs N] [--steps N] [--wire openai|anthropic]
 
@@ -31,7 +31,7 @@ EDGE = 20
 
 
 def answer(steps: int) -> Callable[[Recorded], Reply]:
-    """A step of reading one file, so many times; then the end."""
+    """Steps that read one file, then the end."""
 
     def reply(request: Recorded) -> Reply:
         if request.number >= steps:
