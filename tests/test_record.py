@@ -42,7 +42,7 @@ class Span(Record, kw_only=True):
 
 def test_where_fields_could_be_mistaken_for_each_other_they_are_named():
     assert Span(first=1, last=2).replace(last=3) == Span(last=3, first=1)
-    with pytest.raises(TypeError, match="Span: the values are given by name"):
+    with pytest.raises(TypeError, match=r"Span: .* by name"):
         Span(1, 2)
 
 

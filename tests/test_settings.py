@@ -89,7 +89,7 @@ def test_the_project_may_say_little(places):
             load(places)
             allowed.add(key)
         except UsageError as error:
-            if "may not be set in this file" not in str(error):
+            if "may not be set" not in str(error):
                 allowed.add(key)
     assert allowed >= {"model", "max_turns", "max_tokens", "max_cost", "timeout", "window", "deny"}
     assert allowed.isdisjoint({"api_base", "api_key", "transport", "allow", "yes", "mode", "tools", "bare"})
@@ -99,7 +99,7 @@ def test_the_project_may_say_little(places):
 @pytest.mark.parametrize("key", ["api_key", "yes"])
 def test_the_users_file_holds_no_key_and_no_yes(places, key: str):
     write_user(places, f'{key} = "x"\n')
-    with pytest.raises(UsageError, match=f"config.toml: '{key}' may not be set in this file"):
+    with pytest.raises(UsageError, match=f"config.toml: '{key}' may not be set"):
         load(places)
 
 
@@ -132,7 +132,7 @@ def test_what_a_variable_may_not_say_is_not_passed_over(places, key: str):
         ('transport = "pigeon"\n', "transport: must be one of"),
         ("model = \n", "config.toml: "),
         ("\x00\n", "config.toml: "),
-        (f"deny = {'[' * 5_000}", "is nested too deep"),
+        (f"deny = {'[' * 5_000}", "nested too deep"),
         (f"max_turns = {'9' * 5_000}", "config.toml: "),
         ("# " + "x" * (256 << 10), "is larger than 256 KiB"),
     ],
@@ -148,10 +148,10 @@ def test_wrong_values_name_the_place(places, text: str, says: str):
 
 def test_a_name_that_is_nearly_a_setting_is_told(places):
     write_user(places, 'modle = "x"\n')
-    with pytest.raises(UsageError, match="unknown setting 'modle'; did you mean 'model'"):
+    with pytest.raises(UsageError, match="'modle'; did you mean 'model'"):
         load(places)
     write_user(places, "")
-    with pytest.raises(UsageError, match="CODELET_MAX_TURN: unknown setting; did you mean CODELET_MAX_TURNS"):
+    with pytest.raises(UsageError, match=r"CODELET_MAX_TURN: .*CODELET_MAX_TURNS"):
         load((places[0], places[1], places[2] | {"CODELET_MAX_TURN": ""}))
     told = load((places[0], places[1], places[2] | {"CODELET_SHARED": "x", "CODELET_PALETTE": "x"}))
     assert told == load(places).replace(unknown_variables=("CODELET_PALETTE",))
@@ -215,9 +215,9 @@ def test_a_project_only_tightens_limits(places):
 
 
 def test_what_may_not_come_from_a_variable_names_where_it_may(places):
-    with pytest.raises(UsageError, match=r"CODELET_YES: .* give the flag --yes instead"):
+    with pytest.raises(UsageError, match=r"CODELET_YES: .* flag --yes"):
         load((places[0], places[1], places[2] | {"CODELET_YES": "1"}))
-    with pytest.raises(UsageError, match=r"CODELET_FACTS_MODEL: .* set facts_model in your settings file"):
+    with pytest.raises(UsageError, match=r"CODELET_FACTS_MODEL: .* facts_model in your settings"):
         load((places[0], places[1], places[2] | {"CODELET_FACTS_MODEL": "x"}))
 
 

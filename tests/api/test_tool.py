@@ -59,7 +59,7 @@ async def test_a_plain_function_is_run_with_what_the_model_gives(tmp_path: Path)
     assert await sized.run(context, said.append, path=str(tmp_path / "file")) == ToolOutput("5", failed=True)
     assert (await told.run(context, said.append, name="it")).text == f"it in {tmp_path.name}"
     assert said == ["looking"]
-    with pytest.raises(ToolError, match="the argument 'text' is missing"):
+    with pytest.raises(ToolError, match="'text' is missing"):
         plain.checked({})
 
 
@@ -67,7 +67,7 @@ async def test_what_a_function_gives_must_be_text(tmp_path: Path):
     async def number(value: int) -> str:
         return value
 
-    with pytest.raises(TypeError, match="it gave no text but int"):
+    with pytest.raises(TypeError, match="but int"):
         await tool(number).run(ToolContext(tmp_path), print, value=1)
 
 
@@ -98,7 +98,7 @@ async def strange(path: Path) -> str:
         (untyped, "untyped: the argument 'text' has no type"),
         (any_number, "any_number: .*texts.* cannot be an argument of a tool"),
         (anything, "anything: .*given.* cannot be an argument of a tool"),
-        (strange, "no schema for the argument type"),
+        (strange, "no schema"),
     ],
 )
 def test_a_function_that_is_none_is_told(function: Any, says: str):

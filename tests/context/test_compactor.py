@@ -139,7 +139,7 @@ async def test_pins_may_take_no_more_than_the_share_of_kept_context(open_session
     session, provider = open_session(window=16_000)
     await fill(session, provider, 1, lines=300)
     room = session.compactor.share_of("context")
-    with pytest.raises(UsageError, match=f"kept context may take {room:,}"):
+    with pytest.raises(UsageError, match=f"{room:,}"):
         session.compactor.pin(place_of(session, "value_part0_0"))
     session.compactor.pin(place_of(session, "prompt 0"))
 
@@ -381,7 +381,8 @@ async def test_the_cache_watch_names_what_changed_and_why(open_session: Open, tm
     await fill(session, provider, 8, lines=80)
     assert await note() is None
     await compacted(session)
-    assert "at 1 changed, as the list was compacted" in (await note() or "")
+    said = await note() or ""
+    assert "at 1 changed" in said and "compacted" in said
     await fill(session, provider, 4, lines=80)
     (tmp_path / "CLAUDE.md").write_text("Be brief.\n")
     assert "at 1 changed" in (await note() or "")

@@ -48,11 +48,11 @@ async def test_one_endless_line_is_read_to_its_end_by_bytes(open_session: Open):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"entry": "r9"}, "nothing in memory has the id"),
-        ({"entry": "r1", "lines": "many"}, "must be a range such as 201-600"),
-        ({"entry": "r1", "lines": "9-3"}, "must be a range that grows"),
+        ({"entry": "r9"}, "nothing in memory"),
+        ({"entry": "r1", "lines": "many"}, "201-600"),
+        ({"entry": "r1", "lines": "9-3"}, "grows"),
         ({"entry": "r1", "lines": "999999-"}, "has only 5000 lines"),
-        ({}, "give an entry, a pattern or a turn"),
+        ({}, "a pattern or a turn"),
     ],
 )
 async def test_what_it_cannot_give_it_says(open_session: Open, arguments: dict[str, str], says: str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -86,11 +87,11 @@ async def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("folder", "pipe"):
-        with pytest.raises(ExportError, match="is not a file"):
+        with pytest.raises(ExportError, match="not a file"):
             save_once(open_target(str(tmp_path / name)), [to_json(material.numbered(1), mask=None)], force=True)
         with pytest.raises(ExportError):
             await read_export(str(tmp_path / name))
-    with pytest.raises(ExportError, match="there is no folder"):
+    with pytest.raises(ExportError, match="no folder"):
         save_once(open_target(str(tmp_path / "no" / "x.json")), [to_json(material.numbered(1), mask=None)])
 
 
@@ -168,9 +169,8 @@ def test_no_room_at_any_byte_leaves_the_old_file_whole(tmp_path: Path) -> None:
     size, kinds, *line = result.stdout.split()
     assert int(size) > 400
     assert kinds == "1"
-    assert " ".join(line) == (
-        f"{path}: not saved: File too large: raise the limit on a file's size (ulimit -f), or save to another disk"
-    )
+    said = " ".join(line)
+    assert said.startswith(f"{path}: not saved: File too large: ") and "ulimit -f" in said
     assert b'"tokenCount":2' in path.read_bytes()
 
 
@@ -261,9 +261,8 @@ def test_a_quota_that_is_used_up_leaves_the_old_file_whole(tmp_path: Path) -> No
     result = child(QUOTA, str(image), str(folder), wrap=("unshare", "-m"))
     assert result.returncode == 0, result.stderr
     path = folder / "mine" / "x.json"
-    assert result.stdout.splitlines() == [
-        f"{path}: not saved: Disk quota exceeded: make room within your quota, or save to another disk"
-    ]
+    [line] = result.stdout.splitlines()
+    assert line.startswith(f"{path}: not saved: Disk quota exceeded: ") and "your quota" in line
 
 
 class Parts(list[bytes]):
@@ -318,7 +317,7 @@ async def test_a_failed_save_is_told_once_and_made_up_for(tmp_path: Path) -> Non
         await saver.settle()
     notices = saver.notices.take()
     assert len(notices) == 1
-    assert "not saved: No such file or directory" in notices[0]
+    assert "not saved" in notices[0] and os.strerror(errno.ENOENT) in notices[0]
     assert saver.problem is not None
     moved.rename(folder)
     await saver.close()

@@ -272,7 +272,7 @@ async def test_a_session_with_odd_values_is_saved_and_says_so(repo: Path, tmp_pa
 
 
 def test_a_list_beyond_what_can_be_read_is_refused_not_cut():
-    with pytest.raises(ExportError, match="200,001 messages, 200,000 can be saved"):
+    with pytest.raises(ExportError, match="200,001 messages, 200,000 "):
         to_json(Document(timestamp=1.0, token_count=1, messages=tuple([user("x")] * 200_001)), mask=None)
 
 

@@ -209,7 +209,7 @@ def test_distributed_session_store_hands_a_session_over_in_mid_work(redis_server
             assert first.stdout is not None
             assert first.stdout.readline() == "saved\n"
             early = second_machine()
-            assert f"in use by process {first.pid} on" in early.stderr
+            assert f"process {first.pid} on" in early.stderr
         finally:
             first.kill()
     until(lambda: (done := second_machine()).returncode == 0 and done, "the end of the lease")
@@ -349,8 +349,8 @@ def test_one_broken_value_hides_no_other_session(
     assert run_sessions(options.parse_args(["prune", redis_server.url, "--older-than", "1d"])) == 0
     assert "kept: " in capsys.readouterr().err
     assert rows["good"]["messages"] >= 0
-    assert rows["text"]["problem"] == "its keys hold something else"
-    assert rows["codelet:{\\xff\x1b}:session"]["problem"] == "its name is no text in UTF-8"
+    assert "something else" in rows["text"]["problem"]
+    assert rows["codelet:{\\xff\x1b}:session"]["problem"].endswith("UTF-8")
     assert ("problem" in rows["bad"]) == (field != "revision")
 
 
@@ -363,7 +363,8 @@ def test_without_the_extra_one_line_says_how_to_install_it() -> None:
         "except ExportError as error: print(error)\n"
     )
     result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.stdout == "redis:// needs the extra: pip install 'codelet-repl[redis]'\n"
+    [line] = result.stdout.splitlines()
+    assert line.startswith("redis://") and line.endswith("pip install 'codelet-repl[redis]'")
     assert result.stderr == ""
 
 

@@ -164,7 +164,7 @@ async def test_an_existing_name_is_refused_unless_resumed_or_forced(store: Store
         save_once(target, [to_json(material.numbered(2), mask=None)])
     with pytest.raises(ExportError, match="--force"):
         await Saver.open(target, mask=None)
-    with pytest.raises(ExportError, match="changed since it was read"):
+    with pytest.raises(ExportError, match="changed since"):
         await Saver.open(target, mask=None, resumed="older")
     assert state(store) == 1
     store.lock(NAME).release()

@@ -15,7 +15,7 @@ from codelet.errors import ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall
 from codelet.loop.toolbox import Safeguards
 from codelet.messages import unpaired
-from codelet.prompt import ANSWER_GUARD_BROKE
+from codelet.prompt import ANSWER_GUARD_BROKE, UNKNOWN_TOOL
 from codelet.safety import Policy
 from codelet.safety.audit.log import AuditLog
 from codelet.safety.verdict import Answer, Question, Touch, Verdict, VerdictAction
@@ -90,7 +90,7 @@ async def test_a_verdict_is_about_the_arguments_that_run(open_session: Open) -> 
     """The one that denies stands before the one that makes the call worth denying."""
     strict = Asked(lambda call: Verdict("deny", "read", "not to b") if call.arguments["to"] == "b" else None)
     _, result = await sent_by(open_session, strict, Asked(lambda call: {"to": "b"}))
-    assert (result.status, result.text) == ("refused", "refused: not to b")
+    assert result.status == "refused" and result.text.endswith(": not to b")
     lax = Asked(lambda call: Verdict("deny", "read", "not to a") if call.arguments["to"] == "a" else None)
     _, result = await sent_by(open_session, lax, Asked(lambda call: {"to": "b"}))
     assert (result.status, json.loads(result.text)["to"]) == ("done", "b")
@@ -111,10 +111,8 @@ async def test_yes_answers_what_a_guard_asks_and_not_what_it_denies(open_session
 
 async def test_what_is_changed_is_checked(open_session: Open) -> None:
     _, result = await sent_by(open_session, Asked(lambda call: {"to": 7}))
-    assert (result.status, result.text) == (
-        "failed",
-        'send: to must be of type string, not int. Send {"to": string, "words"?: [string, …]}',
-    )
+    assert result.status == "failed" and result.text.startswith("send: to ")
+    assert "not int" in result.text and '{"to": string, "words"?: [string, …]}' in result.text
     _, result = await sent_by(open_session, Asked(lambda call: {"to": "b"}), arguments={"words": "no"})
     assert result.status == "done", "what the model got wrong a guard may put right"
 
@@ -326,9 +324,10 @@ async def test_guards_on_the_output_see_refusals_and_errors_too_in_their_order(o
 
     guards = Telling(lambda call: None), Marking(lambda call: None)
     _, result = await sent_by(open_session, *guards, policy=Policy(open_session()[0].workspace, deny=["send"]))
-    assert (result.status, result.text) == ("refused", "refused: the rule send decides [send, ran False] second")
+    assert result.status == "refused" and "rule send" in result.text
+    assert result.text.endswith(" [send, ran False] second")
     _, result = await sent_by(open_session, *guards, tools=())
-    assert result.text == "there is no tool 'send'; the tools are  [none, ran False] second"
+    assert result.text == f"{UNKNOWN_TOOL.format(name='send', names='')} [none, ran False] second"
     _, result = await sent_by(open_session, *guards)
     assert result.text.endswith("[send, ran True] second")
 

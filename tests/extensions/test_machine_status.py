@@ -9,6 +9,7 @@ from codelet.extensions.base import OpenedWith
 from codelet.extensions.machine_status import line_of
 from codelet.extensions.manifest import turned_on
 from codelet.messages import reminder_type
+from codelet.prompt import OTHERS_REFUSED, OTHERS_RUN
 from codelet.safety import Policy
 from codelet.settings import load_settings
 from tests.context.scripted import turn
@@ -56,8 +57,8 @@ async def test_env_shows_what_holds_now_not_what_an_earlier_session_was_told(tmp
     asking, _ = open_session(*turned_on(OpenedWith(settings=settings)), bare=False, policy=Policy(tmp_path))
     asking.adopt(approved.messages)
     shown = await asking.run_command("env")
-    assert "Other commands are refused" in shown
-    assert "approved them in advance" not in shown
+    assert OTHERS_REFUSED in shown
+    assert OTHERS_RUN not in shown
 
 
 async def test_env_says_what_the_model_is_not_told(tmp_path: Path, open_session: Open):

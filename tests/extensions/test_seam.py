@@ -132,7 +132,7 @@ def test_the_published_schema_has_the_keys_of_codelets_own_extensions() -> None:
 async def test_a_value_that_does_not_fit_is_refused_in_a_line(open_session: Open) -> None:
     session, _ = open_session(Notes())
     snapshot = snapshot_of(session)
-    with pytest.raises(ExportError, match=r"^'notes' in the export is not as it must be: 1 is not of type 'string'$"):
+    with pytest.raises(ExportError, match=r"^'notes' in the export.*: 1 is not of type 'string'$"):
         restore(session, snapshot.replace(unknown={"notes": ["a", 1]}))
 
 
@@ -190,14 +190,14 @@ async def test_a_key_that_is_taken_is_refused(open_session: Open, key: str) -> N
             self.parts = (ExportPart(key, list, list),)
 
     session, _ = open_session(Notes(), Taken())
-    with pytest.raises(ExportError, match=f"an extension cannot have the key '{key}': it is taken"):
+    with pytest.raises(ExportError, match=f"'{key}'.* taken"):
         snapshot_of(session)
     with pytest.raises(ExportError, match="it is taken"):
         await open_export(None, session)
 
 
 async def test_two_of_a_name_are_refused(open_session: Open) -> None:
-    with pytest.raises(UsageError, match="there are two tools called 'note'"):
+    with pytest.raises(UsageError, match=r"two tools .*'note'"):
         open_session(Notes(), Notes())
 
     class Again(Extension):
@@ -206,13 +206,13 @@ async def test_two_of_a_name_are_refused(open_session: Open) -> None:
 
     mine = Notes()
     for what, brings in (("reminder", {"reminders": [mine]}), ("command", {"commands": mine.commands})):
-        with pytest.raises(UsageError, match=f"there are two {what}s called 'notes'"):
+        with pytest.raises(UsageError, match=f"two {what}s .*'notes'"):
             open_session(mine, Again(**brings))
 
     class Git(Source):
         name = "gitStatus"
 
-    with pytest.raises(UsageError, match="there are two reminders called 'gitStatus'"):
+    with pytest.raises(UsageError, match=r"two reminders .*'gitStatus'"):
         open_session(Again(reminders=[Git()]), bare=False)
 
 
@@ -324,7 +324,7 @@ async def test_close_ends_everything_once_whatever_fails(open_session: Open) -> 
             ended.append("end provider")
 
     session, _ = open_session(Ending("a"), Ending("b", RuntimeError("no")), Ending("c"), tools=(), provider=Closing())
-    with pytest.raises(CodeletError, match=r"^Ending did not end well: RuntimeError: no$"):
+    with pytest.raises(CodeletError, match=r"^Ending .*: RuntimeError: no$"):
         await session.close()
     await session.close()
     assert ended == [*(f"begin {name} with 0 tools" for name in "abc"), "end c", "end b", "end a", "end provider"]
@@ -336,5 +336,5 @@ async def test_an_extension_that_does_not_end_is_left_and_told(open_session: Ope
             await asyncio.Event().wait()
 
     session, _ = open_session(Hanging())
-    with pytest.raises(CodeletError, match=r"^Hanging did not end within 5 s$"):
+    with pytest.raises(CodeletError, match=r"^Hanging .* 5 s$"):
         await session.close()

@@ -84,7 +84,7 @@ async def test_everybody_says_the_right_thing_of_it(open_session: Open, tmp_path
 
     results = [event for event in seen if isinstance(event, events.ToolResult)]
     assert [result.status for result in results] == ["done", "failed", "refused"]
-    assert results[1].text == "dump: to: 'a.txt' does not match 'csv$'"
+    assert results[1].text.startswith("dump: to: ") and "'a.txt'" in results[1].text and "'csv$'" in results[1].text
     assert (tmp_path / "a.csv").exists()
     called = [describe_call(event) for event in seen if isinstance(event, events.ToolCallStarted)]
     assert called == ["dump users into a.csv", "dump everything into a.txt", "dump everything into keep/a.csv"]

@@ -330,22 +330,24 @@ def test_a_list_from_outside_is_taken_apart_and_goes_out_whole():
     assert [m["content"] for m in parts.sent()] == ["e", "hi", "g", "t"] and len(parts.messages) == 2
 
 
-@pytest.mark.parametrize(("placement", "why"), [("tail", ""), ("prepend", "--reminders prepend renews it each turn")])
-def test_who_measured_the_list_is_told_where_its_head_changed(placement: Placement, why: str):
+@pytest.mark.parametrize(("placement", "option"), [("tail", ""), ("prepend", "--reminders prepend")])
+def test_who_measured_the_list_is_told_where_its_head_changed(placement: Placement, option: str):
     told = Told()
     conversation = Conversation(told, placement=placement)
     conversation.append(user("go"))
     assert told.take() == []
-    for head, said in (
-        ({"claudeMd": "one"}, [(why, False)]),
-        ({"claudeMd": "one"}, []),
-        ({}, []),
-        ({"claudeMd": "two"}, [(why, False)]),
-        ({"environment": "here"}, [(why, False)]),
-        ({"claudeMd": None, "environment": "here"}, [(why, False)]),
+    for head, changed in (
+        ({"claudeMd": "one"}, True),
+        ({"claudeMd": "one"}, False),
+        ({}, False),
+        ({"claudeMd": "two"}, True),
+        ({"environment": "here"}, True),
+        ({"claudeMd": None, "environment": "here"}, True),
     ):
         conversation.renew(head, {})
-        assert told.take() == said, head
+        said = told.take()
+        assert [body for _, body in said] == [False] * changed, head
+        assert all((why == "") == (option == "") and why.startswith(option) for why, _ in said), head
     conversation.renew({}, {"tokenStatus": "9 %"})
     assert told.take() == [], "the tail is nobody's"
     assert [reminder_type(message) for message in conversation.sent()] == [

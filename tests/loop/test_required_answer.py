@@ -60,7 +60,7 @@ def test_a_schema_may_have_a_million_bytes(tmp_path: Path):
     file.write_text("{}".ljust(1_000_000))
     assert required_answer(str(file)).objection("1") is None
     file.write_text("{}".ljust(1_000_001))
-    with pytest.raises(UsageError, match="a schema has at most 1,000,000 bytes"):
+    with pytest.raises(UsageError, match="at most 1,000,000 bytes"):
         required_answer(str(file))
 
 
@@ -68,7 +68,7 @@ def test_a_schema_that_is_too_deep_and_one_that_is_no_text_are_told(tmp_path: Pa
     file = tmp_path / "schema.json"
     for data in (b"[" * 100_000, b'{"a": "\xff"}'):
         file.write_bytes(data)
-        with pytest.raises(UsageError, match="the schema is no JSON: "):
+        with pytest.raises(UsageError, match="no JSON: "):
             required_answer(str(file))
 
 
@@ -79,14 +79,14 @@ def test_what_a_schema_refers_to_stands_in_it_by_any_spelling():
         schema = {"$defs": parts, "anyOf": [{}, {}], "properties": {"x": {"$ref": reference}}}
         RequiredAnswer(schema, "here")
     for reference in ("#/$defs/a/b", "#/anyOf/2", "#/anyOf/x", "#/$defs/gone"):
-        with pytest.raises(UsageError, match=r"here: \$\.prefixItems\[1\]\.\$ref: .* leads to nothing in the schema"):
+        with pytest.raises(UsageError, match=r"here: \$\.prefixItems\[1\]\.\$ref: .* leads to nothing"):
             RequiredAnswer({"$defs": parts, "anyOf": [{}, {}], "prefixItems": [{}, {"$ref": reference}]}, "here")
     elsewhere = {"$ref": "https://schemas.example/x"}
     RequiredAnswer({"default": elsewhere, "const": elsewhere, "enum": [elsewhere], "examples": [elsewhere]}, "here")
 
 
 def test_a_schema_that_goes_in_a_circle_cannot_be_applied():
-    with pytest.raises(UsageError, match="here: it cannot be applied: "):
+    with pytest.raises(UsageError, match=r"here: .*cannot be applied: "):
         RequiredAnswer({"$ref": "#"}, "here").objection("1")
 
 
@@ -132,7 +132,7 @@ def test_an_answer_is_the_json_that_meets_it_and_nothing_else(answer: str, met: 
 
 def test_an_answer_on_which_a_pattern_goes_on_for_years_ends():
     required = required_answer({"type": "string", "pattern": "^(a+)+$"})
-    with pytest.raises(UsageError, match="took more than 5 s of processor time; make its patterns simpler"):
+    with pytest.raises(UsageError, match="5 s of processor time"):
         required.objection(json.dumps("a" * 60 + "!"))
     assert signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0
     assert required.objection('"aaa"') is None

@@ -69,11 +69,11 @@ def test_the_line_on_permissions_says_what_becomes_of_commands(
 async def test_where_every_command_is_to_be_confined_none_runs_outside(tmp_path: Path) -> None:
     outside = [Touch("read", "a"), Touch("run", "ls", unconfined=True)]
     box = toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path, "on"))
-    with pytest.raises(ToolError, match="it cannot run unconfined"):
+    with pytest.raises(ToolError, match="cannot run unconfined"):
         await box.confines(outside)
     assert await box.confines([RUN])
     assert await toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path)).confines(outside)
-    with pytest.raises(ToolError, match=r"no sandbox works here \(nothing\)"):
+    with pytest.raises(ToolError, match=r"no sandbox .*\(nothing\)"):
         await toolbox(tmp_path, Policy(tmp_path), sandbox=sandbox_of(tmp_path, "on", works=False)).confines([RUN])
 
 

@@ -138,8 +138,8 @@ async def test_what_a_provider_says_of_its_failure_holds_no_secret(tmp_path: Pat
     [
         ([RefusalChunk("I will not"), STOP], NoAnswer, "the model refused: I will not", None),
         ([TextChunk("as far"), RefusalChunk("no"), STOP], NoAnswer, "content filter refused to answer: no", "as far"),
-        ([TextChunk("as far"), FinishChunk("paused")], NoAnswer, "paused the answer: it is not finished", "as far"),
-        ([TextChunk("as far"), FinishChunk("length")], LimitReached, "the answer reached its output limit", "as far"),
+        ([TextChunk("as far"), FinishChunk("paused")], NoAnswer, "not finished", "as far"),
+        ([TextChunk("as far"), FinishChunk("length")], LimitReached, "output limit", "as far"),
     ],
 )
 async def test_an_answer_that_is_none_is_an_error(
@@ -286,10 +286,10 @@ async def test_while_a_turn_runs_nothing_else_changes_the_list(tmp_path: Path):
             pass
         before = list(session.messages)
         for change in (session.clear, session.rewind):
-            with pytest.raises(UsageError, match="a turn is running"):
+            with pytest.raises(UsageError, match="turn is running"):
                 change()
         for other in (session.send("another"), session.compact()):
-            with pytest.raises(UsageError, match="a turn is running"):
+            with pytest.raises(UsageError, match="turn is running"):
                 await anext(other)
         assert session.messages == before
         left = [event async for event in running]

@@ -156,7 +156,7 @@ async def test_https_to_a_server_that_speaks_http():
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await writer.drain()
 
-    with RawServer(handle) as server, pytest.raises(ProviderError, match="does it speak https"):
+    with RawServer(handle) as server, pytest.raises(ProviderError, match="speak https"):
         await answer(server.base.replace("http:", "https:"))
 
 
@@ -277,9 +277,9 @@ async def test_a_proxy_that_refuses(plain_server: ModelServer, monkeypatch: pyte
     with Proxy(password="other") as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.address)
         monkeypatch.setenv("HTTPS_PROXY", proxy.address)
-        with pytest.raises(ProviderError, match=r"the proxy 127\.0\.0\.1 refused the connection: HTTP/1\.1 407"):
+        with pytest.raises(ProviderError, match=r"proxy 127\.0\.0\.1 refused .*: HTTP/1\.1 407"):
             await answer("https://127.0.0.1:9")
-        with pytest.raises(ProviderError, match=r"the proxy .* wants credentials \(407\)") as caught:
+        with pytest.raises(ProviderError, match=r"proxy .* wants credentials \(407\)") as caught:
             await answer(plain_server.base)
         assert "key" not in str(caught.value), "the proxy's refusal is none of the API's"
     assert plain_server.requests == []
@@ -308,7 +308,7 @@ async def test_a_proxy_that_is_none(monkeypatch: pytest.MonkeyPatch, says: bytes
 
     with RawServer(handle) as server:
         monkeypatch.setenv("HTTPS_PROXY", server.base)
-        with pytest.raises(ProviderError, match=r"the proxy 127\.0\.0\.1 refused the connection") as caught:
+        with pytest.raises(ProviderError, match=r"proxy 127\.0\.0\.1 refused") as caught:
             await answer("https://127.0.0.1:9")
         assert len(str(caught.value)) < 1_000
 
@@ -316,7 +316,7 @@ async def test_a_proxy_that_is_none(monkeypatch: pytest.MonkeyPatch, says: bytes
 async def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, plain_server: ModelServer):
     port = closed_port()
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{port}")
-    with pytest.raises(ProviderError, match=f"cannot reach the proxy 127.0.0.1:{port} on the way to") as caught:
+    with pytest.raises(ProviderError, match=f"proxy 127.0.0.1:{port} on the way to") as caught:
         await answer(plain_server.base)
     assert "proxy variables" in str(caught.value)
 
@@ -324,7 +324,7 @@ async def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("address", ["socks5://127.0.0.1:1", "http://me:secret@:80", "http://me:secret@host:port"])
 async def test_a_proxy_of_another_kind_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch, address: str):
     monkeypatch.setenv("HTTPS_PROXY", address)
-    with pytest.raises(UsageError, match="no http or https address") as caught:
+    with pytest.raises(UsageError, match="http or https") as caught:
         await answer("https://127.0.0.1:9")
     assert "secret" not in str(caught.value)
 

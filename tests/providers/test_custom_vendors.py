@@ -115,7 +115,7 @@ def test_a_hosted_vendor_takes_turns_only_where_its_table_says_so():
             {"inhouse": HOUSE | {"key": "sk-12345678"}},
             "must name the variable that holds the key, such as INHOUSE_API_KEY",
         ),
-        ({"inhouse": HOUSE | {"key": "HOUSE"}}, "must name the variable that holds the key"),
+        ({"inhouse": HOUSE | {"key": "HOUSE"}}, "name the variable"),
         ({"inhouse": HOUSE | {"wire": "openapi"}}, "vendors.inhouse.wire must be one of 'openai', 'anthropic'"),
         ({"inhouse": HOUSE | {"quirks": {"alternatin": True}}}, "'alternatin' is unknown; did you mean 'alternating'?"),
         (
@@ -174,5 +174,5 @@ def test_a_project_adds_no_vendor(model_server: ModelServer, home: Path, repo: P
     text = f'[vendors.inhouse]\nbase = "{model_server.openai}"\nkey = "OPENAI_API_KEY"\n'
     repositories.write(repo, {".codelet/config.toml": text})
     done = _run("--trust", "--model", "inhouse/x", home=home, repo=repo)
-    assert done.exit == 2 and "'vendors' may not be set in this file" in done.err
+    assert done.exit == 2 and "'vendors' may not" in done.err and ".codelet/config.toml" in done.err
     assert model_server.requests == []

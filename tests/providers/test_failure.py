@@ -29,7 +29,7 @@ def made(status: int, body: str = "", headers: dict[str, str] | None = None, key
         (401, "rejected the key (401); check SOME_API_KEY", False),
         (402, "wants a payment", False),
         (403, "rejected the key (403); check SOME_API_KEY", False),
-        (404, "check --model and --api-base", False),
+        (404, "--model and --api-base", False),
         (307, "redirects elsewhere (307), which is not followed", False),
         (408, "status 408", True),
         (409, "status 409", True),

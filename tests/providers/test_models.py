@@ -75,7 +75,7 @@ def test_other_names_are_not_native_but_with_an_address(model: str):
     "vendor", [vendor for vendor in vendors() if not (vendor.local or vendor.cloud)], ids=lambda v: v.prefix
 )
 def test_without_a_key_the_variable_is_named(vendor: Any):
-    with pytest.raises(UsageError, match=f"no key for {vendor.name}: set {vendor.key_names[0]}"):
+    with pytest.raises(UsageError, match=f"{vendor.name}: set {vendor.key_names[0]}"):
         endpoint_for(f"{vendor.prefix}/x", None, None, {})
     assert endpoint_for(f"{vendor.prefix}/x", None, "given", {}).key == "given"
     assert endpoint_for(f"{vendor.prefix}/x", "http://here", None, {}).key is None
@@ -84,7 +84,7 @@ def test_without_a_key_the_variable_is_named(vendor: Any):
 def test_a_key_is_taken_without_the_line_end_that_files_have():
     assert endpoint_for("gpt-x", None, None, {"OPENAI_API_KEY": " sk-1\r\n"}).key == "sk-1"
     for key in ("sk-1…", "sk\n1", "sk\x001", "ключ"):
-        with pytest.raises(UsageError, match="characters that no key has") as caught:
+        with pytest.raises(UsageError, match="no key has") as caught:
             endpoint_for("gpt-x", None, key, {})
         assert key not in str(caught.value)
 
@@ -119,7 +119,7 @@ def test_other_vendors_are_moved_as_written_and_a_local_port_is_its_own():
 
 def test_a_moved_address_that_is_none_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OLLAMA_HOST", "http://[::1")
-    with pytest.raises(UsageError, match="must be an http or https address"):
+    with pytest.raises(UsageError, match="http or https"):
         open_provider("ollama/x", ProviderOptions())
 
 
@@ -203,11 +203,11 @@ async def test_with_an_address_the_model_that_it_lists():
         assert endpoint is not None
         assert (endpoint.model_name(model), endpoint.vendor.wire) == ("openai/gpt-oss", "openai")
         server.models = ()
-        with pytest.raises(UsageError, match="lists no models: name one with --model"):
+        with pytest.raises(UsageError, match=r"no models: .*--model"):
             await choose_model(server.openai, environment={})
-    with pytest.raises(ProviderError, match="does not answer; check the network and --api-base"):
+    with pytest.raises(ProviderError, match=r"does not answer.*--api-base"):
         await choose_model(f"http://127.0.0.1:{closed_port()}/v1", environment={})
-    with pytest.raises(UsageError, match="--api-base must be an http or https address"):
+    with pytest.raises(UsageError, match=r"--api-base .*http or https"):
         await choose_model("here", environment={})
 
 

@@ -246,7 +246,7 @@ async def test_finish_reasons(reason: str, finish: str):
 async def test_the_end_marker_alone_is_a_finish_and_so_is_a_reason_alone():
     assert await chunks_of(delta(content="x")) == [TextChunk("x"), FinishChunk("stop")]
     assert await chunks_of(delta("length", content="x"), done=False) == [TextChunk("x"), FinishChunk("length")]
-    with pytest.raises(ProviderError, match="without its finish marker"):
+    with pytest.raises(ProviderError, match="finish marker"):
         await chunks_of(delta(content="x"), done=False)
 
 
@@ -333,7 +333,7 @@ async def test_choices_beyond_the_first_and_events_without_any_are_passed_over()
         ({"choices": [{"delta": [1]}, 1]}, "unknown shape", False),
         ({"choices": [{"delta": {"tool_calls": [{"function": "x"}]}}]}, "unknown shape", False),
         ({"choices": [{"delta": {"tool_calls": 3}}]}, "unknown shape", False),
-        ("[1]", "not a JSON object", False),
+        ("[1]", "JSON object", False),
     ],
 )
 async def test_errors_and_unknown_shapes_in_the_stream(event: Any, says: str, retryable: bool):

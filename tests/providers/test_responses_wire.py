@@ -462,11 +462,11 @@ FAILURES: dict[str, tuple[dict[str, Any], str, bool]] = {
     "a gateway's error": ({"error": {"message": "gone", "code": 503}}, "the provider broke off: gone", True),
     "cut": (
         {"type": "response.output_text.delta", "delta": "a"},
-        "the answer was cut: the stream ended without its finish marker",
+        "finish marker",
         True,
     ),
-    "garbled": ({"type": "response.output_item.done", "item": 5}, "an event has an unknown shape", False),
-    "garbled end": ({"type": "response.completed"}, "an event has an unknown shape", False),
+    "garbled": ({"type": "response.output_item.done", "item": 5}, "unknown shape", False),
+    "garbled end": ({"type": "response.completed"}, "unknown shape", False),
 }
 
 

@@ -122,7 +122,7 @@ async def test_all_waits_together_are_bounded(asked: float):
     chunks, error = await collect(attempts, QUICK)
     assert (chunks, len(attempts.times)) == ([], 1)
     assert "busy; waiting" in str(error)
-    assert "limit of 5 s" in str(error)
+    assert "5 s" in str(error)
     assert error is not None
     assert error.status == 429
 
@@ -178,7 +178,7 @@ def test_under_a_clock_of_its_own_each_wait_is_as_long_as_it_is_said_to_be():
     assert ([chunk.wait for chunk in chunks if isinstance(chunk, RetryChunk)], passed) == ([50.0, 50.0], 100.0)
     (chunks, error), passed = timed(collect(failing(status=429, retry_after=121.0), many))
     assert (chunks, passed) == ([], 0.0)
-    assert "limit of 120 s" in str(error)
+    assert "120 s" in str(error)
     for wanted, said in ((30.0, {"status": 503}), (30.0, {"patience": PATIENCE}), (10.0, {"patience": 10.0})):
         (chunks, error), passed = timed(collect(failing(**said), many))
         waits = [chunk.wait for chunk in chunks if isinstance(chunk, RetryChunk)]

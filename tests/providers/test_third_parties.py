@@ -108,17 +108,15 @@ async def short_turn(session: Session, prompt: str) -> list[events.Event]:
 async def test_llama_cpps_window_is_found_and_an_overflow_is_survived(llama: str, tmp_path: Path):
     session = with_llama(llama, tmp_path, tools=(capital,))
     seen = [*await short_turn(session, "Say hello."), *await short_turn(session, "Once more.")]
-    assert [note.text for note in of_type(seen, events.Note)] == [
-        "openai/smol does not support tools (reported by its server): it cannot use files; choose another --model"
-    ]
+    [note] = of_type(seen, events.Note)
+    assert note.text.startswith("openai/smol ") and "tools" in note.text and "--model" in note.text
     assert (session.window.budget.window, session.models.window_is_guessed) == (WINDOW, False)
     assert session.usage.total_input > 0
     await session.close()
     guessing = with_llama(llama, tmp_path, window=100_000)
     seen = await short_turn(guessing, "what is this? " + "word " * 2_000)
-    assert [note.text for note in of_type(seen, events.Note)] == [
-        f"the model's window is {WINDOW:,} tokens (reported by its server)"
-    ]
+    [note] = of_type(seen, events.Note)
+    assert f"window is {WINDOW:,} tokens" in note.text
     assert guessing.window.budget.window == WINDOW
     assert guessing.entry.cut, "the prompt was cut to what fits, and that is known"
     await guessing.close()

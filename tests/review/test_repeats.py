@@ -194,8 +194,8 @@ def test_a_baseline_holds_no_code(work: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "wrong"),
     [
-        (b"nonsense", "is no baseline: it is not JSON"),
-        (b"[]", "has no list of findings"),
+        (b"nonsense", "not JSON"),
+        (b"[]", "list of findings"),
         (b'{"version": 9, "findings": []}', "another version"),
         (b'{"version": 1, "findings": [{}]}', "findings[0]: must have"),
         (b"[" * 100_000, "is no baseline"),

@@ -49,7 +49,7 @@ def test_text_says_it_for_people(server: ModelServer, changed: Path) -> None:
     done = review(server, changed, "HEAD")
     assert done.exit == 1
     assert "high  app.py:2  Wrong: return w * h * 2" in done.out
-    assert "coverage: 1 of 1 hunk reviewed (100 %)." in done.out
+    assert "1 of 1 hunk" in done.out and "100 %" in done.out
     assert "cost unknown" in done.out
     assert done.err == ""
 
@@ -89,7 +89,8 @@ def test_what_is_staged_and_what_is_not_committed(server: ModelServer, tmp_path:
     done = review(server, folder, "--uncommitted", "--output", "json")
     assert shown_paths(server.requests[0]) == ["app.py", "other.py", "new.py"]
     skipped = {each["path"]: each["why"] for each in report(done)["hunks"] if each["state"] == "skipped"}
-    assert skipped == {".env": "its name says that it holds secrets", "data.bin": "a binary file"}
+    assert set(skipped) == {".env", "data.bin"}
+    assert "secrets" in skipped[".env"] and "binary" in skipped["data.bin"]
 
 
 @pytest.mark.parametrize("name", ["-", "change.diff"])
@@ -391,7 +392,7 @@ def test_the_model_reads_and_searches_the_reviewed_commit_and_nothing_else(chang
     assert "KEY=" not in results[2] + results[4]
     assert "root:" not in results[3]
     assert "lib/" in results[5]
-    assert "there is no tool 'bash'" in results[6]
+    assert "no tool 'bash'" in results[6]
     assert not (changed / "PWNED").exists()
 
 

@@ -47,7 +47,7 @@ def test_each_may_spend_the_money_that_the_others_left(tmp_path: Path) -> None:
     assert other.meter.limits.max_cost == pytest.approx(0.25)
     spending.check()
     one.meter.count(used(6_700))
-    with pytest.raises(LimitReached, match=r"the limit of 1 dollars is reached \(--max-cost\)"):
+    with pytest.raises(LimitReached, match=r"limit of 1 dollars .*\(--max-cost\)"):
         spending.check()
     assert spending.cost == pytest.approx(0.7005), "the cost of the second session is its own"
     other.meter.count(None)
@@ -63,7 +63,7 @@ def test_each_may_ask_for_the_tokens_that_the_others_left(tmp_path: Path) -> Non
     spending.bound(other)
     assert other.meter.limits.max_tokens == 36, "16 are enough for an answer"
     one.meter.count(used(1))
-    with pytest.raises(LimitReached, match=r"of the limit of 100 output tokens 15 are left \(--max-tokens\)"):
+    with pytest.raises(LimitReached, match=r"100 output tokens 15 are left \(--max-tokens\)"):
         spending.bound(other)
     (fresh,) = sessions(tmp_path, 0)
     spending_of(Limits(max_tokens=5), fresh).bound(fresh)
@@ -72,10 +72,10 @@ def test_each_may_ask_for_the_tokens_that_the_others_left(tmp_path: Path) -> Non
 
 def test_a_limit_is_named_as_that_of_the_whole_run(tmp_path: Path) -> None:
     spending = Spending(Limits(max_cost=1.0, max_tokens=100))
-    money = "the next request would pass the limit of 1 dollars (--max-cost)"
-    assert str(spending.kept(SpendingLimit("over the limit of 0.2 dollars (--max-cost)"))) == money
-    output = "the next request would pass the limit of 100 output tokens (--max-tokens)"
-    assert str(spending.kept(SpendingLimit("3 are left (--max-tokens)"))) == output
+    money = str(spending.kept(SpendingLimit("over the limit of 0.2 dollars (--max-cost)")))
+    assert "1 dollars" in money and "0.2" not in money and "--max-cost" in money
+    output = str(spending.kept(SpendingLimit("3 are left (--max-tokens)")))
+    assert "100 output tokens" in output and "--max-tokens" in output
     other = SpendingLimit("3 are left (--max-tokens)")
     assert Spending(Limits(max_cost=1.0)).kept(other) is other
 
@@ -84,7 +84,7 @@ async def test_a_limit_ends_the_run(tmp_path: Path) -> None:
     (spent,) = sessions(tmp_path, 66_500)
     asked = session_of(ScriptedProvider(model=MODEL), tmp_path, limits=Limits())
     reviewer = Reviewer(asked, spending_of(Limits(max_cost=1.0), spent))
-    with pytest.raises(LimitReached, match="would pass the limit of 1 dollars"):
+    with pytest.raises(LimitReached, match="pass the limit of 1 dollars"):
         await reviewer.ask("x" * 40_000, str, {})
     await reviewer.close()
 

@@ -89,7 +89,7 @@ async def test_what_is_asked_allowed_and_recorded_is_the_inner_tool(begin: Begin
     await turn(begun.session)
     first, other = person.asked
     assert first.tool == "mcp__test__echo" and '"text": "push to main"' in first.shown
-    assert "the MCP server test" in first.verdict.reason
+    assert "server test" in first.verdict.reason
     assert other.tool == "mcp__test__fail"
     assert begun.session.policy.rules["allow"] == ["mcp__test__echo", "mcp__test__fail"]
 

@@ -14,8 +14,8 @@ from codelet.settings import load_settings
 BAD: dict[str, tuple[str | bytes, int, str]] = {
     "empty": ("", 1, "is empty"),
     "only a comment": ("# nothing\n", 1, "is empty"),
-    "a list": ("- id: x\n", 1, "must hold names with values"),
-    "a word": ("x\n", 1, "must hold names with values"),
+    "a list": ("- id: x\n", 1, "names with values"),
+    "a word": ("x\n", 1, "names with values"),
     "an open bracket": ("id: bad\nallowed_tools: [read\n", 3, "is not YAML"),
     "a tab": ("id: bad\nconfig:\n\tautonomy_mode: auto\n", 3, "is not YAML"),
     "two values in a line": ("id: bad: good\n", 1, "is not YAML"),
@@ -25,27 +25,27 @@ BAD: dict[str, tuple[str | bytes, int, str]] = {
     "an unknown name": ("id: bad\nmode: auto\n", 2, "unknown name 'mode'"),
     "a slip of the keys": ("alowed_tools: [read]\n", 1, "did you mean 'allowed_tools'"),
     "another id": ("id: good\n", 1, "has the id 'good'"),
-    "a number as id": ("id: 7\n", 1, "id must be a text"),
-    "no prompt": ("system_prompt:\n", 1, "system_prompt must be a text"),
-    "an empty prompt": ('system_prompt: "  "\n', 1, "must not be empty"),
-    "a list as prompt": ("system_prompt: [a]\n", 1, "system_prompt must be a text"),
+    "a number as id": ("id: 7\n", 1, "id must be"),
+    "no prompt": ("system_prompt:\n", 1, "system_prompt must be"),
+    "an empty prompt": ('system_prompt: "  "\n', 1, "empty"),
+    "a list as prompt": ("system_prompt: [a]\n", 1, "system_prompt must be"),
     "a prompt too long": ("system_prompt: " + "x" * 33_000 + "\n", 1, "is longer than"),
-    "tools as a text": ("allowed_tools: read\n", 1, "must be a list"),
-    "tools as nothing": ("id: bad\nallowed_tools:\n", 2, "must be a list"),
-    "a truth value as a tool": ("allowed_tools:\n  - read\n  - yes\n", 3, "must be a text"),
+    "tools as a text": ("allowed_tools: read\n", 1, "a list"),
+    "tools as nothing": ("id: bad\nallowed_tools:\n", 2, "a list"),
+    "a truth value as a tool": ("allowed_tools:\n  - read\n  - yes\n", 3, "a text"),
     "a tool misspelled": ("allowed_tools:\n  - read\n  - wrte\n", 3, "did you mean 'write'"),
-    "an unknown autonomy": ("autonomy_mode: full\n", 1, "must be one of auto, confirm"),
-    "a truth value as autonomy": ("autonomy_mode: true\n", 1, "must be one of auto, confirm"),
-    "an unknown risk": ("risk_tolerance: none\n", 1, "must be one of low, medium, high"),
-    "an unknown verbosity": ("verbosity: loud\n", 1, "must be one of quiet, normal, verbose"),
-    "an unknown effort": ("effort: huge\n", 1, "effort must be one of"),
-    "no steps": ("max_iterations: 0\n", 1, "must be a whole number"),
-    "steps below none": ("max_iterations: -3\n", 1, "must be a whole number"),
-    "endless steps": ("max_iterations: .inf\n", 1, "must be a whole number"),
-    "steps as a text": ('max_iterations: "10"\n', 1, "must be a whole number"),
-    "too many steps": ("max_iterations: 99999999999999999999\n", 1, "must be a whole number"),
-    "an alias": ("id: &a bad\nmodel: *a\n", 1, "an anchor or an alias"),
-    "a bomb": ("a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]\n", 1, "an anchor or an alias"),
+    "an unknown autonomy": ("autonomy_mode: full\n", 1, "one of auto, confirm"),
+    "a truth value as autonomy": ("autonomy_mode: true\n", 1, "one of auto, confirm"),
+    "an unknown risk": ("risk_tolerance: none\n", 1, "one of low, medium, high"),
+    "an unknown verbosity": ("verbosity: loud\n", 1, "one of quiet, normal, verbose"),
+    "an unknown effort": ("effort: huge\n", 1, "effort must be"),
+    "no steps": ("max_iterations: 0\n", 1, "whole number"),
+    "steps below none": ("max_iterations: -3\n", 1, "whole number"),
+    "endless steps": ("max_iterations: .inf\n", 1, "whole number"),
+    "steps as a text": ('max_iterations: "10"\n', 1, "whole number"),
+    "too many steps": ("max_iterations: 99999999999999999999\n", 1, "whole number"),
+    "an alias": ("id: &a bad\nmodel: *a\n", 1, "alias"),
+    "a bomb": ("a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: [*b,*b,*b]\n", 1, "alias"),
     "what would run": ("id: !!python/object/apply:os.system ['true']\n", 1, "has the tag"),
     "a second document": ("id: bad\n---\nid: bad\nautonomy_mode: auto\n", 2, "a second document"),
     "nested deeply": ("config: " + "[" * 5_000 + "]" * 5_000 + "\n", 1, "nested deeper"),
@@ -56,11 +56,11 @@ BAD: dict[str, tuple[str | bytes, int, str]] = {
 }
 
 BAD_MARKDOWN: dict[str, tuple[str, int, str]] = {
-    "no front matter": ("You review.\n", 1, "has no front matter"),
+    "no front matter": ("You review.\n", 1, "front matter"),
     "an unknown limit": ("---\nname: bad\nallowedCommands: [git]\n---\nx\n", 3, "may be a limit"),
     "an unknown mode": ("---\nname: bad\npermissionMode: yolo\n---\nx\n", 3, "unknown permissionMode"),
     "tools that are nothing": ('---\nname: bad\ntools: ""\n---\nx\n', 3, "tools without a name"),
-    "a switch that is none": ("---\ntools:\n  bash: sometimes\n---\nx\n", 3, "must say true or false"),
+    "a switch that is none": ("---\ntools:\n  bash: sometimes\n---\nx\n", 3, "true or false"),
     "broken YAML": ("---\nname: bad\ndescription: a: b\n---\nx\n", 3, "is not YAML"),
 }
 
@@ -98,13 +98,14 @@ def test_a_bad_agent_of_another_tool_too(name: str, tmp_path: Path, own_profiles
 def test_what_is_no_file_or_stands_there_twice_is_one_too(tmp_path: Path, own_profiles: Path):
     path = own_profiles / "bad.yaml"
     path.mkdir()
-    assert problem(tmp_path, own_profiles) == f"{path}:1: is no regular file"
+    said = problem(tmp_path, own_profiles)
+    assert said.startswith(f"{path}:1: ") and "regular file" in said
     path.rmdir()
     path.symlink_to(tmp_path / "nowhere")
     assert "cannot be read" in problem(tmp_path, own_profiles)
     path.unlink()
     os.mkfifo(path)
-    assert "is no regular file" in problem(tmp_path, own_profiles)
+    assert "regular file" in problem(tmp_path, own_profiles)
     path.unlink()
     for name in ("bad.yaml", "bad.md"):
         (own_profiles / name).write_text("---\nname: bad\n---\n")

@@ -127,7 +127,7 @@ async def test_souls_are_switched_in_a_session_without_losing_the_list(with_prof
     said = list(session.messages)
     shown = await session.run_command("profile")
     assert [line.split()[0] for line in shown.splitlines() if line][:2] == ["profile", "explainer"]
-    assert "the profile is now reviewer" in await session.run_command("profile", "reviewer")
+    assert "now reviewer" in await session.run_command("profile", "reviewer")
     assert list(session.toolbox.tools) == ["read", "bash", "grep", "find"]
     await session.run_command("profile", "pair")
     assert list(session.toolbox.tools) == tools, "from what the session began with, not from the one before"
@@ -135,7 +135,7 @@ async def test_souls_are_switched_in_a_session_without_losing_the_list(with_prof
     await session.run_command("profile", "safe")
     assert session.meter.limits.max_turns == 10
     assert session.policy.yes is False
-    with pytest.raises(UsageError, match="there is no profile 'reviewr'"):
+    with pytest.raises(UsageError, match="no profile 'reviewr'"):
         await session.run_command("profile", "reviewr")
     assert list(session.messages) == said
     assert "no profile" in await session.run_command("profile", "none")
@@ -207,7 +207,7 @@ def test_a_project_cannot_stand_in_for_a_profile_that_the_user_knows(
     assert with_profile("theirs", trust=True)[0].meter.limits.max_turns == 99
     assert with_profile("safe", trust=True)[0].meter.limits.max_turns == 10
     assert with_profile("mine", trust=True)[0].meter.limits.max_turns == 3
-    with pytest.raises(UsageError, match=r"passwd\.yaml:1: leads out of the project"):
+    with pytest.raises(UsageError, match=r"passwd\.yaml:1: leads out"):
         with_profile("passwd", trust=True)
 
 

@@ -73,7 +73,7 @@ async def test_background_tasks_spawn_progress_cancel_state_kept(begin: Begin) -
     """A server is started, used by a second call, its log read, and ended; the export knows how it went."""
     session, provider = begin()
     (result,) = await ran(session, provider, call(SERVER, background=True))
-    assert result.status == "done" and "[%1 runs in the background]" in result.text
+    assert result.status == "done" and "[%1 runs" in result.text
     assert "`wait %1 for PATTERN`" in result.text
     assert result.display is not None and "wait" not in result.display
     assert words(session) == ["1 task"]
@@ -111,7 +111,7 @@ async def test_one_that_ends_is_told_once(begin: Begin, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         await turn(session)
     await turn(session)
-    assert "%1 failed, exit code 3 after " in told(provider.sent[-1].tail), "a request without an answer told nobody"
+    assert "%1 failed, exit code 3" in told(provider.sent[-1].tail), "a request without an answer told nobody"
     await turn(session)
     assert told(provider.sent[-1].tail) == ""
     (shown,) = await ran(session, provider, call("jobs %1"))
@@ -121,7 +121,7 @@ async def test_one_that_ends_is_told_once(begin: Begin, tmp_path: Path) -> None:
 async def test_one_whose_end_a_result_told_is_not_told_again(begin: Begin) -> None:
     session, provider = begin()
     started, ended = await ran(session, provider, call("sleep 2; echo fin", background=True), call("wait %1"))
-    assert "%1 runs in the background" in started.text
+    assert "%1 runs" in started.text
     assert (ended.status, ended.text) == ("done", "fin\n[exit code 0]")
     assert told(provider.sent[-1].tail) == ""
     (early,) = await ran(session, provider, call("echo no; exit 2", background=True))
@@ -182,7 +182,7 @@ async def test_what_does_not_come_in_time_is_told_and_it_runs_on(begin: Begin) -
     assert never.status == "failed" and "0.2 s; %1" in never.text
     assert port.status == "failed" and "0.3 s; %1" in port.text
     assert end.status == "done" and "0.2 s; %1" in end.text
-    assert (bad.status, bad.text) == ("failed", "99999 is no port")
+    assert bad.status == "failed" and "99999" in bad.text
     assert words(session) == ["1 task"]
 
 
@@ -255,9 +255,9 @@ async def test_it_is_judged_like_any_other_command(begin: Begin, tmp_path: Path)
         call("kill %1"),
     )
     assert [each.status for each in (no, denied, missing)] == ["refused", "refused", "failed"]
-    assert missing.text == "there is no task %1; no command was started in the background"
-    assert [each.asks for each in asked] == ["run this command in the background until the session ends"]
-    assert asked[0].shown == "touch a.txt; sleep 60"
+    assert "no task %1" in missing.text
+    assert [each.shown for each in asked] == ["touch a.txt; sleep 60"]
+    assert "background" in asked[0].asks
     assert not list(tmp_path.iterdir())
 
 
@@ -295,12 +295,12 @@ async def test_at_most_eight_run_at_once(begin: Begin) -> None:
     assert started[-1].text.startswith("8 tasks")
     await ran(session, provider, call("kill %3"))
     (again,) = await ran(session, provider, call("sleep 600", background=True))
-    assert "%9 runs in the background" in again.text
+    assert "%9 runs" in again.text
 
 
 async def test_the_user_lists_shows_and_stops_them(begin: Begin) -> None:
     session, provider = begin()
-    assert await session.run_command("tasks") == "no command was started in the background"
+    assert "no command" in await session.run_command("tasks")
     await ran(session, provider, call("echo hello; sleep 600", background=True))
     (row,) = (await session.run_command("tasks")).splitlines()
     assert row.startswith("%1 running for ") and row.endswith(" 1 line: echo hello; sleep 600")
@@ -311,7 +311,7 @@ async def test_the_user_lists_shows_and_stops_them(begin: Begin) -> None:
             await session.run_command("tasks", wrong)
     await turn(session)
     assert "%1 stopped after " in told(provider.sent[-1].tail), "the model learns what the user did"
-    assert "%2 runs in the background" in await session.run_command("tasks", "run 1")
+    assert "%2 runs" in await session.run_command("tasks", "run 1")
     assert words(session) == ["1 task"]
 
 
@@ -322,9 +322,8 @@ async def test_closing_names_and_ends_them(open_session: Open) -> None:
         session, provider, call(f"setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}", background=True)
     )
     await happens(lambda: len(processes_with(mark)) >= 2)
-    assert [line for each in session.extensions for line in each.ending()] == [
-        f"the background task 1 ran and is ended: setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}"
-    ]
+    [line] = [line for each in session.extensions for line in each.ending()]
+    assert "task 1 " in line and line.endswith(f": setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}")
     await session.close()
     assert processes_with(mark) == []
     assert [line for each in session.extensions for line in each.ending()] == []
@@ -350,9 +349,9 @@ async def test_after_a_resume_it_is_interrupted_and_can_be_run_again(begin: Begi
     await turn(again)
     assert told(provider.sent[-1].tail) == ""
     assert "once" in await again.run_command("tasks", "1")
-    assert "refused by the user" in await again.run_command("tasks", "run 1")
+    assert "refused" in await again.run_command("tasks", "run 1")
     assert words(again) == []
-    assert "%3 runs in the background" in await again.run_command("tasks", "run 1")
+    assert "%3 runs" in await again.run_command("tasks", "run 1")
     assert [each.shown for each in asked] == ["echo once; sleep 600"] * 2
     assert words(again) == ["1 task"]
 
@@ -366,7 +365,7 @@ async def test_of_another_program_only_what_has_a_command_can_run(begin: Begin) 
     session_state = Recorder().snapshot(session).replace(active_tasks=(foreign, old))
     restore(session, session_state)
     assert await session.run_command("tasks") == "%index interrupted: rm -rf /"
-    with pytest.raises(UsageError, match="the task index has no command that could run"):
+    with pytest.raises(UsageError, match="task index has no command"):
         await session.run_command("tasks", "run index")
     assert Recorder(session_state).snapshot(session).active_tasks == (foreign | {"status": "Interrupted"},)
 

@@ -47,7 +47,7 @@ def test_a_users_short_names_come_first_and_may_stand_for_short_ones(tmp_path: P
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ('aliases = "x"', "aliases must be a table"),
+        ('aliases = "x"', "aliases must be"),
         ('[aliases]\n"a/b" = "x"', "aliases.a/b: a short name is made of"),
         ("[aliases]\nx = 3", "aliases.x must be the name of a model"),
     ],
@@ -81,19 +81,17 @@ def test_a_near_name_is_found(name: str, meant: str | None):
 
 
 def test_a_name_that_leads_nowhere_is_refused_with_the_near_one():
-    with pytest.raises(UsageError, match=r"unknown model 'sonet'; did you mean sonnet\?"):
+    with pytest.raises(UsageError, match=r"'sonet'; did you mean sonnet\?"):
         open_provider("sonet", ProviderOptions())
-    with pytest.raises(UsageError, match="name it as provider/model"):
+    with pytest.raises(UsageError, match="provider/model"):
         open_provider("zzzzzzzz", ProviderOptions())
-    with pytest.raises(UsageError, match="knows a vendor 'zzzzzzzz'; see codelet models --all"):
+    with pytest.raises(UsageError, match=r"'zzzzzzzz'; .*codelet models --all"):
         open_provider("zzzzzzzz/small", ProviderOptions())
 
 
 def test_a_cost_limit_on_a_misspelt_name_tells_the_near_one():
     settings = settings_from({"model": "openai/gpt-4.1-mni", "max_cost": 1, "api_key": "k"})
-    with pytest.raises(
-        UsageError, match=r"gpt-4.1-mni is not known \(did you mean openai/gpt-4.1-mini\?\), so --max-cost"
-    ):
+    with pytest.raises(UsageError, match=r"gpt-4.1-mni .*openai/gpt-4.1-mini\?\).*--max-cost"):
         provider_named("openai/gpt-4.1-mni", settings)
 
 
