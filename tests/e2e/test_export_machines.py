@@ -146,7 +146,7 @@ def test_a_redis_that_hangs_at_the_exit(codelet: Codelet, redis: RedisServer, wa
             terminal.signal(signal.SIGTERM)
         else:
             terminal.line("/exit")
-        terminal.wait_for("ctrl-c leaves without it")
+        terminal.wait_for("ctrl-c leaves")
         if way == "waited for":
             redis.signal(signal.SIGCONT)
             assert terminal.wait_exit() == 0

@@ -57,7 +57,7 @@ def test_a_session_is_left_and_taken_up_again(codelet: Codelet):
 
     with codelet.terminal(*keep("work.json"), **WIDE) as terminal:
         ask(terminal, "/context", "pinned")
-        ask(terminal, "/rewind 1", "rewound to before your last prompt")
+        ask(terminal, "/rewind 1", "rewound to")
         terminal.settle(0.15)
         terminal.line(" which language?")  # the prompt that was taken back stands in the editor
         terminal.wait_for("Python.")
@@ -90,7 +90,7 @@ def test_an_interrupted_turn_survives_a_kill(codelet: Codelet):
     with codelet.terminal(*keep("work.json"), **WIDE) as terminal:
         assert "unfinished" in terminal.text
         ask(terminal, "continue", "A whole answer.")
-        ask(terminal, "/rewind 1", "rewound to before your last prompt")
+        ask(terminal, "/rewind 1", "rewound to")
         terminal.settle(0.15)
         terminal.key("ctrl-c")
         leave(terminal)
@@ -113,8 +113,8 @@ def test_export_and_import_by_command(codelet: Codelet):
         ask(terminal, "/import kept.json", "resumed kept.json")
         ask(terminal, "three", "Answer 3.")
         ask(terminal, "/export kept.json --force", "saved in kept.json")
-        ask(terminal, "/export kept too.json", "saved in kept too.json; codelet --resume 'kept too.json'")
-        ask(terminal, "/export page.html", "the page is in page.html")
+        ask(terminal, "/export kept too.json", "codelet --resume 'kept too.json'")
+        ask(terminal, "/export page.html", "in page.html")
         leave(terminal)
         assert "codelet: saved" not in terminal.text
     page = (codelet.cwd / "page.html").read_text()

@@ -199,7 +199,7 @@ def test_the_repl_is_such_an_agent_too(codelet: Codelet):
         terminal.wait_for("kept: [style] tabs, please")
         terminal.settle(0.15)
         terminal.line("/profile explainer")
-        terminal.wait_for("the profile is now explainer")
+        terminal.wait_for("now explainer")
         terminal.settle(0.15)
         terminal.line("what is it?")
         terminal.wait_for("Answer 0.")

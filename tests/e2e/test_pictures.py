@@ -52,7 +52,7 @@ def test_in_the_terminal_a_picture_goes_with_the_line_or_the_line_comes_back(cod
     (codelet.cwd / "shot.png").write_bytes(png())
     with codelet.terminal() as terminal:
         terminal.line("what is @half.png ?")
-        terminal.wait_for("broken or not whole")
+        terminal.wait_for("not whole")
         terminal.wait_for(f"{PROMPT} what is @half.png ?")
         assert not codelet.server.requests
         terminal.type("\x15")
@@ -89,7 +89,7 @@ def test_a_picture_comes_from_the_clipboard_and_from_a_dropped_file(codelet: Cod
         terminal.settle()
         (tools / "wl-paste").unlink()
         terminal.type("\x16")
-        terminal.wait_for("no clipboard can be read here")
+        terminal.wait_for("no clipboard")
     sent = codelet.server.requests[0].body
     assert b64encode(png(9, 4)) in sent
     assert b64encode(png(5, 7)) in sent

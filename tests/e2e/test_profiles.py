@@ -58,7 +58,8 @@ def test_those_of_a_project_are_listed_and_used_once_it_is_trusted(codelet: Code
     for words in (["profiles", "--trust"], ["--trust", "profiles"]):
         listed = codelet(*words)
         assert (listed.exit, listed.err) == (0, "")
-        assert f"theirs       tools read ({folder}/theirs.yaml)" in listed.out
+        (row,) = (line for line in listed.out.splitlines() if line.startswith("theirs "))
+        assert row.endswith(f" read ({folder}/theirs.yaml)")
     codelet.server.script = lambda request: Reply("ok")
     assert codelet("--profile", "theirs", "-p", "go").exit == 2
     assert codelet("--profile", "theirs", "--trust", "-p", "go").exit == 0
@@ -73,14 +74,14 @@ def test_the_terminal_asks_before_it_reads_a_projects_profiles(codelet: Codelet,
     (folder / "theirs.yaml").write_text("id: theirs\nmax_iterations: 3\n")
     (folder.parent / "config.toml").write_text('deny = ["bash(rm *)", "edit(db/**)"]\nmax_turns = 9\n')
     with Terminal(*codelet.arguments, cwd=codelet.cwd, home=codelet.home, env=KEYS, columns=120) as terminal:
-        terminal.wait_for("Use them for this session? [y/N]")
+        terminal.wait_for("[y/N]")
         for told in ("profiles = theirs", "deny rules = bash(rm *), edit(db/**)", "max_turns = 9"):
             assert f"  {told}\n" in terminal.text
         terminal.line(answer)
         terminal.wait_for(PROMPT)
         terminal.settle(0.15)
         terminal.line("/profile theirs")
-        terminal.wait_for("the profile is now theirs" if answer == "y" else "this project has one, which --trust reads")
+        terminal.wait_for("now theirs" if answer == "y" else "which --trust reads")
         terminal.settle(0.15)
         terminal.line("/exit")
         assert terminal.wait_exit() == 0

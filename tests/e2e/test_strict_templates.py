@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from codelet.prompt import NO_ANSWER
 from tests.e2e.conftest import Codelet
 from tests.e2e.test_prefix import assert_prefixes
 from tests.support.program import run
@@ -85,4 +86,4 @@ def test_a_stopped_turn_and_later_turns_stay_in_turn(codelet: Codelet, template)
     requests = codelet.server.requests
     assert len(requests) == 4
     assert_prefixes(requests)
-    assert json.dumps(requests[-1].json["messages"]).count("[the next message came before an answer]") == 1
+    assert json.dumps(requests[-1].json["messages"]).count(NO_ANSWER) == 1

@@ -65,7 +65,7 @@ async def test_words_choose_and_a_word_that_no_model_has_is_wrong(capsys: pytest
     names = [line.split()[0] for line in shown.splitlines() if line.startswith("  openai/")]
     assert "openai/gpt-4.1-mini" in names
     assert all("gpt" in name and "mini" in name for name in names)
-    with pytest.raises(UsageError, match="no known model has nosuch in its name"):
+    with pytest.raises(UsageError, match="nosuch"):
         await run_models(settings_from({}), parse_command_line(["models", "nosuch"]))
 
 

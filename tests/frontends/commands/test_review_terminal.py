@@ -54,6 +54,6 @@ def test_on_a_real_terminal(repo: Path, home: Path, plain: bool) -> None:
         with Terminal("review", "--uncommitted", cwd=repo, home=home, env=env | more, rows=40) as terminal:
             assert terminal.wait_exit() == 1
             shown = terminal.text
-    assert "high  app.py:1  Input is run as code" in shown
+    assert "high  app.py:1  " in shown
     assert "\n    Whoever types runs code. Whoever" in shown
     assert (b"\x1b[31mhigh" in terminal.raw) is not plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -14,14 +15,14 @@ def test_yes_runs_it(start: Start, repo: Path) -> None:
     terminal = start(step("Now.", bash("echo made > made.txt")), step("Done."))
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("? Run this command?")
+    terminal.wait_for("? Run this")
     terminal.wait_for("echo made > made.txt")
     assert not (repo / "made.txt").exists()
     terminal.settle()
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "made.txt").read_text() == "made\n"
-    assert "Run this command?" not in terminal.settle()
+    assert "Run this" not in terminal.settle()
 
 
 @pytest.mark.parametrize("lines", [5, 90])
@@ -48,11 +49,11 @@ def test_no_gives_the_reason_to_the_model(start: Start, repo: Path) -> None:
     terminal.wait_for("No, and stop")
     terminal.settle()
     terminal.type("n")
-    terminal.wait_for("Reason for the model")
+    terminal.wait_for("Reason for")
     terminal.type("yes is not what I say\r")
     terminal.wait_for("I see.")
     assert not (repo / "made.txt").exists()
-    assert "refused by the user: yes is not what I say" in terminal.text
+    assert re.search(r"refused .*: yes is not what I say", terminal.text)
 
 
 def test_escape_goes_back_from_the_reason(start: Start, repo: Path) -> None:
@@ -62,9 +63,9 @@ def test_escape_goes_back_from_the_reason(start: Start, repo: Path) -> None:
     terminal.wait_for("No, and stop")
     terminal.settle()
     terminal.type("n")
-    terminal.wait_for("Reason for the model")
+    terminal.wait_for("Reason for")
     terminal.key("esc")
-    terminal.wait_for("Reason for the model", gone=True)
+    terminal.wait_for("Reason for", gone=True)
     terminal.type("y")
     terminal.wait_for("Done.")
     assert (repo / "made.txt").exists()
@@ -84,7 +85,7 @@ def test_escape_says_no_and_stops(start: Start, repo: Path, key: str) -> None:
     terminal.wait_for(STATUS)
     assert not (repo / "made.txt").exists()
     assert "Not to be seen" not in terminal.settle()
-    assert "Run this command?" not in terminal.text
+    assert "Run this" not in terminal.text
 
 
 def test_always_shows_its_rule_and_holds_for_the_session(start: Start, repo: Path) -> None:
@@ -102,13 +103,13 @@ def test_always_shows_its_rule_and_holds_for_the_session(start: Start, repo: Pat
     terminal.wait_for(STATUS)
     terminal.line("go")
     terminal.wait_for("? Edit app.py?")
-    terminal.wait_for("this session for edit(app.py)")
+    terminal.wait_for("for edit(app.py)")
     assert "- one = 1" in terminal.text
     assert "+ one = 2" in terminal.text
     terminal.type("a")
     terminal.wait_for("Done.")
     assert (repo / "app.py").read_text() == "one = 3\n"
-    assert "allowed for this session: edit(app.py)" in terminal.text
+    assert re.search(r"allowed .*: edit\(app\.py\)", terminal.text)
 
 
 def test_the_whole_command_is_shown_with_nothing_hidden(start: Start) -> None:
@@ -139,7 +140,7 @@ def test_parallel_questions_come_one_after_the_other(start: Start, repo: Path) -
     terminal.settle()
     terminal.type("n\r")
     terminal.wait_for("Done.")
-    assert terminal.text.count("refused by the user") == 2
+    assert terminal.text.count("refused") == 2
 
 
 def test_a_key_that_was_meant_for_the_line_answers_nothing(start: Start, repo: Path) -> None:
@@ -155,7 +156,7 @@ def test_a_key_that_was_meant_for_the_line_answers_nothing(start: Start, repo: P
         typed += 1
         terminal.pump(0.05)
         time.sleep(0.05)  # clock: as a person types; a screen full of letters could not be counted
-    assert "Run this command?" not in terminal.text, "it comes when the typing has paused"
+    assert "Run this" not in terminal.text, "it comes when the typing has paused"
     terminal.wait_for("No, and stop")
     assert not (repo / "made.txt").exists()
     terminal.settle()
@@ -170,7 +171,7 @@ def test_the_rule_that_always_adds_can_be_changed(start: Start, repo: Path) -> N
     terminal = start(*steps, rows=40)
     terminal.wait_for(STATUS)
     terminal.line("go")
-    terminal.wait_for("this session for bash(pytest *)")
+    terminal.wait_for("for bash(pytest *)")
     terminal.key("tab")
     terminal.wait_for("Rule: bash(pytest *)")
     for _ in range(2):
@@ -184,9 +185,9 @@ def test_the_rule_that_always_adds_can_be_changed(start: Start, repo: Path) -> N
     terminal.settle(0.2)
     assert "Rule: bash(pytest --version)" in terminal.text
     terminal.key("enter")
-    terminal.wait_for("allowed for this session: bash(pytest --version)")
+    terminal.wait_for("session: bash(pytest --version)")
     terminal.wait_for("pytest --help")  # the rule was made narrower: this one is asked about
-    terminal.wait_for("this session for bash(pytest *)")
+    terminal.wait_for("for bash(pytest *)")
     terminal.key("tab")
     terminal.wait_for("Rule: bash(pytest *)")
     terminal.key("esc")
@@ -202,9 +203,9 @@ def test_a_forced_push_asks_with_a_warning_and_enter_is_no(start: Start, repo: P
     terminal.wait_for("permanently overwrite")
     assert "don't ask" not in terminal.text and "▸ 2  No" in terminal.settle(0.7)
     terminal.key("enter")
-    terminal.wait_for("Reason for the model")
+    terminal.wait_for("Reason for")
     terminal.key("esc")
-    terminal.wait_for("Reason for the model", gone=True)
+    terminal.wait_for("Reason for", gone=True)
     terminal.type("y")
     terminal.wait_for("Fine.")
     assert "'nowhere' does not appear to be a git repository" in terminal.scrollback

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     )
     terminal.wait_for(STATUS)
 
-    ask(terminal, "/pin 3", "there is no message 3")
-    ask(terminal, "/why", "nothing was compacted yet")
-    ask(terminal, "/uncompact", "no compaction to undo")
+    ask(terminal, "/pin 3", "no message 3")
+    ask(terminal, "/why", "nothing was compacted")
+    ask(terminal, "/uncompact", "no compaction")
     ask(terminal, "/compact", "nothing to compact")
     ask(terminal, "/reminders", "no reminders yet")
     ask(terminal, "the first prompt", "Done.", "2 steps")
@@ -35,7 +36,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     whole = ask(terminal, f"/context {int(numbers['tool']) - 1}", "calls read", "path: CLAUDE.md")
     assert "Looking." in whole
     assert "Use tabs." in ask(terminal, f"/context {numbers['tool']}", "· tool ·")
-    ask(terminal, "/context 99", "there is no message 99; /context lists")
+    ask(terminal, "/context 99", "no message 99")
     ask(terminal, "/context one", "number, not one")
     assert "floor" in listing and ", reminders " in listing and ", pinned " not in listing
     assert ", pinned " in ask(terminal, "/context all", "pinned")
@@ -43,7 +44,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, f"/unpin {numbers['user']}", "is not pinned")
     ask(terminal, "/reminders claudemd maybe", "not maybe")
     assert "system-reminder" not in terminal.scrollback
-    ask(terminal, "/pin x", "name one message by its number")
+    ask(terminal, "/pin x", "its number")
     ask(terminal, "/pin 0", "is the reminder")
     call = int(numbers["tool"]) - 1
     ask(terminal, f"/pin {call}", f"message {call} stays verbatim")
@@ -59,7 +60,7 @@ def test_pin_drop_and_reminders(start: Start, repo: Path) -> None:
     ask(terminal, "/reminders claudemd off", "claudeMd: off")
     ask(terminal, "one more", "Again.", "1 step")
     assert "instruction files" not in ask(terminal, "/context", "one more")
-    ask(terminal, "/reminders nothing", "there is no reminder nothing")
+    ask(terminal, "/reminders nothing", "no reminder nothing")
 
 
 def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
@@ -80,7 +81,7 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.wait_for("· compacted: ")
     terminal.settle(0.1)
     terminal.line("/why")
-    terminal.wait_for("was compacted: the next request")
+    terminal.wait_for("was compacted: ")
     terminal.settle(0.1)
     terminal.line("/uncompact")
     terminal.wait_for("undid the ")
@@ -89,7 +90,7 @@ def test_compact_preview_undo_and_why(start: Start, repo: Path) -> None:
     terminal.until(lambda: terminal.text.count("as you asked") + terminal.text.count("compacted:") > 1)
     terminal.settle(0.3)
     for wrong in ("/compact --nonsense", "/compact -5k", "/compact --preview -20%"):
-        ask(terminal, wrong, "✗ /compact takes a size")
+        ask(terminal, wrong, "✗ /compact takes")
         assert "compacting" not in terminal.settle(0.1).rpartition(wrong)[2]
 
 
@@ -123,12 +124,12 @@ def test_a_compaction_and_an_aside_that_are_stopped_say_so(
         terminal.until(lambda: len(model_server.requests) > count)
         terminal.key("esc")
         terminal.wait_for("· not compacted: stopped")
-        ask(terminal, "/uncompact", "there is no compaction to undo")
+        ask(terminal, "/uncompact", "no compaction")
         terminal.line("/btw what is left?")
-        terminal.wait_for("not added to the")
+        terminal.wait_for("not added")
         terminal.until(lambda: "A side question" in model_server.requests[-1].body.decode())
         terminal.key("esc")
-        terminal.wait_for("· stopped; the conversation")
+        terminal.wait_for("· stopped; ")
 
 
 def test_a_handoff_that_is_asked_for_ahead_has_a_row(
@@ -153,4 +154,4 @@ def test_a_handoff_that_is_asked_for_ahead_has_a_row(
             terminal.until(lambda turn=number: terminal.scrollback.count("1 step ·") > turn)
             if "handoff" in terminal.settle(0.1):
                 break
-        assert "· handoff prepared: 15k tokens\n" in terminal.scrollback
+        assert re.search(r"· handoff .*15k ", terminal.scrollback)

@@ -52,11 +52,11 @@ def test_arrows_and_enter_choose_letters_narrow_and_escape_leaves_it(
         terminal.wait_for("▸ ollama/llama9")
         terminal.key("enter")
         terminal.wait_for("model: ollama/llama9 (http://127.0.0.1")
-        terminal.wait_for("its window of 128,000 tokens is")
+        terminal.wait_for("128,000 tokens")
         assert "hello from it" in ask(terminal, "say hello", "hello from it")
         assert offered.requests[-1].json["model"] == "llama9"
-        ask(terminal, "/model ollama/lama9", "offers no ollama/lama9; did you")
-        ask(terminal, "/model sonet", "did you mean sonnet?")
+        ask(terminal, "/model ollama/lama9", "no ollama/lama9")
+        ask(terminal, "/model sonet", "mean sonnet?")
         ask(terminal, "/model sonnet", "model: anthropic/claude-sonnet-5-5")
 
 
@@ -86,9 +86,10 @@ def test_without_a_terminal_it_is_a_list(repo: Path, home: Path, offered: ModelS
     assert done.exit == 0, done.err
     lines = json.loads(done.out)["result"].splitlines()
     assert lines[0] == "anthropic/claude-sonnet-5-5, by Anthropic"
-    assert "  anthropic/claude-opus-5-5  Anthropic, ANTHROPIC_API_KEY is set" in lines
-    assert "  ollama/gemma4  Ollama, it answers" in lines
+    why = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
+    assert "ANTHROPIC_API_KEY" in why["anthropic/claude-opus-5-5"]
+    assert why["ollama/gemma4"].startswith("Ollama")
     assert not any("openai/" in line for line in lines)
     named = run("-p", "/model opus", cwd=repo, home=home, env=keys(offered))
     assert named.exit == 2
-    assert "--model NAME chooses one" in named.err
+    assert "--model NAME" in named.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -65,12 +66,12 @@ def test_a_history_that_can_no_longer_be_written_is_told_once(tmp_path: Path) ->
     path.mkdir()
     history.append_string("one")
     history.append_string("two")
-    assert told == [f"what you type is not kept: {path}: Is a directory"]
+    assert len(told) == 1 and "not kept" in told[0] and f"{path}: Is a directory" in told[0]
     assert history.get_strings() == ["one", "two"], "this session has them all the same"
 
 
 def test_no_variable_and_no_file_names_a_history(home: Path) -> None:
-    with pytest.raises(UsageError, match="CODELET_HISTORY: this may not come from a variable"):
+    with pytest.raises(UsageError, match="CODELET_HISTORY"):
         load_settings({}, workspace=home, environment={"CODELET_HISTORY": "x"})
 
 
@@ -79,8 +80,8 @@ def test_no_variable_and_no_file_names_a_history(home: Path) -> None:
     [
         ("off", ""),
         ("bell", "\x07"),
-        ("osc9", "\x1b]9;codelet asks you something (proj)\x07"),
-        ("osc777", "\x1b]777;notify;codelet;codelet asks you something (proj)\x07"),
+        ("osc9", r"\x1b]9;codelet\b[^\x07]*%s[^\x07]* \(proj\)\x07"),
+        ("osc777", r"\x1b]777;notify;codelet;codelet\b[^\x07]*%s[^\x07]* \(proj\)\x07"),
     ],
 )
 def test_attention_is_called_as_asked(monkeypatch: pytest.MonkeyPatch, way: str, sent: str) -> None:
@@ -90,9 +91,9 @@ def test_attention_is_called_as_asked(monkeypatch: pytest.MonkeyPatch, way: str,
     attention.begin()
     attention.asked()
     attention.ended(LONG_SECONDS - 1, "done")
-    assert "".join(told) == sent
+    assert re.fullmatch(sent.replace("%s", "asks"), "".join(told))
     attention.ended(LONG_SECONDS, "failed")
-    assert "".join(told[1:]) == sent.replace("codelet asks you something", "codelet: the turn is failed")
+    assert re.fullmatch(sent.replace("%s", "failed"), "".join(told[1:]))
     attention.end()
     assert len(told) == (2 if sent else 0)
 
@@ -101,7 +102,8 @@ def test_tmux_hands_a_notification_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMUX", "x")
     told: list[str] = []
     Attention("osc9", title=False, workspace=Path("/w"), send=told.append).asked()
-    assert told == ["\x1bPtmux;\x1b\x1b]9;codelet asks you something (w)\x07\x1b\\"]
+    (sequence,) = told
+    assert re.fullmatch(r"\x1bPtmux;\x1b\x1b]9;codelet asks[^\x07]* \(w\)\x07\x1b\\", sequence)
 
 
 def test_keys_are_named_and_wrong_ones_are_told() -> None:

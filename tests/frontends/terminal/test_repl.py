@@ -178,42 +178,42 @@ def test_commands(start: Start, repo: Path) -> None:
     ask(terminal, "first prompt", "One.", "1 step")
     assert "› first prompt\n" in terminal.scrollback and "\n\nOne." in terminal.scrollback
     ask(terminal, "/usage", "1 turn", "1.2k tokens in", "40 tokens out")
-    ask(terminal, "/usage now", "/usage takes no argument")
+    ask(terminal, "/usage now", "/usage takes no")
     ask(terminal, "/help compact", "/compact [--preview] [20k|30%] [INSTRUCTIONS]")
-    ask(terminal, "/help compcat", "did you mean /compact?")
+    ask(terminal, "/help compcat", "mean /compact?")
     ask(terminal, "/context foo", "number, not foo")
-    ask(terminal, "/context 99", "there is no message 99")
-    ask(terminal, "/rewind 99", "there are no 99 prompts to go back to, only 1")
-    ask(terminal, "/clear x", "/clear takes no argument")
+    ask(terminal, "/context 99", "no message 99")
+    ask(terminal, "/rewind 99", "no 99 prompts")
+    ask(terminal, "/clear x", "/clear takes no")
     ask(terminal, "/model two words", "takes one name")
-    ask(terminal, "/export --nothing", "there is no --nothing")
+    ask(terminal, "/export --nothing", "no --nothing")
     ask(terminal, "/ help", "right after the /")
     ask(terminal, "!", "right after the !")
     ask(terminal, "/zzz", "no command /zzz")
-    ask(terminal, "/plan", "there is no plan")
-    ask(terminal, "/tasks", "no command was started in the background")
+    ask(terminal, "/plan", "no plan")
+    ask(terminal, "/tasks", "no command was started")
     ask(terminal, "/context", "system prompt", "first prompt", "One.", "used, 2%")
     ask(terminal, "/tools", "grep", "execute", "regular expression")
     ask(terminal, "/permissions", "mode   ask")
     ask(terminal, "/mode auto-edit", "mode auto-edit")
-    ask(terminal, "/mode nonsense", "there is no mode nonsense")
+    ask(terminal, "/mode nonsense", "no mode nonsense")
     ask(terminal, "/model", "model: recorded (recording")
     ask(terminal, "/model replay:/nowhere.json", "no such recording")
-    ask(terminal, "/contxt", "did you mean /context?")
+    ask(terminal, "/contxt", "mean /context?")
     ask(terminal, "/undo", "no file changes")
     ask(terminal, "continue", "nothing to continue")
     (repo / "new.txt").write_text("x\n")
     ask(terminal, "/diff", "new.txt")
     terminal.line("/rewind 1")
-    terminal.wait_for("rewound to before your last prompt")
-    assert "› first prompt" in terminal.settle().rpartition("rewound to before")[2]
+    terminal.wait_for("rewound to")
+    assert "› first prompt" in terminal.settle().rpartition("rewound to")[2]
     terminal.key("enter")
     terminal.wait_for("Two.")
     terminal.wait_for(STATUS)
     terminal.line("/clear")
     terminal.wait_for("conversation cleared")
     terminal.line("/rewind")
-    terminal.wait_for("no prompt to go back to")
+    terminal.wait_for("no prompt to")
 
 
 def test_a_blank_row_stands_before_each_answer(start: Start) -> None:
@@ -458,7 +458,7 @@ def test_a_command_of_the_user_goes_along(start: Start, repo: Path) -> None:
     terminal.wait_for(STATUS)
     terminal.line("!echo from-the-shell; exit 3")
     terminal.wait_for("exit 3")
-    terminal.wait_for("1 output to send")
+    terminal.wait_for("1 output")
     terminal.line("what was that?")
     terminal.wait_for("I saw it.")
     terminal.wait_for(STATUS)
@@ -474,7 +474,7 @@ def test_escape_stops_a_command_of_the_user(start: Start) -> None:
     terminal.line(f"!echo be''gun; sleep {mark}")  # so that its echo is not taken for its output
     terminal.wait_for("begun")
     terminal.key("esc")
-    terminal.wait_for("1 output to send")
+    terminal.wait_for("1 output")
     assert not processes_with(mark)
     terminal.line("well?")
     terminal.wait_for("I saw it.")
@@ -488,7 +488,7 @@ def test_a_command_of_the_user_that_a_signal_ended(start: Start) -> None:
     terminal.wait_for(STATUS)
     terminal.line("!echo be''gun; kill -TERM $$")
     terminal.wait_for("✗ ended by SIGTERM")
-    terminal.wait_for("1 output to send")
+    terminal.wait_for("1 output")
     terminal.line("well?")
     terminal.wait_for("I saw it.")
     terminal.wait_for(STATUS)
@@ -504,7 +504,7 @@ def test_completion(start: Start, repo: Path) -> None:
     terminal = start(step("One."), rows=30)
     terminal.wait_for(STATUS)
     terminal.type("/perm")
-    terminal.wait_for("the rules that allow and deny")
+    terminal.wait_for("rules that allow")
     terminal.key("tab")
     terminal.wait_for("› /permissions")
     terminal.key("ctrl-c")
@@ -550,7 +550,7 @@ def test_an_editor_of_the_repository_is_not_started(start: Start, repo: Path) ->
         terminal = start(env={"EDITOR": None, "VISUAL": None, "PATH": search} | setting)
         terminal.wait_for(STATUS)
         terminal.type("kept\x18\x05")
-        terminal.wait_for("which this folder could supply")
+        terminal.wait_for("folder could supply")
         terminal.wait_for("› kept")
         assert not (repo / "ran").exists()
 
@@ -687,7 +687,7 @@ def test_an_old_encoding_breaks_nothing(start: Start) -> None:
 def test_it_needs_a_terminal_on_both_sides(tmp_path: Path, repo: Path, home: Path) -> None:
     shell = ("bash", "--norc", "--noprofile", "-c")
     with Terminal(f"{' '.join(CODELET)} --model replay:x.json | cat", cwd=repo, home=home, command=shell) as terminal:
-        terminal.wait_for("the REPL needs a terminal")
+        terminal.wait_for("needs a terminal")
 
 
 def test_keys_typed_while_it_starts_are_not_lost(start: Start) -> None:
@@ -728,9 +728,9 @@ def test_a_failed_turn_says_why_and_keeps_what_was_queued(start: Start) -> None:
     terminal.wait_for("queued: more")
     terminal.line("kept")
     terminal.wait_for("the recording")
-    terminal.wait_for("it holds 1 step")
+    terminal.wait_for("holds 1 step")
     terminal.wait_for(STATUS)
-    assert "› kept" in terminal.settle().rpartition("it holds 1 step")[2]
+    assert "› kept" in terminal.settle().rpartition("holds 1 step")[2]
 
 
 @pytest.mark.needs("git")

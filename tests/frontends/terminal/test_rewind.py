@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.support.recorded import STATUS, Start, ask, bash, step
@@ -36,12 +37,12 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     ask(terminal, "rename it", "Second done.", STATUS)
     shown = ask(terminal, "/diff", "edited")
     assert "cart.py  +2 -2" in shown and "new/made.txt  new file" in shown
-    assert "2 files edited; 1 command may have changed more" in shown
+    assert "2 files" in shown and "1 command" in shown
 
     terminal.key("esc")
     terminal.settle(0.15)
     terminal.key("esc")
-    terminal.wait_for("Rewind to before which prompt?")
+    terminal.wait_for("Rewind to before")
     text = terminal.settle(0.25)
     assert "rename it  cart.py" in text and "cart.py, new/made.txt" in text
     terminal.key("down")
@@ -49,13 +50,13 @@ def test_back_to_before_a_prompt_with_files_and_conversation(start: Start, repo:
     terminal.key("enter")
     terminal.wait_for("Conversation and files")
     text = terminal.settle(0.25)
-    assert "cart.py  +2 -2 undone" in text and "new/made.txt  new file undone" in text
-    assert "not undone, changed by commands: bash echo built > built.txt" in text
+    assert "cart.py  +2 -2 undone" in text and "made.txt  new file" in text
+    assert re.search(r"not undone, .*: bash echo built > built\.txt", text)
     terminal.key("enter")
-    terminal.wait_for("rewound to before that prompt")
+    terminal.wait_for("rewound to")
     assert cart.read_text() == "price = 1\nname = 'old'\n"
     assert not (repo / "new").exists() and (repo / "built.txt").exists()
-    line = terminal.settle(0.25).rpartition("rewound to before that prompt")[2]
+    line = terminal.settle(0.25).rpartition("rewound to")[2]
     assert "› [pasted #1, 12 lines] change the price" in line, "a folded paste comes back folded"
     terminal.key("enter")
     terminal.wait_for("Asked again.")
@@ -76,13 +77,13 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     terminal.wait_for(STATUS)
     ask(terminal, "/undo", "no file changes")
     ask(terminal, "/undo everything", "not everything")
-    ask(terminal, "/rewind", "no prompt to go back to")
+    ask(terminal, "/rewind", "no prompt")
     ask(terminal, "go", "Done.", STATUS)
     cart.write_text("price = 2\nmine = True\n")
     terminal.line("/undo")
     terminal.wait_for("keep it")
     text = terminal.settle(0.25)
-    assert "cart.py changed since by a command" in text and "- mine = True" in text
+    assert re.search(r"cart\.py changed .*command", text) and "- mine = True" in text
     terminal.key("enter")
     terminal.wait_for("cart.py not restored")
     assert cart.read_text() == "price = 2\nmine = True\n"
@@ -103,10 +104,10 @@ def test_what_somebody_else_changed_is_shown_and_stays_until_yes(start: Start, r
     terminal.wait_for("restored: cart.py")
     assert cart.read_text() == "price = 1\n"
     ask(terminal, "and now", "Next.")
-    ask(terminal, "/context all", "The user put these files back")
-    ask(terminal, "/rewind 9", "there are no 9 prompts to go back to, only 2")
+    ask(terminal, "/context all", "these files back")
+    ask(terminal, "/rewind 9", "no 9 prompts")
     ask(terminal, "/rewind both sides", "not sides")
-    ask(terminal, "/diff nothing.py", "has not changed nothing.py")
+    ask(terminal, "/diff nothing.py", "not changed nothing.py")
 
 
 def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
@@ -114,10 +115,10 @@ def test_a_key_that_was_typed_is_shown_nowhere_again(start: Start) -> None:
     terminal = start(step("One."), step("Two."), rows=40, columns=160, env={"ANTHROPIC_API_KEY": key})
     terminal.wait_for(STATUS)
     ask(terminal, f"use {key} please", "One.", STATUS)
-    ask(terminal, "/fork", "kept as fork 1")
+    ask(terminal, "/fork", "as fork 1")
     told = [ask(terminal, "/fork list", "tokens: use")]
     terminal.line("/rewind")
-    terminal.wait_for("Rewind to before which prompt?")
+    terminal.wait_for("Rewind to before")
     told.append(terminal.settle(0.2).rpartition("Rewind to before")[2])
     terminal.key("esc")
     terminal.wait_for("nothing was changed")

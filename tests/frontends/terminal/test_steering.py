@@ -84,12 +84,12 @@ def test_a_line_begins_a_turn_everywhere(running: Running) -> None:
     assert ["ago" in row for row in rows if "begin" in row] == [True]
     assert ["ago" in row for row in rows if "now the newest file" in row] == [False]
     terminal.line("/rewind")
-    terminal.wait_for("Rewind to before which prompt?")
+    terminal.wait_for("Rewind to before")
     listed = terminal.settle().rpartition("Rewind to before")[2]
     assert re.findall(r" ([12]) \d\d:\d\d (\S+)", listed) == [("1", "now"), ("2", "begin")]
     terminal.key("esc")
     terminal.wait_for("nothing was changed")
-    ask(terminal, "/rewind 1 conversation", "rewound to before your last prompt")
+    ask(terminal, "/rewind 1 conversation", "rewound to")
     terminal.type("\x05\x15")
     terminal.line("another way")
     terminal.wait_for("Later seen.")

@@ -264,7 +264,8 @@ def test_the_receipt_names_calls_and_continue() -> None:
 
 def test_what_continue_does_is_told_whole_on_a_narrow_screen() -> None:
     out = plain(events.Interrupted(done=(), half_done=(), not_done=("c",)), columns=40)
-    assert out.rstrip().endswith('  type "continue" to resume, or a new\n  prompt')
+    *_, first, last = out.rstrip().split("\n")
+    assert '"continue"' in first and last == "  prompt"
 
 
 def test_the_receipt_keeps_the_end_of_what_a_call_wrote() -> None:
@@ -276,13 +277,13 @@ def test_the_receipt_keeps_the_end_of_what_a_call_wrote() -> None:
     rows = [row.strip() for row in out.rstrip().split("\n")]
     assert rows[1].startswith("interrupted")
     assert rows[2:-2] == [f"line {n}" for n in range(4, 9)]
-    assert " after 0.0 s" in rows[-2] and "changes so far remain" in rows[-2]
+    assert " after 0.0 s" in rows[-2] and "remain" in rows[-2]
 
 
 def test_live_rows_are_replaced_not_repeated() -> None:
     screen = Screen()
     text = screen.show(events.TurnStart(1, "m"), events.StepStart(1))
-    assert "waiting for the model" in text
+    assert "waiting" in text
     screen.show(events.Text("Hello"))
     screen.time += 1
     screen.renderer.tick()
@@ -327,7 +328,7 @@ def test_a_retry_counts_down() -> None:
     screen.renderer.tick()
     assert "in 9.0 s" in screen.text
     assert "in 4.0 s" in screen.text
-    assert "529 overloaded · try 2 of 5 in" in screen.text
+    assert "529 overloaded" in screen.text and "2 of 5" in screen.text
 
 
 def test_when_a_long_failure_is_tried_again_stands_in_a_row_of_its_own() -> None:
@@ -336,7 +337,7 @@ def test_when_a_long_failure_is_tried_again_stands_in_a_row_of_its_own() -> None
     screen.show(events.TurnStart(1, "m"), events.Retry(attempt=2, attempts=5, wait=0.8, reason=reason))
     rows = [row.rstrip() for row in screen.text.splitlines()]
     at = next(at for at, row in enumerate(rows) if row.endswith(reason))
-    assert rows[at + 1] == "  try 2 of 5 in 0.8 s"
+    assert rows[at + 1].startswith("  ") and re.findall(r"[\d.]+", rows[at + 1]) == ["2", "5", "0.8"]
 
 
 def test_reasoning_is_one_line_and_kept_for_whoever_asks() -> None:
@@ -436,25 +437,25 @@ def test_a_compaction_leaves_a_receipt() -> None:
         ),
         events.Compaction(phase="stopped", reason="hard", before=10, after=10, note="nothing can shrink"),
     )
-    assert out.rstrip().split("\n") == [
-        "· compacting 120k tokens: the budget is nearly used; esc stops it",
-        "· compacted: the next request 120k → 32k tokens · kept 3 turns verbatim",
-        "  dropped from context: src/a.py; /compact undo restores them",
-        "  /compact undo · /compact why",
-        "✗ not compacted: nothing can shrink",
-    ]
+    begun, done, lost, commands, stopped = out.rstrip().split("\n")
+    assert begun.startswith("· compacting 120k ") and "budget" in begun and "esc" in begun
+    assert done.startswith("· compacted: ") and "120k → 32k" in done and "3 turns" in done
+    assert "src/a.py" in lost and "/compact undo" in lost
+    assert commands == "  /compact undo · /compact why"
+    assert stopped == "✗ not compacted: nothing can shrink"
 
 
 def test_a_poor_cache_is_explained() -> None:
+    note = "the cache gave 0 of about 9,000 tokens: it expired"
     out = plain(
         events.UsageReport(
             usage=Usage(total_input=10, cache_read=0, cache_write=0, output=1),
             context=11,
             window=100,
-            cache_note="the cache gave 0 of about 9,000 tokens: it expired",
+            cache_note=note,
         )
     )
-    assert out == "· the cache gave 0 of about 9,000 tokens: it expired\n"
+    assert out == f"· {note}\n"
 
 
 def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
@@ -477,17 +478,15 @@ def test_the_receipt_of_a_reduction_and_of_what_was_taken_back() -> None:
         events.Compaction(phase="undone", reason="asked", before=27_400, after=46_400, note="compaction"),
         events.Compaction(phase="undone", reason="asked", before=27_400, after=27_500, note="drop"),
     )
-    assert out.rstrip().split("\n") == [
-        "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim, cut",
-        "  13 new messages",
-        "  dropped from context: src/a.py; /compact undo restores them",
-        "  /compact undo · /compact why",
-        "· compacted: the next request 46.4k → 27.4k tokens · kept 9 turns verbatim,",
-        "  summarized the rest",
-        "  /compact undo · /compact why",
-        "· undid the compaction: the next request 27.4k → 46.4k tokens",
-        "· undid the drop: the next request 27.4k → 27.5k tokens",
-    ]
+    receipts = [" ".join(receipt.split()) for receipt in re.split(r"^· ", out, flags=re.MULTILINE)[1:]]
+    reduced, summarized, compaction, drop = receipts
+    for receipt in (reduced, summarized):
+        assert receipt.startswith("compacted: ") and receipt.endswith(" /compact undo · /compact why")
+        assert "46.4k → 27.4k" in receipt and "9 turns" in receipt
+        assert (receipt is reduced) == ("13 new messages" in receipt) == ("src/a.py" in receipt)
+        assert (receipt is summarized) == ("summarized" in receipt)
+    assert compaction.startswith("undid the compaction") and "27.4k → 46.4k" in compaction
+    assert drop.startswith("undid the drop") and "27.4k → 27.5k" in drop
 
 
 def test_what_comes_within_a_frame_is_drawn_once() -> None:
@@ -540,7 +539,7 @@ def test_each_request_has_its_own_waiting_time() -> None:
     screen.show(events.ToolResult(id="a", name="read", status="done", text="x", seconds=60), events.StepStart(2))
     screen.time += 2
     screen.renderer.tick()
-    assert "waiting for the model · 2.0 s" in screen.text, "neither the call nor the question before it was waiting"
+    assert re.search(r"waiting .*· 2\.0 s", screen.text), "neither the call nor the question before it was waiting"
 
 
 def test_a_stall_is_told_once_an_answer_has_begun() -> None:
@@ -548,11 +547,11 @@ def test_a_stall_is_told_once_an_answer_has_begun() -> None:
     screen.show(events.TurnStart(1, "m"), events.StepStart(1))
     screen.time += 13
     screen.renderer.tick()
-    assert "waiting for the model · 13 s" in screen.text
+    assert re.search(r"waiting .*· 13 s", screen.text)
     screen.show(events.Text("It begins"))
     screen.time += 13
     screen.renderer.tick()
-    assert "writing · no data for 13 s" in screen.text
+    assert re.search(r"writing · no data .*13 s", screen.text)
     screen.show(events.Text(" and goes on"))
     screen.renderer.tick()
     assert "no data" not in screen.text
