@@ -1,1 +1,1 @@
-"""The ruler for compaction: what survives, what is untrue, and what it costs; `python -m scripts.bench.context`."""
+"""The ruler for compaction: what survives, and what it costs; `python -m scripts.bench.context`."""

@@ -1,11 +1,10 @@
-"""Measure compaction on a folder of sessions, and on made-up ones whose truth is known; print one table.
+"""Measure compaction on a folder of sessions, and its speed on made-up ones; print one table.
 
-Use: python -m scripts.bench.context --data DIR [--shares S …] [--only sessions,rounds,languages,truth,speed]
+Use: python -m scripts.bench.context --data DIR [--shares S …] [--only sessions,rounds,speed]
 
 sessions: FRR and relFRR (see `recall`), the user's words, fill, pairs, and questions. rounds: questions after 30
-compactions. languages: conclusions kept. truth: untrue lines about events. speed: seconds for 150,000 tokens, also as a
-ratio to `json.dumps` of the list, and the time to fold 50 entries. Exit status 1 for an untrue line, or a list that is
-too large or broken.
+compactions. speed: seconds for 150,000 tokens, also as a ratio to `json.dumps` of the list, and the time to fold 50
+entries. Exit status 1 for a list that is too large or broken. Truth and languages are in tests/context/compaction.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from statistics import mean
 from typing import Any
 
 from codelet.context.compaction import CompactionSettings, IrreducibleContext, compact
-from codelet.context.compaction.segments import parse_segment
 from codelet.context.tokens import estimate_message
-from codelet.messages import SEGMENT_OPENING, unpaired
-from scripts.bench.context import planted, recall
+from codelet.messages import unpaired
+from scripts.bench.context import recall
 from scripts.bench.context.readers import Transcript, read_all
+from tests.context.compaction.planted import made_up
 
 Message = dict[str, Any]
 NEAR, ROUNDS, CUTS = 5, 30, 5
@@ -136,44 +135,10 @@ def shorter(messages: list[Message], target: int) -> list[Message]:
     return compacted(messages, target) if size(messages) > target else messages
 
 
-def languages(share: float) -> None:
-    """Print how many of five conclusions, and of the orders, are kept in each language."""
-    found = []
-    for name, (conclusions, order, _) in planted.LANGUAGES.items():
-        messages = planted.in_language(name)
-        text = "\n".join(str(m["content"]) for m in compacted(messages, int(size(messages) * share)))
-        kept = sum(conclusion in text for conclusion in conclusions)
-        found.append(f"{name} {kept}{'' if order in text else ' without the order'}")
-    row("conclusions of 5", share, ", ".join(found))
-    check(all(one.endswith(" 5") for one in found), "a conclusion or an order in some language is lost")
-
-
-def truth(show: bool) -> None:
-    """Print the number of events with an untrue line; with `show` also the lines about each."""
-    wrong = missing = 0
-    for name, (middle, said, never) in planted.EVENTS.items():
-        after = compacted(planted.around(middle), 5_000)
-        texts = [str(m["content"]) for m in after if str(m["content"]).startswith(SEGMENT_OPENING)]
-        state = [line for text in texts for line in parse_segment(text).state]
-        whole = "\n".join(texts)
-        untrue = [words for words in never if words in ("\n".join(state) if "=" not in words else whole)]
-        lost = [words for words in said if words not in whole]
-        wrong, missing = wrong + bool(untrue), missing + bool(lost)
-        if show or untrue or lost:
-            faults = [f"UNTRUE {untrue}"] * bool(untrue) + [f"LOST {lost}"] * bool(lost)
-            print(f"  {name}: {' / '.join(state)}", *faults)
-    row("events with untrue lines, without lines", None, f"{wrong}, {missing} of {len(planted.EVENTS)}")
-    messages = planted.with_base64()
-    text = "\n".join(str(m["content"]) for m in compacted(messages, size(messages) // 8))
-    lines = [line for line in text.split("\n") if len(line) >= 60 and " " not in line and "/" not in line[:4]]
-    row("base64, percent of the text", 0.125, f"{100 * sum(map(len, lines)) / len(text):.1f}")
-    check(not wrong, "something untrue is said")
-
-
 def speed() -> None:
     """Print the time for 150,000 tokens as a ratio to `json.dumps`, and for a million."""
     for tokens in (150_000, 1_000_000):
-        messages = planted.made_up(tokens)
+        messages = made_up(tokens)
         begun = time.process_time()
         json.dumps(messages)
         dumped = time.process_time() - begun
@@ -182,7 +147,7 @@ def speed() -> None:
         spent = time.process_time() - begun
         scale = 150_000 / size(messages)
         row(f"s per 150k of {size(messages):,}", 0.125, f"{spent * scale:.2f}, {spent / dumped:.0f} times json.dumps")
-    entries, times = planted.made_up(30_000)[1:51], []
+    entries, times = made_up(30_000)[1:51], []
     for _ in range(9):
         begun = time.process_time()
         compact(entries, size(entries), settings=CompactionSettings(fold=True, keep_last=5))
@@ -208,8 +173,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.25, 0.125, 0.0625])
-    parser.add_argument("--only", default="sessions,rounds,languages,truth,speed")
-    parser.add_argument("--show", action="store_true", help="print the lines about each event")
+    parser.add_argument("--only", default="sessions,rounds,speed")
     options = parser.parse_args()
     only = options.only.split(",")
     transcripts = read_all(options.data) if options.data else []
@@ -220,10 +184,6 @@ def main() -> int:
             sessions(transcripts, questions, share)
         if transcripts and "rounds" in only:
             rounds(transcripts, questions, share)
-        if "languages" in only:
-            languages(share)
-    if "truth" in only:
-        truth(options.show)
     if "speed" in only:
         speed()
     return int(bool(_bad))

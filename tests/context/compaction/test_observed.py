@@ -10,14 +10,15 @@ from codelet.context.compaction.lexicon import Lexicon
 from codelet.context.compaction.observed import anchors_of, command_key, observations_in, observations_of, state_lines
 from codelet.context.compaction.reading import ReadSession
 from codelet.context.compaction.report import scores
-from scripts.bench.context.planted import EVENTS, around, did, ran
 from tests.context.compaction.lists import calling, coding_session, result, says, segments_of, user
+from tests.context.compaction.planted import EVENTS, around, did, ran
 
 
+@pytest.mark.parametrize("target", [5_000, 7_000])
 @pytest.mark.parametrize("name", EVENTS)
-def test_an_event_is_told_as_it_was(name: str):
+def test_an_event_is_told_as_it_was(name: str, target: int):
     middle, said, never = EVENTS[name]
-    segments = segments_of(compact(around(middle), 7_000).messages)
+    segments = segments_of(compact(around(middle), target).messages)
     state = "\n".join(line for segment in segments for line in segment.state)
     quoted = "\n".join(line for segment in segments for entry in segment.entries for line in entry.lines)
     assert [words for words in never if words in state or ("=" in words and words in quoted)] == []

@@ -8,8 +8,8 @@ from codelet.context.compaction import CompactionSettings, compact
 from codelet.context.compaction.lexicon import clip, is_noise
 from codelet.context.compaction.prose import prose_lines
 from codelet.context.compaction.segments import ParsedSegment, SegmentEntry, parse_segment, render
-from scripts.bench.context.planted import LANGUAGES, did, in_language, reads, with_base64
 from tests.context.compaction.lists import Message, calling, coding_session, result, says, segments_of, size, user
+from tests.context.compaction.planted import LANGUAGES, did, in_language, reads, with_base64
 
 
 def text_of(messages: list[Message]) -> str:
