@@ -2,7 +2,7 @@
 
 Use: python -m scripts.walls FILE… [--count N] [--seed S] [--way bubblewrap|landlock]
 
-The files are JSON lines, see scripts/policy_cases.py. The first wall alone: commands are judged as on a
+The files are JSON lines, see tests/support/policy_cases.py. The first wall alone: commands are judged as on a
 machine without a sandbox, and no unsafe one may be allowed. The second alone: each unsafe command really runs, as if it
 had been allowed, in the sandbox of the modes read-only and ask. It must change no file, reach no listener, and print no
 secret: of the home, of the workspace, of a folder outside both, or of a variable. A line that names git runs twice:
@@ -38,7 +38,7 @@ from codelet.safety.sandbox import Confinement, Sandbox, find_confinement, varia
 from codelet.safety.sandbox.landlock_helper import PREFIX
 from codelet.system.git import hardened_environment
 from codelet.system.process import StartError, child_environment, find_program, run_child
-from scripts.policy_cases import Case, cases_of, judge_cases, workspace_of_cases
+from tests.support.policy_cases import Case, cases_of, judge_cases, workspace_of_cases
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOBODY = 65534

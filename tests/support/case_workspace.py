@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.policy_cases import workspace_of_cases
+from tests.support.policy_cases import workspace_of_cases
 
 DATA = Path(__file__).parent.parent / "safety" / "data"
 

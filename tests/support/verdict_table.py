@@ -25,8 +25,8 @@ import pytest
 
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch, Verdict
-from scripts.policy_cases import workspace_of_cases
 from tests.support.case_workspace import DATA
+from tests.support.policy_cases import workspace_of_cases
 from tests.support.repo import git, write
 
 TABLE = DATA / "verdicts.txt"

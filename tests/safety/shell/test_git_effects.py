@@ -10,10 +10,10 @@ import pytest
 
 from codelet.safety import Policy
 from codelet.safety.verdict import Touch
-from scripts.policy_cases import Case, read_cases, workspace_of_cases
 from tests.support.case_workspace import DATA
 from tests.support.confined import run_confined
 from tests.support.hostile_repo import SET_UPS, hostile
+from tests.support.policy_cases import Case, read_cases, workspace_of_cases
 
 pytestmark = pytest.mark.needs("git", "bash")
 

@@ -15,10 +15,10 @@ from codelet.safety import Policy
 from codelet.safety.shell.nested import changes_shell, unwrapped
 from codelet.safety.shell.script_parser import read_script
 from codelet.safety.verdict import Touch
-from scripts.policy_cases import judge_cases, read_cases, workspace_of_cases
 from tests.safety.shell.runner import SECRET, Jail
 from tests.support.case_workspace import lines_of
 from tests.support.confined import run_confined
+from tests.support.policy_cases import judge_cases, read_cases, workspace_of_cases
 from tests.support.repo import git
 
 
