@@ -268,17 +268,17 @@ async def test_a_key_that_is_given_is_seen_nowhere(
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a name that is nearly a setting": ({"max_turn": 1}, "unknown setting 'max_turn'; did you mean 'max_turns'?"),
+    "a name that is nearly a setting": ({"max_turn": 1}, "'max_turn'; did you mean 'max_turns'?"),
     "a name that is no setting": ({"colour": 1}, "unknown setting 'colour'"),
-    "a value of the wrong kind": ({"max_turns": 0}, "max_turns: must be a positive whole number"),
-    "a mode that is none": ({"mode": "wild"}, "mode: must be one of read-only, ask, auto-edit, auto"),
+    "a value of the wrong kind": ({"max_turns": 0}, "max_turns: must be"),
+    "a mode that is none": ({"mode": "wild"}, "read-only, ask, auto-edit, auto"),
     "a workspace that is none": ({"workspace": "nowhere"}, "nowhere is no folder"),
     "a workspace that is no path": ({"workspace": 5}, "workspace: "),
     "a workspace with a NUL": ({"workspace": "a\0b"}, "workspace: "),
-    "no list of tools": ({"extra_tools": 5}, "extra_tools: must be a list, not int"),
-    "no list of extensions": ({"extensions": None}, "extensions: must be a list, not NoneType"),
+    "no list of tools": ({"extra_tools": 5}, "not int"),
+    "no list of extensions": ({"extensions": None}, "not NoneType"),
     "a tool that is none": ({"tools": ["teleport"]}, "unknown tool 'teleport'"),
-    "a tool twice": ({"extra_tools": [count_words, count_words]}, "there are two tools called 'count_words'"),
+    "a tool twice": ({"extra_tools": [count_words, count_words]}, "'count_words'"),
     "a function without @tool": ({"extra_tools": [len]}, "extra_tools: len "),
     "an extension's class": ({"extensions": [Extension]}, "extensions: Extension is no Extension"),
     "an export that is not there": ({"resume": "nowhere.json"}, "nowhere.json"),

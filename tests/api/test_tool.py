@@ -94,10 +94,10 @@ async def strange(path: Path) -> str:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (not_async, "not_async: a tool is an async function"),
-        (untyped, "untyped: the argument 'text' has no type"),
-        (any_number, "any_number: .*texts.* cannot be an argument of a tool"),
-        (anything, "anything: .*given.* cannot be an argument of a tool"),
+        (not_async, "not_async: .*async"),
+        (untyped, "untyped: .*'text'"),
+        (any_number, "any_number: .*texts"),
+        (anything, "anything: .*given"),
         (strange, "no schema"),
     ],
 )

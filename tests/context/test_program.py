@@ -124,11 +124,11 @@ def test_small_windows_work_or_say_what_does_not_fit(codelet: Codelet, window: i
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--budget", "20000", "--window", "16000"), "budget must be at most 16000 tokens"),
+        (("--budget", "20000", "--window", "16000"), "at most 16000"),
         (("--budget", "1"), "tools alone take"),
-        (("--budget", "nan"), "--budget: must be a positive whole number"),
-        (("--budget", "-1"), "--budget: must be a positive whole number"),
-        (("--window", "0"), "--window: must be a positive whole number"),
+        (("--budget", "nan"), "--budget: must be"),
+        (("--budget", "-1"), "--budget: must be"),
+        (("--window", "0"), "--window: must be"),
         (("--compact-at", "101"), "--compact-at: "),
         (("--budget", "200000"), "--window"),
     ],

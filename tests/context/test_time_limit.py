@@ -12,6 +12,7 @@ from codelet.errors import LimitReached
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.messages import unpaired
+from codelet.prompt import CUT_TEXT
 from codelet.tools.tool import Progress, ToolContext, ToolOutput, tool
 from tests.context.conftest import Open
 from tests.context.scripted import Answer, turn, turn_until_error
@@ -56,7 +57,7 @@ async def test_text_that_a_time_limit_cut_names_it_and_is_written_anew(open_sess
     provider.answers.extend([Answer("half an answer", hangs=True), Answer("the whole")])
     _, error = await turn_until_error(session, "go")
     assert isinstance(error, LimitReached)
-    assert session.messages[-1]["content"] == f"half an answer\n\n[the answer was cut here: {REASON}]"
+    assert session.messages[-1]["content"] == f"half an answer\n\n{CUT_TEXT.format(reason=REASON)}"
     await turn(session, None)
     assert [m["content"] for m in session.messages if m["role"] == "assistant"] == ["the whole"]
 

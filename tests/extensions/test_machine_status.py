@@ -62,16 +62,16 @@ async def test_env_shows_what_holds_now_not_what_an_earlier_session_was_told(tmp
 
 
 async def test_env_says_what_the_model_is_not_told(tmp_path: Path, open_session: Open):
-    expected = {"short": "nothing of it", "full": "the state of the machine only"}
+    expected = {"short": "nothing", "full": "state of the machine"}
     for environment, told in expected.items():
         settings = load_settings({"environment": environment}, workspace=tmp_path, environment={})
         session, _ = open_session(*turned_on(OpenedWith(settings=settings)))
-        assert (await session.run_command("env")).endswith(told)
+        assert told in (await session.run_command("env")).splitlines()[-1]
 
 
 def test_what_is_not_known_is_left_out():
     line = line_of({"memory_used_mb": 2048.0, "memory_total_mb": 4096.0, "battery_percent": 78.0})
-    assert line.startswith("The machine at the start of this turn: memory 2.0 of 4.0 GiB used, load ")
+    assert ": memory 2.0 of 4.0 GiB used, load " in line
     assert "battery 78 %" in line
     assert "disk" not in line
     assert "processes" not in line.replace("processors", "")

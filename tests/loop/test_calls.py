@@ -14,6 +14,7 @@ import pytest
 from codelet import events
 from codelet.errors import LimitReached, ToolError
 from codelet.extensions.base import Extension, Guard, GuardedCall, Noted
+from codelet.prompt import UNKNOWN_TOOL
 from codelet.safety import Policy
 from codelet.safety.verdict import Answer, Question, Touch
 from codelet.tools import all_tools
@@ -191,13 +192,13 @@ async def test_a_result_is_told_while_a_later_call_still_runs(
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (Call("x", "telepathy", {}), "there is no tool 'telepathy'; the tools are look, change, stumble"),
-        (Call("x", "", {}), "there is no tool ''"),
-        (Call("x", "look", "{not json"), "the arguments of look are not a JSON object: {not json"),
+        (Call("x", "telepathy", {}), UNKNOWN_TOOL.format(name="telepathy", names="look, change, stumble")),
+        (Call("x", "", {}), "no tool ''"),
+        (Call("x", "look", "{not json"), "JSON object: {not json"),
         (Call("x", "look", "[1]"), "JSON object"),
         (Call("x", "look", "[" * 100_000), "JSON object"),
-        (Call("x", "look", {}), "the argument 'name' is missing"),
-        (Call("x", "look", {"name": 7}), "name must be of type string, not int"),
+        (Call("x", "look", {}), "'name' is missing"),
+        (Call("x", "look", {"name": 7}), "string, not int"),
         (Call("x", "look", {"name": "a", "other": 1}), "unknown argument 'other'"),
         (Call("x", "stumble", {"how": "expected"}), "it is not there"),
         (Call("x", "stumble", {"how": "unexpected"}), "stumble failed: RuntimeError: nobody thought of this"),

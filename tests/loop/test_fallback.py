@@ -145,8 +145,8 @@ async def test_a_last_failure_of_another_kind_is_told(opened: Open, model_server
     model_server.script = [DOWN, DOWN, HttpError(500, "the disk is full")]
     other.script = [Reply("done")]
     (note,) = notes(await turn(opened()))
-    assert note.startswith("openai/first failed 3 times in a row (")
-    assert note.endswith("the disk is full): continuing with openai/second")
+    assert note.startswith("openai/first failed 3 times")
+    assert "the disk is full" in note and note.endswith("openai/second")
 
 
 async def test_the_chosen_model_is_asked_again_with_a_new_turn_after_the_pause(
@@ -216,7 +216,7 @@ async def test_without_another_model_it_fails_at_once_and_probes_after_the_pause
     assert len(model_server.requests) == 5, "the retries of the request that failed are made"
     seen, error = await turn_until_error(session)
     assert isinstance(error, ProviderError)
-    assert str(error).startswith("openai/first failed 5 times in a row and is not asked for 30 s")
+    assert str(error).startswith("openai/first failed 5 times") and "30 s" in str(error)
     assert len(model_server.requests) == 5
     assert of_type(seen, events.TurnEnd)[-1].steps == 0
     clock.now += 31

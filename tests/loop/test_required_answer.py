@@ -37,7 +37,7 @@ TOOL = {"type": "function", "function": {"name": "t", "description": "d", "param
         ('{"properties": {"a": {"minimum": "x"}}}', "$.properties.a.minimum"),
         ('{"properties": {"a": {"pattern": "("}}}', "$.properties.a.pattern"),
         ('{\n "type": 1 "x"}', ":2:12:"),
-        ("[1]", "$: a schema is a JSON object, not list"),
+        ("[1]", "not list"),
         ('{"items": {"$ref": "#/$defs/x"}}', "$.items.$ref: '#/$defs/x' leads to nothing"),
         ('{"$ref": "https://schemas.example/x"}', "nothing is fetched"),
         ('{"const": NaN}', "NaN is not JSON"),

@@ -15,6 +15,7 @@ from codelet.errors import LimitReached, NoAnswer, ProviderError
 from codelet.loop.meter import Limits
 from codelet.loop.session import Session
 from codelet.messages import assistant, reminder_type, unpaired, user
+from codelet.prompt import CUT_TEXT
 from codelet.providers import open_provider
 from codelet.providers.protocol import ProviderOptions, Retries
 from codelet.safety import Policy
@@ -295,7 +296,7 @@ async def test_resume_after_a_broken_stream(make_session: MakeSession, model_ser
     seen, error = await turn_until_error(session)
     assert isinstance(error, ProviderError)
     assert (seen[-1].reason, seen[-1].error) == ("failed", str(error))
-    assert "half an\n\n[the answer was cut here: " in (session.messages[-1]["content"] or "")
+    assert "half an\n\n" + CUT_TEXT.partition("{")[0] in (session.messages[-1]["content"] or "")
     _, error = await turn_until_error(session, None)
     assert error is not None
     await turn(session, None)

@@ -132,10 +132,10 @@ def test_without_a_key_for_a_header_litellm_is_asked(model: str):
 @pytest.mark.parametrize(
     ("model", "environment", "said"),
     [
-        ("azure/x", {}, "no address for Azure OpenAI: set AZURE_OPENAI_ENDPOINT to https://RESOURCE.openai.azure.com"),
-        ("azure/x", {"AZURE_OPENAI_ENDPOINT": "https://a"}, "no key for Azure OpenAI: set AZURE_OPENAI_API_KEY"),
-        ("vertex_ai/gemini-x", {"GOOGLE_OAUTH_ACCESS_TOKEN": "k"}, "no project for Vertex AI: set VERTEXAI_PROJECT"),
-        ("bedrock_mantle/x", BEDROCK | {"AWS_REGION": "a.example/"}, "AWS_REGION is no name that an address may have"),
+        ("azure/x", {}, "set AZURE_OPENAI_ENDPOINT to https://RESOURCE.openai.azure.com"),
+        ("azure/x", {"AZURE_OPENAI_ENDPOINT": "https://a"}, "set AZURE_OPENAI_API_KEY"),
+        ("vertex_ai/gemini-x", {"GOOGLE_OAUTH_ACCESS_TOKEN": "k"}, "set VERTEXAI_PROJECT"),
+        ("bedrock_mantle/x", BEDROCK | {"AWS_REGION": "a.example/"}, "AWS_REGION is no name"),
         ("vertex_ai/gemini-x", VERTEX | {"VERTEXAI_PROJECT": "../x@evil"}, "VERTEXAI_PROJECT is no name"),
         ("vertex_ai/gemini-x", VERTEX | {"VERTEXAI_LOCATION": "evil.example/#"}, "VERTEXAI_LOCATION is no name"),
     ],

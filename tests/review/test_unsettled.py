@@ -10,12 +10,14 @@ import pytest
 
 from codelet.review.formats import FORMATS
 from codelet.review.formats.sentences import NOTHING
+from codelet.review.review_prompt import NOWHERE
 from tests.review.conftest import DOUBLED, FLOORED
 from tests.support import repo
 from tests.support.reviews import REFUTED, asked, finding, found, is_confirmation, model, report, review
 from tests.support.script import HttpError, Reply
 from tests.support.server import ModelServer, Recorded
 
+AGAIN = NOWHERE.partition("\n")[0]
 ELSEWHERE = {
     "invented": finding("    return x ** 2", 6, severity="critical"),
     "half invented": finding("    return w * h * 2\n    print(w)", 2, severity="critical", title="Both"),
@@ -73,11 +75,11 @@ def test_what_is_nowhere_is_asked_for_once_more(changed: Path) -> None:
     right = ELSEWHERE["invented"] | {"quote": "    return x // 2"}
 
     def answer(request: Recorded) -> Reply:
-        return Reply(found(*wrong) if "are not in the change" not in asked(request) else found(right))
+        return Reply(found(*wrong) if AGAIN not in asked(request) else found(right))
 
     with ModelServer(model(answer)) as server:
         done = review(server, changed, "HEAD", "--output", "json")
-        again = next(each for each in server.requests if "are not in the change" in asked(each))
+        again = next(each for each in server.requests if AGAIN in asked(each))
     assert [each["role"] for each in again.messages if each["role"] != "system"] == ["user", "assistant", "user"]
     came = report(done)
     assert sorted(each["line"] for each in came["findings"]) == [2, 6]

@@ -177,7 +177,7 @@ def test_p5_an_honest_narrative_is_kept_and_stands_in_the_segment():
     assert lines == ("sqlite in src/store.py: one file", "next: migrate")
     made = compact(coding_session(40), 4_000, handoff=lines)
     text = "\n".join(m["content"] or "" for m in made.messages)
-    assert "checked for names only]\nsqlite in src/store.py: one file\nnext: migrate" in text
+    assert "names only]\nsqlite in src/store.py: one file\nnext: migrate" in text
 
 
 def test_p6_feedback_cannot_push_out_errors_anchors_or_constraints():

@@ -9,12 +9,13 @@ import pytest
 
 from codelet.context.reminders.git_status import describe, git_status, parse_status
 from codelet.context.reminders.sources import Environment
+from codelet.prompt import GIT_CHANGES
 from tests.support import repo as repositories
 from tests.support.repo import git
 from tests.support.waiting import Work
 
 pytestmark = pytest.mark.needs("git")
-CHANGED = "Changed files (git status, short form):\n"
+CHANGED = GIT_CHANGES.format(changes="").removeprefix("\n")
 
 
 async def test_a_clean_repository(repo: Path):

@@ -15,7 +15,7 @@ from codelet.context.reminders.git_status import GitStatus
 from codelet.context.reminders.sources import TOKEN_STATUS
 from codelet.loop.session import Session
 from codelet.messages import reminder_type, user, with_kinds
-from codelet.prompt import AS_OF_CHANGED, TURN_START
+from codelet.prompt import AS_OF, AS_OF_CHANGED, TURN_START
 from codelet.safety import Policy
 from codelet.zones import Placement, Zones
 from tests.support import repo as repositories
@@ -175,10 +175,7 @@ async def test_a_git_that_is_slow_is_not_waited_for_and_nothing_stale_is_stated_
     await turn(make_session())
     first, second, *_, last = [reminder(request, "gitStatus") for request in model_server.requests]
     assert first == "Branch: main\nWorking tree: clean"
-    assert second == (
-        "As of the start of this turn; files may have changed since, and git has not answered yet:\n"
-        "Branch: main\nWorking tree: clean"
-    )
+    assert second == AS_OF_CHANGED.format(when=TURN_START, text="Branch: main\nWorking tree: clean")
     assert last.endswith("?? new.txt"), "the late answer serves a later request"
     assert watched_git.calls == 2
 
@@ -292,10 +289,10 @@ async def test_prepended_all_four_stand_in_front_once_renewed_each_turn_and_hold
         assert kinds(request)[:5] == [*IN_FRONT, "user"]
         assert not set(kinds(request)[5:]) & set(Zones().types)
         git = reminder(request, "gitStatus")
-        assert git.startswith("As of the start of this turn:\nBranch: main")
+        assert git.startswith(AS_OF.format(when=TURN_START, text="Branch: main"))
         assert f"?? turn{number // 3}.txt" in git
         assert ("?? new.txt" in git) == (number >= 3), "not renewed within the turn: it says of when it is"
-        assert reminder(request, "tokenStatus").startswith("As of the start of this turn:\nContext: about ")
+        assert reminder(request, "tokenStatus").startswith(AS_OF.format(when=TURN_START, text="Context: about "))
     for before, after in pairwise(model_server.requests):
         if after.number % 3:
             assert stable_prefix(after).startswith(stable_prefix(before)), "within a turn the cache keeps working"
