@@ -34,7 +34,7 @@ class Place:
 @contextmanager
 def place() -> Iterator[Place]:
     """A place to run in, removed afterwards."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder) / "home"
         home.mkdir()
         notes = "".join(f"line {number}: what we found out that day\n" for number in range(40))
