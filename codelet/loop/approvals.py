@@ -165,7 +165,7 @@ class Approvals:
         """
         if not change.unseen or self._policy.yes:
             return verdict
-        reason = f"it replaces all of {change.name}; {change.unseen} were shown to the model"
+        reason = f"it replaces the whole of {change.name}, of which the model has seen {change.unseen}"
         if verdict.action == "ask":
             return verdict.replace(reason=f"{verdict.reason}: {reason}", suggestion=None, lifted_by=None)
         if self.ask is None:

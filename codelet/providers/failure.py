@@ -233,7 +233,7 @@ def _headline(status: int, *, overflow: bool, of_key: bool, place: str, key_name
             return f"{place} wants a key ({status}); set {key_name}"
         return f"{place} rejected the key ({status}); check {key_name}"
     if status == 402:
-        return f"{place} wants a payment (402)"
+        return f"{place} requires a payment (402)"
     if status == 404:
         return f"{place} does not know this model or path (404); check --model and --api-base"
     if status in (413, 429):

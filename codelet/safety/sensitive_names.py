@@ -112,7 +112,7 @@ def delicate(path: str) -> str | None:
     if not parts:
         return None
     if _any(DELICATE_FILES, parts[-1:]):
-        return "acts later, on an agent, on CI or on a program that starts here"
+        return "is run later by CI, an agent or another tool"
     joined = "/" + "/".join(parts) + "/"
     for folder in DELICATE_FOLDERS:
         if f"/{folder}/" in joined:

@@ -27,7 +27,7 @@ def made(status: int, body: str = "", headers: dict[str, str] | None = None, key
     [
         (400, "Somewhere answered with status 400", False),
         (401, "rejected the key (401); check SOME_API_KEY", False),
-        (402, "wants a payment", False),
+        (402, "payment (402)", False),
         (403, "rejected the key (403); check SOME_API_KEY", False),
         (404, "--model and --api-base", False),
         (307, "redirects elsewhere (307), which is not followed", False),

@@ -59,7 +59,7 @@ async def test_the_real_change_is_shown(tmp_path: Path) -> None:
 
 async def test_replacing_what_the_model_did_not_see_is_asked_whatever_the_mode(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    part = "it replaces all of a.txt; only lines 1 of its 2 were shown to the model"
+    part = "it replaces the whole of a.txt, of which the model has seen only lines 1 of its 2"
     for mode, reason in (("auto", part), ("ask", f"write changes a.txt: {part}")):
         person = Person(Answer(False))
         policy = Policy(tmp_path, mode, allow=["write(a.txt)"] if mode == "auto" else [])

@@ -119,9 +119,9 @@ def test_the_users_own_filters_go_on(
         f'[filter "lfs"]\n\tclean = {payload}\n\trequired = true\n[user]\n\tname = me\n\temail = me@example.com\n'
     )
     (hostile / ".gitattributes").write_text("*.txt filter=lfs\n")
-    os.utime(hostile / "a.txt", (1, 1))  # so that git reads it again
+    (hostile / "a.txt").write_text("changed, so that git reads it\n")
     codelet.cwd = hostile
-    run_model(codelet, model_server, "git diff")
+    run_model(codelet, model_server, "git add .", flags=("--yes",))
     assert canary.exists(), "a filter that the user set up, such as Git LFS, stays in force"
 
 

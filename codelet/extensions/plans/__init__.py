@@ -50,7 +50,7 @@ _PLAN_ASKED = "The user approves it, or says why not. Once it is approved, carry
 _PLAN_UNASKED = "No one can approve it here, so the plan is your answer: end your turn once it is sent."
 _PLAN_APPROVED = "[the user approved the plan: carry it out, and keep it up to date]"
 _STATUSES: dict[str, StepStatus] = {"start": "in progress", "done": "completed", "fail": "failed"}
-_PLAN_ONLY = "it would change something, and the plan is not approved yet"
+_PLAN_ONLY = "blocked until you approve the plan"
 
 
 class Plans(Extension, Source):
@@ -200,7 +200,7 @@ class PlanFirst(Extension, Guard):
             return Verdict("deny", verdict.tier, _PLAN_ONLY)
         asked = call.name == plans.name and str(call.arguments.get("plan", "")).strip()
         return (
-            Verdict("ask", "read", "nothing is changed before you say yes")
+            Verdict("ask", "read", "nothing changes until you approve")
             if asked and self._session.toolbox.ask
             else None
         )
