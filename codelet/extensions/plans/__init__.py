@@ -200,9 +200,7 @@ class PlanFirst(Extension, Guard):
             return Verdict("deny", verdict.tier, _PLAN_ONLY)
         asked = call.name == plans.name and str(call.arguments.get("plan", "")).strip()
         return (
-            Verdict("ask", "read", "nothing changes until you approve")
-            if asked and self._session.toolbox.ask
-            else None
+            Verdict("ask", "read", "nothing changes until you approve") if asked and self._session.toolbox.ask else None
         )
 
     def answer(self) -> str:
