@@ -62,7 +62,7 @@ def test_planning_first_changes_nothing_whatever_the_mode_allows(codelet: Codele
     done = codelet("-p", "go", "--plan", "--mode", "auto-edit", "--allow", "bash(touch *)")
     assert (done.exit, done.out) == (6, "No plan.\n"), done.err
     assert not (codelet.cwd / "new.txt").exists() and not (codelet.cwd / "other.txt").exists()
-    assert "not approved" in done.err
+    assert "approve the plan" in done.err
 
 
 def test_what_was_refused_before_a_plan_was_approved_is_no_failure_of_the_run(codelet: Codelet) -> None:
