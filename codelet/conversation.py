@@ -250,11 +250,11 @@ class Conversation(Parts):
         prepended = self.placement == "prepend"
         if head:
             front = self.zones.prepended if prepended else self.zones.head
-            self.head, self.tail, told = renewed(front, head, self.head, self.tail, self.zones.momentary)
+            self.head, self.tail, told = renewed(front, head, self.head, self.tail)
             changes += told
         if tail:
             back = NESTED if prepended else self.zones.tail
-            self.tail, self.head, told = renewed(back, tail, self.tail, self.head, self.zones.momentary)
+            self.tail, self.head, told = renewed(back, tail, self.tail, self.head)
             changes += told
         if len(before) != len(self.head) or not all(map(is_, before, self.head)):
             for watch in self._watches:

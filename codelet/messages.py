@@ -104,17 +104,14 @@ def system(text: str) -> Message:
 class _Marked(dict[str, Any]):
     """A message of the role user that knows what it was made as: for everybody who writes it, a plain dict."""
 
-    __slots__ = ("kind", "momentary", "reminder")
+    __slots__ = ("kind", "reminder")
     kind: UserKind
     reminder: str | None
-    momentary: bool
 
 
-def _marked(
-    fields: Mapping[str, object], kind: UserKind, reminder: str | None = None, *, momentary: bool = False
-) -> Message:
+def _marked(fields: Mapping[str, object], kind: UserKind, reminder: str | None = None) -> Message:
     message = _Marked(fields)
-    message.kind, message.reminder, message.momentary = kind, reminder, momentary
+    message.kind, message.reminder = kind, reminder
     return cast("Message", message)
 
 
@@ -124,9 +121,9 @@ def user(text: str, images: Sequence[Picture] = ()) -> Message:
     return _marked({"role": "user", "content": text, **shown}, "prompt")
 
 
-def reminder(kind: str, text: str, *, momentary: bool = False) -> Message:
-    """A reminder of that type; `text` is the whole message. A `momentary` one is of now: the next run has another."""
-    return _marked({"role": "user", "content": text}, "reminder", kind, momentary=momentary)
+def reminder(kind: str, text: str) -> Message:
+    """A reminder of that type; `text` is the whole message."""
+    return _marked({"role": "user", "content": text}, "reminder", kind)
 
 
 def segment(text: str) -> Message:
@@ -161,7 +158,7 @@ def with_text(message: Mapping[str, object], text: str) -> dict[str, object]:
     """Another message of the same kind, with that text."""
     changed = {**message, "content": text}
     if isinstance(message, _Marked):
-        return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder, momentary=message.momentary))
+        return cast("dict[str, Any]", _marked(changed, message.kind, message.reminder))
     return changed
 
 
@@ -198,11 +195,6 @@ def kind_of(message: Mapping[str, object]) -> str:
 def reminder_type(message: Mapping[str, object]) -> str | None:
     """The type of a reminder; None for every other message."""
     return message.reminder if isinstance(message, _Marked) else None
-
-
-def is_momentary(message: Mapping[str, object]) -> bool:
-    """Return whether it is a reminder whose text is of the moment, such as the date or git's status."""
-    return isinstance(message, _Marked) and message.momentary
 
 
 def text_of(message: AnyMessage) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from codelet import prompt
-from codelet.messages import Message, is_momentary, reminder, reminder_type
+from codelet.messages import Message, reminder, reminder_type
 from codelet.record import Record
 
 Placement = Literal["tail", "append", "prepend"]
@@ -22,14 +22,10 @@ PREPENDED = ("claudeMd", "environment")
 
 
 class Zones(Record):
-    """The types of reminders in their order. `more_head` and `more_tail` are those of extensions.
-
-    The texts of the types in `momentary` differ from run to run.
-    """
+    """The types of reminders in their order. `more_head` and `more_tail` are those of extensions."""
 
     more_head: tuple[str, ...] = ()
     more_tail: tuple[str, ...] = ()
-    momentary: frozenset[str] = frozenset()
 
     @property
     def head(self) -> tuple[str, ...]:
@@ -75,19 +71,18 @@ def renewed(
     texts: Mapping[str, str | None],
     own: Sequence[Message],
     other: Sequence[Message],
-    momentary: Collection[str] = (),
 ) -> tuple[tuple[Message, ...], tuple[Message, ...], list[ReminderChange]]:
     """Return the reminders at a zone's own end of the list and at the other, brought up to date, and the changes.
 
     `texts` holds the reminders gathered again: an empty text or None removes a reminder, a type that is not named
-    stays. Reminders that another placement left at the other end move. Those of the types in `momentary` are marked so.
+    stays. Reminders that another placement left at the other end move.
     """
     here, there = _of(zone, own), _of(zone, other)
     wanted: list[Message] = []
     changes: list[ReminderChange] = []
     for kind in zone:
         old = here.get(kind, there.get(kind))
-        message = _renewed(kind, old, texts[kind], momentary=kind in momentary) if kind in texts else old
+        message = _renewed(kind, old, texts[kind]) if kind in texts else old
         if message is not None:
             wanted.append(message)
         if message is not old or kind in there:
@@ -116,7 +111,7 @@ def appended(
         content = prompt.as_reminder(kind, prompt.FROM_HERE.format(text=text)) if text else plain
         if old is not None and old["content"] in (plain, content):
             continue
-        new.append(reminder(kind, content, momentary=kind in zones.momentary))
+        new.append(reminder(kind, content))
         known = None if old is None or is_withdrawn(old) else old
         changes.append(_change(kind, known, new[-1] if text else None))
     return new, changes
@@ -133,12 +128,11 @@ def _of(zone: tuple[str, ...], messages: Sequence[Message]) -> dict[str, Message
     return {kind: message for message in messages if (kind := reminder_type(message)) is not None and kind in zone}
 
 
-def _renewed(kind: str, old: Message | None, text: str | None, *, momentary: bool) -> Message | None:
+def _renewed(kind: str, old: Message | None, text: str | None) -> Message | None:
     if not text:
         return None
     content = prompt.as_reminder(kind, text)
-    same = old is not None and old["content"] == content and is_momentary(old) == momentary
-    return old if same else reminder(kind, content, momentary=momentary)
+    return old if old is not None and old["content"] == content else reminder(kind, content)
 
 
 def _change(kind: str, old: Message | None, new: Message | None) -> ReminderChange:

@@ -29,7 +29,6 @@ class Machine(Extension, Source):
 
     name = "machine"
     quiet = True
-    momentary = True
 
     def __init__(self, *, told: bool) -> None:
         self.reminders = (self,)

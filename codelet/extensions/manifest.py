@@ -72,7 +72,6 @@ class ManifestRow(Record, kw_only=True):
     commands: Mapping[str, tuple[str, str]] = {}
     reminder: str = ""
     head: bool = False
-    momentary: bool = False
     keys: tuple[str, ...] = ()
     late: bool = False
     guard: bool = False
@@ -155,7 +154,6 @@ ROWS = (
         made="machine_status:Machine",
         commands={"env": ("the machine and the workspace", "")},
         reminder="machine",
-        momentary=True,
         starts=lambda given: given.settings.environment == "full",
     ),
     ManifestRow(made="narrator:Narrator", on=lambda given: given.settings.narrative != "off", wakes=("near",)),
@@ -261,7 +259,7 @@ class Listed(Extension, Guard, Source):
             Command(name, about, partial(self._command, name), arguments)
             for name, (about, arguments) in row.commands.items()
         )
-        self.name, self.momentary = row.reminder, row.momentary
+        self.name = row.reminder
         self.zone = "head" if row.head else "tail"
         self.reminders = (self,) if row.reminder else ()
         self.guards = (self,) if row.guard else ()

@@ -76,7 +76,7 @@ def commands(extension: Extension) -> list[tuple[str, str, str]]:
 
 
 def reminder(source: Any) -> list[object]:
-    return [getattr(source, name) for name in ("name", "zone", "late", "off", "instructs", "momentary")]
+    return [getattr(source, name) for name in ("name", "zone", "late", "off", "instructs")]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.made)

@@ -40,9 +40,8 @@ class Source:
     their bytes while nothing has changed, as they are part of the cached prefix. Texts of the `tail` zone are read at
     the turn's start and before each request; with `late` only before each request, after any compaction. `off` is the
     default switch; a source that is off is never called. `instructs` means that only the user can switch it off, not a
-    saved session. With `quiet`, front ends do not show replaced texts. A `momentary` text differs from run to run, so a
-    replay does not compare it. `stays` is set before each turn: sent texts stay in the conversation, so figures should
-    change rarely.
+    saved session. With `quiet`, front ends do not show replaced texts. `stays` is set before each turn: sent texts stay
+    in the conversation, so figures should change rarely.
     """
 
     name: str
@@ -51,7 +50,6 @@ class Source:
     off: bool = False
     instructs: bool = False
     quiet: bool = False
-    momentary: bool = False
     stays: bool = False
 
     async def text(self) -> str | None:
@@ -76,7 +74,7 @@ def zones_of(sources: Iterable[Source]) -> Zones:
     known, own = list(sources), Zones()
     more = [source for source in known if source.name not in own.types]
     head, tail = ([source.name for source in more if source.zone == zone] for zone in ("head", "tail"))
-    return Zones(tuple(head), tuple(tail), frozenset(source.name for source in known if source.momentary))
+    return Zones(tuple(head), tuple(tail))
 
 
 class ReminderRow(Record):

@@ -29,7 +29,6 @@ class GitStatus(Source):
 
     name = "gitStatus"
     quiet = True
-    momentary = True
 
     def __init__(self, workspace: Path, notices: Notices | None = None) -> None:
         self._notices = notices or Notices()

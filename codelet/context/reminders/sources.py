@@ -44,7 +44,6 @@ class Environment(Source):
 
     name = "environment"
     zone = "head"
-    momentary = True
 
     def __init__(self, workspace: Path, permissions: Callable[[], str]) -> None:
         self._workspace = workspace
@@ -116,7 +115,6 @@ class TokenStatus(Source):
     name = "tokenStatus"
     late = True
     quiet = True
-    momentary = True
 
     def __init__(self, used: Callable[[], int], budget: Callable[[], int], model: Callable[[], str]) -> None:
         self._used = used
