@@ -51,7 +51,6 @@ from codelet.zones import PlacementChoice
 
 if TYPE_CHECKING:
     from codelet.context.allotment import Size
-    from codelet.context.relations.session_files import SessionFiles
     from codelet.context.rows import ContextRow
 
 _Events = AsyncGenerator[events.Event, None]
@@ -68,7 +67,6 @@ class Session:
 
     _closed = False
     is_beside = False
-    _files: SessionFiles | None = None
     watch: Callable[[events.Event], object] = staticmethod(lambda event: None)
 
     def __init__(
@@ -240,7 +238,6 @@ class Session:
         """Forget the conversation; usage and cost continue. Raises UsageError while a turn runs."""
         self._turn_in_hand.check_idle()
         self.conversation.clear()
-        self._files = None
         self.toolbox.context.seen.clear()
         self.toolbox.touched.clear()
         self.compactor.forget()
@@ -261,15 +258,6 @@ class Session:
         self.clear()
         self.conversation.adopt(messages, before, calls)
         self.entry.adopt()
-
-    @property
-    def files(self) -> SessionFiles:
-        """The files that were read and changed, as a graph; made when it is first asked for."""
-        if self._files is None:
-            from codelet.context.relations.session_files import SessionFiles
-
-            self._files = SessionFiles()
-        return self._files
 
     def context(self) -> list[ContextRow]:
         """Return what the next request would carry, entry by entry, with estimates."""

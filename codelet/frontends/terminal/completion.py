@@ -102,13 +102,14 @@ class ReplCompleter(Completer):
 
 
 def ranks_of(session: Session) -> Ranks:
-    """Score files by what the session has read and changed; the graph is built in a thread."""
+    """Score files by what the session has read and changed; their imports are read in a thread."""
 
     async def ranks(typed: str) -> Points:
-        messages, root = list(session.messages), str(session.workspace)
+        from codelet.context.relations import FileRelations
+
         records = list(session.conversation.calls)
-        relations = await asyncio.to_thread(lambda: session.files.of(messages, typed, root, records))
-        return lambda path: relations.bearing(path).total
+        relations = await asyncio.to_thread(FileRelations, records, typed, session.workspace)
+        return relations.points
 
     return ranks
 
