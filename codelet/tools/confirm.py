@@ -14,7 +14,6 @@ from pathlib import Path
 
 from codelet.record import Record
 from codelet.safety.opener import open_file, status_of
-from codelet.tools import encoding
 
 # Of a line at most 300 characters are shown, which are no more bytes than this.
 _COMPARED = 1_200
@@ -26,8 +25,7 @@ _MOST_DECODED = 32 << 20
 class FoundLine(Record):
     """A line that a search found: a match, or with `match` False one of context. A file that was found has line 0.
 
-    `offset` is where the line begins in the file, in bytes behind its byte order mark. `decoded` says that the file is
-    not UTF-8, and `text` is what its line is shown as.
+    `offset` is where the line begins in the file, in bytes behind its byte order mark.
     """
 
     path: str
@@ -35,7 +33,6 @@ class FoundLine(Record):
     match: bool = True
     text: bytes = b""
     offset: int = 0
-    decoded: bool = False
 
 
 def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
@@ -48,9 +45,9 @@ def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
             if unseen:
                 yield hit
                 continue
-            if (hit.path, hit.decoded) != (file.path, file.shown):
+            if hit.path != file.path:
                 file.close()
-                file = _File(hit.path, hit.decoded)
+                file = _File(hit.path)
             if file.holds(hit):
                 shown -= hit.match
                 yield hit
@@ -61,9 +58,8 @@ def confirmed(hits: Iterable[FoundLine], shown: int) -> Iterator[FoundLine]:
 class _File:
     """One file that was found, opened at its first line. An empty path names none."""
 
-    def __init__(self, path: str, shown: bool = False) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self.shown = shown
         self._descriptor: int | None = None
         self._failed = False
         self._start = 0
@@ -98,9 +94,6 @@ class _File:
             if sample.startswith(mark):
                 text = os.pread(self._descriptor, _MOST_DECODED, len(mark)).decode(codec, "replace")
                 self._decoded = text.encode("utf-8", "replace").split(b"\n")
-        if self.shown and self._decoded is None:
-            data = os.pread(self._descriptor, _MOST_DECODED, 0)
-            self._decoded = [encoding.decode_part(line).encode("utf-8", "replace") for line in data.split(b"\n")]
 
     def _has_line(self, hit: FoundLine) -> bool:
         wanted = hit.text[:_COMPARED]

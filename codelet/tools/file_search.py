@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -46,13 +46,6 @@ _LINES = (
     ),
     f"--max-columns={_LINE_COLUMNS}",
 )
-_NOT_UTF8 = (
-    r"(?-u)[\xc0\xc1\xf5-\xff]|(?:^|[\x00-\x7f])[\x80-\xbf]|[\xc2-\xf4](?:[^\x80-\xbf]|$)"
-    r"|[\xc2-\xdf][\x80-\xbf]{2}|[\xe0-\xef][\x80-\xbf]([^\x80-\xbf]|$|[\x80-\xbf]{2})"
-    r"|[\xf0-\xf4][\x80-\xbf]{1,2}([^\x80-\xbf]|$)|[\xf0-\xf4][\x80-\xbf]{4}"
-)
-"""A line that has bytes which are not UTF-8, as an expression of ripgrep's."""
-_BEYOND_ASCII = r"[.]|\[\^|\\[wWsSDBpPxuUX]"
 _MOST_NAMED = 1000
 _IGNORED = (
     "git ignores {more}{count} file{s} that the glob matches, such as {example}: "
@@ -61,7 +54,6 @@ _IGNORED = (
 _ELSEWHERE = "a glob is relative to {name}: to search elsewhere, give that folder as path"
 _MISSING = "there is no {folder} in {name}"
 _NO_NAME = "no file matches the glob"
-_MOST_LISTED = 100_000
 _NO_REGEX = rb"regex parse error|regex could not be compiled|error compiling pattern"
 _HIT = rb"([^\0]+)\0(\d+)([:-])(\d+)[:-](.*)"
 
@@ -72,7 +64,7 @@ class Query(Record):
     `pattern` None searches for the files themselves. `most` is how many hits the caller can use, `seconds` how long the
     search can take. A file below the root for whose path `left_out` is true is not searched. `shown` is how many hits
     are shown at most; the rest is for counting only. `skipped` are the files that are not opened, relative to the root.
-    `legacy` are the only files to search, read as Windows-1252. `ignored` includes files that git ignores.
+    `ignored` includes files that git ignores.
     """
 
     root: Path
@@ -86,7 +78,6 @@ class Query(Record):
     seconds: float = 20.0
     left_out: Callable[[str], object] | None = None
     skipped: tuple[str, ...] = ()
-    legacy: tuple[str, ...] = ()
     ignored: bool = False
 
 
@@ -175,13 +166,8 @@ async def search_with_ripgrep(query: Query, program: str) -> SearchResult:
         return _ripgrep_argv(asked, program)
 
     query = await _without_secrets(await _settled(query, argv_for), argv_for)
-    found, (legacy, stopped) = await asyncio.gather(_matching(query, argv_for), _not_utf8(query, program))
-    hits = list(confirmed(found.hits, query.shown))
-    if legacy:
-        more = await _matching(query.replace(literal=query.literal or found.literal, legacy=legacy), argv_for)
-        decoded = confirmed((hit.replace(decoded=True) for hit in more.hits), query.shown)
-        hits, stopped = _joined(hits, decoded), more.stopped or stopped
-    return _answer(query, found.replace(hits=hits, stopped=found.stopped or stopped))
+    found = await _matching(query, argv_for)
+    return _answer(query, found.replace(hits=list(confirmed(found.hits, query.shown))))
 
 
 async def search_builtin(query: Query) -> SearchResult:
@@ -190,46 +176,8 @@ async def search_builtin(query: Query) -> SearchResult:
     return _answer(query, await _matching(query, _builtin_argv))
 
 
-def _needs_decoding(query: Query) -> bool:
-    """Return whether the pattern can match other characters than ASCII, which lines that are not UTF-8 have in other
-    bytes.
-    """
-    pattern = query.pattern
-    if pattern is None or not pattern.isascii():
-        return pattern is not None
-    return not query.literal and re.search(_BEYOND_ASCII, re.sub(r"\\[^\w]", "", pattern)) is not None
-
-
-async def _not_utf8(query: Query, program: str) -> tuple[tuple[str, ...], str]:
-    """Return which files to search have a line that is not UTF-8, if that matters to the pattern; why these are not
-    all.
-    """
-    if not _needs_decoding(query):
-        return (), ""
-    argv = _ripgrep_argv(query.replace(pattern=_NOT_UTF8, ignore_case=False, literal=False), program, listed=True)
-    try:
-        done = await capture(argv, cwd=_folder_of(query.root), timeout=query.seconds, limit=_MOST_LISTED)
-    except StartError as error:
-        raise ToolError(f"the search could not start: {error}") from error
-    names = tuple(os.fsdecode(name) for name in done.stdout.split(b"\0")[:-1])
-    return names, "many files are not UTF-8" if done.cut or done.timed_out else ""
-
-
-def _joined(hits: list[FoundLine], decoded: Iterable[FoundLine]) -> list[FoundLine]:
-    """The hits of both, each line once, in the order of their files."""
-    found: dict[tuple[str, int], FoundLine] = {}
-    for hit in [*decoded, *hits]:
-        known = found.get((hit.path, hit.line))
-        found[hit.path, hit.line] = hit if known is None or hit.match else known
-    return sorted(found.values(), key=lambda hit: (os.fsencode(hit.path).split(b"/"), hit.line))
-
-
-def _folder_of(root: Path) -> Path:
-    return root if root.is_dir() else root.parent
-
-
-def _ripgrep_argv(query: Query, program: str, *, listed: bool = False) -> list[str]:
-    """The words that run the search, or with `listed` name the files that have a match."""
+def _ripgrep_argv(query: Query, program: str) -> list[str]:
+    """The words that run the search."""
     argv = [program, *_COMMON, *(["--no-ignore-vcs", "--no-ignore-exclude"] if query.ignored else [])]
     if query.glob and not query.root.is_file():
         # ripgrep's own --glob brings back what .gitignore excludes; a file type narrows by the name alone.
@@ -237,15 +185,12 @@ def _ripgrep_argv(query: Query, program: str, *, listed: bool = False) -> list[s
         argv.append("--type=wanted")
     if query.pattern is None:
         argv.append("--files")
-    elif listed:
-        argv += ["--files-with-matches", f"--regexp={query.pattern}"]
     else:
         argv += [*_LINES, f"--context={query.around}", f"--regexp={query.pattern}"]
         argv += ["--ignore-case"] if query.ignore_case else []
         argv += ["--fixed-strings"] if query.literal else []
     argv += [f"--glob=!/{_glob_of(name)}" for name in query.skipped]
-    argv += ["--encoding=windows-1252"] if query.legacy else []
-    return [*argv, "--", *(query.legacy or [str(query.root)])]
+    return [*argv, "--", str(query.root)]
 
 
 def _glob_of(name: str) -> str:
@@ -314,7 +259,8 @@ def _answer(query: Query, found: SearchResult) -> SearchResult:
 
 async def _matching(query: Query, argv_for: Callable[[Query], list[str]], *, limit: int = _MOST_BYTES) -> SearchResult:
     try:
-        done = await capture(argv_for(query), cwd=_folder_of(query.root), timeout=query.seconds, limit=limit)
+        folder = query.root if query.root.is_dir() else query.root.parent
+        done = await capture(argv_for(query), cwd=folder, timeout=query.seconds, limit=limit)
     except StartError as error:
         raise ToolError(f"the search could not start: {error}") from error
     if done.exit_code == 2 and re.search(_NO_REGEX, done.stderr) and not query.literal:

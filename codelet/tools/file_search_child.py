@@ -32,8 +32,6 @@ _LONGEST_LINE = 1 << 20
 _MOST_OPEN = 8192
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 
-_WINDOWS_1252 = {byte: bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(0x80, 0xA0)}
-
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # a pipe in a file's place is not waited for
 
@@ -173,7 +171,7 @@ def search_file(place: FoundFile, pattern: re.Pattern[str], around: int, output:
     before: deque[tuple[int, str]] = deque(maxlen=around)
     after = found = 0
     for number, line in _lines(place):
-        if pattern.search(line) or (not line.isascii() and _matches_as_shown(line, pattern)):
+        if pattern.search(line):
             output.writelines(
                 name + b"%d-0-%b\n" % (earlier, text.encode("utf-8", "surrogateescape")) for earlier, text in before
             )
@@ -187,14 +185,6 @@ def search_file(place: FoundFile, pattern: re.Pattern[str], around: int, output:
         else:
             before.append((number, line))
     return found
-
-
-def _matches_as_shown(line: str, pattern: re.Pattern[str]) -> bool:
-    """Return whether a line that is not UTF-8 matches as `read` shows it."""
-    data = line.encode("utf-8", "surrogateescape")
-    if data == line.encode("utf-8", "ignore"):
-        return False
-    return pattern.search(data.decode("latin-1").translate(_WINDOWS_1252)) is not None
 
 
 def _lines(place: FoundFile) -> Iterator[tuple[int, str]]:
