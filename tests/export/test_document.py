@@ -60,7 +60,7 @@ def test_every_part_comes_back_as_it_went() -> None:
 
 
 @given(material.snapshots())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=amount(15, 60), deadline=None)
 def test_export_then_import_then_export_is_the_same_document(snapshot: Document) -> None:
     data = to_json(snapshot, mask=None)
     again = from_json(data)
@@ -74,7 +74,7 @@ def test_a_record_of_a_call_comes_back_as_it_was(record: CallRecord) -> None:
 
 
 @given(material.snapshots())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=amount(15, 40), deadline=None)
 def test_what_is_written_follows_the_published_schema(snapshot: Document) -> None:
     document = json.loads(to_json(snapshot, mask=None))
     jsonschema.Draft202012Validator(schema()).validate(document)

@@ -24,6 +24,7 @@ from codelet.safety.secrets import Masker, mask, spellings
 from codelet.safety.secrets.prefilter import SecretPrefilter
 from codelet.system.text.secret_shapes import live_secrets, secret_pattern
 from tests.export import material
+from tests.support.amount import amount
 
 SECRETS = {
     "ANTHROPIC_API_KEY": "sk-ant-api03-Zk4x9Qw-eR7tY2uIoP5a_S8dF1gH3jK6lXcVbNmQa7Zt3",
@@ -127,7 +128,7 @@ def lists_of_messages(draw: st.DrawFn) -> tuple[Message, ...]:
 
 
 @given(lists_of_messages(), TEXTS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=amount(30, 120), deadline=None)
 def test_the_quick_look_changes_nothing_that_the_exact_search_gives(messages: tuple[Message, ...], text: str) -> None:
     snapshot = Document(timestamp=1.0, token_count=1, messages=messages, summary=text, facts=(text,), session_id="x")
     assert to_json(snapshot, mask=QUICK) == to_json(snapshot, mask=EXACT)
@@ -142,7 +143,7 @@ UNSUSPECTED = st.sampled_from(
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_token_is_suspected_wherever_it_stands(kind: str) -> None:
     @given(KINDS[kind], UNSUSPECTED, GLUE, GLUE, UNSUSPECTED)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=amount(15, 60), deadline=None)
     def check(token: str, before: str, left: str, right: str, after: str) -> None:
         assert mask(token, patterns=True) != token
         assert not SecretPrefilter()(msgspec.json.encode(before + left + right + after))
@@ -153,7 +154,7 @@ def test_every_kind_of_token_is_suspected_wherever_it_stands(kind: str) -> None:
 
 
 @given(st.from_regex(secret_pattern()))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=amount(20, 80), deadline=None)
 def test_whatever_the_exact_search_finds_is_suspected(token: str) -> None:
     assert SecretPrefilter()(msgspec.json.encode(token))
 
@@ -180,7 +181,7 @@ _ALPHABETS = st.sampled_from(
 
 
 @given(_ALPHABETS.flatmap(lambda letters: of(letters, 8, 48)), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amount(75, 300), deadline=None)
 def test_a_piece_of_any_key_is_suspected_at_any_place(key: str, data: st.DataObject) -> None:
     masker = Masker({}, [("A_KEY", key), ("ANOTHER_KEY", SECRETS["OPENAI_API_KEY"])])
     suspects = SecretPrefilter(masker.pieces())
@@ -245,7 +246,7 @@ def saved(value: Any) -> Any:
 
 
 @given(_VALUES)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=amount(30, 120), deadline=None)
 @example({"a": "x" * 300, "b": "\x1b" * 300, "c": '"\\\n\t\r\x7f\u2028' * 90, "d": {"e": "é😀" * 200}})
 def test_it_is_the_json_that_the_standard_library_writes(value: Any) -> None:
     document = Document(timestamp=1.0, token_count=1, messages=(), unknown={"key": value})

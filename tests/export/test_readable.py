@@ -30,6 +30,7 @@ from codelet.safety.secrets import Masker
 from codelet.safety.secrets.prefilter import SecretPrefilter
 from codelet.usage import Usage
 from tests.export import material
+from tests.support.amount import amount
 from tests.support.script import Body
 from tests.support.server import ModelServer
 
@@ -54,7 +55,7 @@ def idle_session(folder: Path) -> Session:
     return Session(open_provider("openai/scripted", options), workspace=folder, bare=True)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=amount(37, 150), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.tuples(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS), min_size=1, max_size=3), COUNTS, COUNTS)
 def test_whatever_was_counted_is_written_so_that_it_comes_back(
     tmp_path: Path, counted: list[tuple[Any, ...]], size: Any, cost: Any
@@ -229,7 +230,7 @@ ODD = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amount(50, 200), deadline=None)
 @given(st.data())
 def test_no_value_at_any_place_stops_a_save(data: st.DataObject):
     """Whatever stands at any place of a session, the rest of it is saved and comes back."""

@@ -18,6 +18,7 @@ from codelet.tools import encoding
 from codelet.tools.change import unified
 from codelet.tools.planning import make_change, plan_edit
 from codelet.tools.tool import ToolContext
+from tests.support.amount import amount
 from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
@@ -228,7 +229,7 @@ async def test_owner_stays(file: Put, call: Call) -> None:
 
 
 @given(st.binary(max_size=200) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "ignore")))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(75, 300))
 def test_whatever_is_text_comes_back_as_it_was(data: bytes) -> None:
     decoded = encoding.decode_text(data)
     if decoded is None:
@@ -242,7 +243,7 @@ def test_whatever_is_text_comes_back_as_it_was(data: bytes) -> None:
     st.sampled_from(list(ENCODINGS.values())),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=50),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(50, 200))
 def test_bytes_with_a_mark_come_back_as_they_were(how: tuple[str, bytes], text: str) -> None:
     codec, bom = how
     assume(bom)
@@ -260,7 +261,7 @@ NEW = st.lists(st.sampled_from(["a", "é", "\n", "\t", "word", "✓"]), max_size
 
 
 @given(before=PIECES, middle=PIECES, after=PIECES, new=NEW)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=amount(37, 150))
 def test_all_outside_of_the_replaced_text_stays(
     context: ToolContext, workspace: Path, before: str, middle: str, after: str, new: str
 ) -> None:
@@ -282,7 +283,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "x y"]), max_size=14)
 
 
 @given(old=LINES, new=LINES, end=st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=amount(50, 200))
 def test_a_diff_gives_the_new_text(old: list[str], new: list[str], end: bool) -> None:
     before = "\n".join(old) + ("\n" if old and end else "")
     after = "\n".join(new) + ("\n" if new else "")

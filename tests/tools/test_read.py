@@ -19,6 +19,7 @@ from codelet.errors import ToolError
 from codelet.tools.files import open_regular
 from codelet.tools.pages import read_path
 from codelet.tools.tool import ToolContext
+from tests.support.amount import amount
 from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
@@ -72,7 +73,7 @@ async def test_empty_file(workspace: Path, call: Call) -> None:
     offset=st.integers(1, 12),
     limit=st.integers(1, 6),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=amount(15, 60))
 async def test_any_range_is_what_splitting_gives(
     context: ToolContext, workspace: Path, text: str, offset: int, limit: int
 ) -> None:

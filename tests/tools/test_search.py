@@ -23,6 +23,7 @@ from codelet.tools.file_search import Query, SearchResult
 from codelet.tools.results import files_found, lines_found
 from codelet.tools.tool import ToolContext
 from tests.support import repo as repositories
+from tests.support.amount import amount
 from tests.support.program import descendants, processor_seconds
 from tests.support.waiting import Neighbour, Work, happens
 from tests.tools.conftest import Call
@@ -207,7 +208,7 @@ async def test_both_answer_the_same(how: dict[str, object], tree: Path, context:
     below=st.lists(st.sampled_from(["a", "!a", "/a", "*", "!*.x", "b/"]), max_size=2),
     glob=st.sampled_from([None, "*", "a", "b/*", "**/a", "*.x", "{a,b}"]),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=amount(15, 40))
 def test_both_ignore_the_same(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], rules: list[str], below: list[str], glob: str | None
 ) -> None:

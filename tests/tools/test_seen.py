@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from codelet.tools.seen import EVERY, ShownLines, count_lines
 from codelet.tools.tool import ToolContext
+from tests.support.amount import amount
 from tests.tools.conftest import Call
 
 Refused = Callable[..., Awaitable[str]]
@@ -116,7 +117,7 @@ def _numbers(spans: tuple[tuple[int, int], ...], lines: int) -> set[int]:
     return {number for first, last in spans for number in range(first, min(last, lines) + 1)}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=amount(75, 300))
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=12),
     st.integers(0, 11),

@@ -19,6 +19,7 @@ from codelet.system.text import (
 )
 from codelet.system.text.lookalikes import confusables
 from codelet.system.text.spelling import nearest
+from tests.support.amount import amount
 
 
 def streamed(pieces: list[str], *, ci: bool = False) -> str:
@@ -138,7 +139,7 @@ TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amount(100, 400), deadline=None)
 @given(st.lists(TOKENS, max_size=24).map("".join), st.integers(1, 5), st.booleans())
 def test_chunks_change_nothing_and_nothing_acts(text: str, size: int, ci: bool) -> None:
     whole = streamed([text], ci=ci)
