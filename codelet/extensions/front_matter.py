@@ -1,4 +1,4 @@
-"""The one reader of files that users write for the agent: profiles, commands, skills.
+"""The one reader of files that users write for the agent: profiles, commands, skills, hooks, servers.
 
 Such a file is bounded text, mostly Markdown with front matter. YAML is read strictly, with the line of every value: it
 is small, without repeats, anchors, tags of its own, or anything that runs. Front matter that other programs accept is
@@ -7,16 +7,19 @@ read leniently by `fields_of`.
 
 from __future__ import annotations
 
+import json
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codelet.record import Record
 from codelet.system.text import one_line
 
 if TYPE_CHECKING:
     import yaml
+
+UserValue = TypeVar("UserValue")
 
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\r?\n)?---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _PLAIN = re.compile(r"([A-Za-z][\w-]*):[ \t]+([^\s\"'|>&*!#%@`{].*)")
@@ -66,6 +69,26 @@ def read_text_file(path: Path, most: int, *, within: Path | None, cut: bool = Fa
         return raw.decode("utf-8-sig", "ignore" if cut and state.st_size > most else "strict")
     except UnicodeDecodeError as error:
         raise FileFault(raw.count(b"\n", 0, error.start) + 1, "is not UTF-8") from None
+
+
+def read_json_file(path: Path, most: int) -> object:
+    """Return the value in a JSON file of at most `most` bytes. Raises FileFault."""
+    try:
+        return json.loads(read_text_file(path, most, within=None))
+    except (ValueError, RecursionError) as error:
+        raise FileFault(getattr(error, "lineno", 1), f"invalid JSON: {error}") from None
+
+
+def converted(value: object, kind: type[UserValue]) -> UserValue:
+    """Return a value from a user's file as this type of msgspec's. Raises ValueError that names the place."""
+    import msgspec
+
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        named = place.rstrip("`").removeprefix(".")
+        raise ValueError(f"{named}: {problem}" if named else problem) from None
 
 
 def split_front(text: str) -> tuple[str | None, str]:

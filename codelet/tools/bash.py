@@ -101,8 +101,8 @@ async def bash(
     command: The command line.
     timeout: The time limit in seconds, at most 600. Default: 120.
     background: true lets the command run on; the answer gives its number, such as %1. Then the command `jobs %1`
-        shows its output, `wait %1` waits for its end, `wait %1 for REGEX` or `wait %1 for port 8000` until it is
-        ready, and `kill %1` ends it.
+        shows its output, `wait %1` waits for its end, `wait %1 for REGEX` for a line of its output, and `kill %1`
+        ends it.
     unconfined: true asks the user to run it outside the sandbox. Use it only if the sandbox made the command fail.
     """
     seconds = min(max(timeout, 0.1), _LONGEST)

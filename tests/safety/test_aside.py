@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -213,40 +212,5 @@ async def test_a_command_in_the_background_cannot_write_hooks_of_a_repository_ma
         assert "tried" in (await call(box, "bash", command="wait %1 for tried"))[1]
         assert (tmp_path / "src" / "made").exists()
         assert not (tmp_path / ".git" / "hooks" / "pre-commit").exists() and not (tmp_path / "top").exists()
-    finally:
-        await tasks.close()
-
-
-SERVE = (
-    f"{sys.executable} -c \"import socket, time; s = socket.create_server(('127.0.0.1', 0)); "
-    "print('port', s.getsockname()[1], flush=True); time.sleep(60)\""
-)
-
-
-async def test_a_port_is_waited_for_without_a_look_at_other_services(tmp_path: Path) -> None:
-    box, _, tasks = await confined(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        other.setblocking(False)
-        await call(box, "bash", command=SERVE, background=True)
-        try:
-            _, text = await call(box, "bash", command="wait %1 for port \\d+")
-            own = int(tasks.known[0].output().split()[1])
-            _, text = await call(box, "bash", command=f"wait %1 for port {own}")
-            assert f"[port {own} answers" in text and "sandbox" in text, "no second call can use it"
-            _, text = await call(box, "bash", command=f"wait %1 for port {other.getsockname()[1]}", timeout=0.5)
-            assert "answers" not in text
-            with pytest.raises(BlockingIOError):
-                other.accept()
-        finally:
-            await tasks.close()
-
-
-async def test_a_task_that_is_not_confined_is_waited_for_at_a_few_ports(tmp_path: Path) -> None:
-    tasks = Tasks(None)
-    box = equip(all_tools(), ToolContext(tmp_path, tasks=lambda: tasks), Policy(tmp_path, yes=True), None, Safeguards())
-    await call(box, "bash", command="sleep 60", background=True)
-    try:
-        said = [(await call(box, "bash", command=f"wait %1 for port {port}", timeout=0.1))[1] for port in (1, 2, 3, 4)]
-        assert ["3 ports already" in text for text in said] == [False, False, False, True]
     finally:
         await tasks.close()

@@ -14,7 +14,6 @@ import base64
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -197,26 +196,12 @@ def serve_pipes(server: McpServer, source: TextIO, target: TextIO) -> None:
 class Handler(BaseHTTPRequestHandler):
     """A POST, answered with JSON; `count` and what changes the list with a stream of events.
 
-    With the text `push` a change of the list is told in the streams that a GET opened; with `cut` these end.
+    With the text `quiet` no change of the list is announced.
     """
 
     protocol_version = "HTTP/1.1"
     server_object: McpServer
     sessions: ClassVar[set[str]] = set()
-    streams: ClassVar[dict[Handler, threading.Event]] = {}
-
-    def do_GET(self) -> None:
-        self.server_object.log({"get": self.path, "accept": self.headers.get("accept")})
-        if self.headers.get("mcp-session-id") not in self.sessions:
-            return self.reply(405, None)
-        self.begin_stream()
-        self.streams[self] = ended = threading.Event()
-        ended.wait()
-        return None
-
-    def push(self, message: object) -> None:
-        for stream in self.streams:
-            stream.event(message)
 
     def begin_stream(self) -> None:
         self.send_response(200)
@@ -239,11 +224,8 @@ class Handler(BaseHTTPRequestHandler):
             self.sessions.clear()
         text = message.get("params", {}).get("arguments", {}).get("text")
         server.emit = self.event
-        if text == "push":
-            server.emit = self.push
-        elif text == "cut":
-            while self.streams:
-                self.streams.popitem()[1].set()
+        if text == "quiet":
+            server.emit = lambda message: None
         elif message.get("params", {}).get("name") in ("count", "grow", "reword"):
             self.begin_stream()
             self.event(server.answer(message))

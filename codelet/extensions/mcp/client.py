@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from codelet.context.tokens import estimate_text
 from codelet.errors import ToolError, UsageError
@@ -16,7 +16,7 @@ from codelet.extensions.mcp.gateway import gateway_tools
 from codelet.extensions.mcp.json_rpc import McpError
 from codelet.extensions.mcp.server import START_SECONDS, Server
 from codelet.extensions.mcp.servers import ServerSettings, servers_of
-from codelet.extensions.mcp.tool_list import RemoteTool
+from codelet.extensions.mcp.tool_list import RemoteTool, output_from
 from codelet.safety.verdict import Verdict
 from codelet.system.text import first_sentence, one_line
 from codelet.tools.tool import Arguments, Progress, Tool, ToolContext, ToolOutput
@@ -67,17 +67,17 @@ class Mcp(Extension, Guard):
     def attach(self, session: SessionView) -> None:
         self.start(session.workspace, lambda name, text: session.notices.say(text, once=f"mcp {name}"))
 
-    def start(self, workspace: Path, told: Callable[[str, str], object]) -> None:
-        """Start the servers; `told` gets the name and the error of each that fails."""
+    def start(self, workspace: Path, report: Callable[[str, str], object]) -> None:
+        """Start the servers; `report` gets the name and the error of each that fails."""
 
-        async def begun(server: Server) -> None:
+        async def start(server: Server) -> None:
             server.workspace = workspace
             try:
                 await server.start()
             except McpError as error:
-                told(server.name, FAILED.format(name=server.name, error=error))
+                report(server.name, FAILED.format(name=server.name, error=error))
 
-        self._starting = {name: asyncio.create_task(begun(each)) for name, each in self.servers.items()}
+        self._starting = {name: asyncio.create_task(start(each)) for name, each in self.servers.items()}
 
     def awaited(self) -> str:
         late = [name for name, task in self._starting.items() if not task.done()]
@@ -111,9 +111,7 @@ class Mcp(Extension, Guard):
         return found
 
     def _tool(self, server: Server, remote: RemoteTool) -> Tool:
-        async def run(context: ToolContext, progress: Progress, **arguments: Any) -> ToolOutput:
-            from codelet.extensions.mcp.call_results import output_from  # only for who calls one
-
+        async def run(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
             try:
                 result = await server.call(remote, arguments, progress)
             except McpError as error:
@@ -142,18 +140,12 @@ class Mcp(Extension, Guard):
 
     async def prompted(self, text: str) -> str | None:
         """Read changed lists of tools. Only between two turns, so that sent requests stay a prefix."""
-        for server in self.servers.values():
-            if server.outdated and server.state == "ready":
-                try:
-                    async with asyncio.timeout(_LIST_SECONDS):
-                        await server.read_tools()
-                except (McpError, TimeoutError):
-                    server.outdated = True
+        await asyncio.gather(*(_read_again(each) for each in self.servers.values() if each.outdated))
         if self._offered is not None and self._offered is not self._gateway:
             self._offered = tuple(self.known_tools().values())
         return None
 
-    def reported(self) -> Mapping[str, Any]:
+    def reported(self) -> Mapping[str, object]:
         found = [
             {"name": each.name, "state": each.state, "tools": len(each.tools), "error": each.problem or None}
             for each in self.servers.values()
@@ -205,7 +197,7 @@ class Mcp(Extension, Guard):
         )
         left = f", {len(server.left_out)} left out" if server.left_out else ""
         tools = f"{len(server.tools)} tool{'' if len(server.tools) == 1 else 's'}"
-        return f"{server.told}, {tools}{left}{f', {sent:,} tokens in each request' if direct else ''}"
+        return f"{server.summary}, {tools}{left}{f', {sent:,} tokens in each request' if direct else ''}"
 
     async def close(self) -> None:
         for task in self._starting.values():
@@ -214,9 +206,18 @@ class Mcp(Extension, Guard):
         await asyncio.gather(*(each.close() for each in self.servers.values()), return_exceptions=True)
 
 
+async def _read_again(server: Server) -> None:
+    try:
+        async with asyncio.timeout(_LIST_SECONDS):
+            await server.read_tools()
+    except (McpError, TimeoutError):
+        if server.link is not None:
+            server.link.outdated = True
+
+
 def _whole(server: Server) -> list[str]:
     """Return the details of a server, in lines."""
-    lines = [server.told]
+    lines = [server.summary]
     lines += [f"  {each.name}: {one_line(first_sentence(each.description), 80)}" for each in server.tools.values()]
     lines += [f"  left out: {name}: {why}" for name, why in server.left_out.items()]
     if server.link is not None and server.link.junk:

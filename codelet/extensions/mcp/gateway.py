@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from codelet.errors import ToolError
 from codelet.system.text import first_sentence, one_line
@@ -37,7 +36,7 @@ def gateway_tools(
             lines.append(f"({len(found) - _MOST_LINES} more: search with words)")
         return ToolOutput("\n".join([*(lines or ["No tool matches."]), *notes()]), most=30_000)
 
-    async def call(context: ToolContext, progress: Progress, **arguments: Any) -> ToolOutput:
+    async def call(context: ToolContext, progress: Progress, **arguments: object) -> ToolOutput:
         raise ToolError(CALL)
 
     def stands_for(arguments: Arguments) -> tuple[Tool, Arguments]:

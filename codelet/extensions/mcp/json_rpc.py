@@ -6,7 +6,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from codelet import __version__
 from codelet.system.text import one_line
@@ -15,15 +14,16 @@ HANDSHAKE = "2025-11-25"
 """The newest revision with a handshake."""
 STATELESS = "2026-07-28"
 """The newest revision; each of its requests carries the contents of a handshake."""
+JsonObject = dict[str, object]
 _WITH_HANDSHAKE = (HANDSHAKE, "2025-06-18", "2025-03-26", "2024-11-05")
 OTHER_REVISION = -32022
 NO_METHOD = -32601
-_CLIENT = {"name": "codelet", "version": __version__}
+_CLIENT: JsonObject = {"name": "codelet", "version": __version__}
 _META = "io.modelcontextprotocol/"
 _LONGEST_ERROR = 500
 
-Told = Callable[[str], object]
-"""Takes a server's progress message."""
+Show = Callable[[str], object]
+"""Shows a server's progress message."""
 
 
 class McpError(Exception):
@@ -31,18 +31,13 @@ class McpError(Exception):
 
 
 class ServerError(McpError):
-    """A server's JSON-RPC error, with its `code` and `data`."""
+    """A server's JSON-RPC error, with its `code`. `names_stateless` says that it lists the stateless revision."""
 
-    def __init__(self, message: str, code: int = 0, data: object = None) -> None:
+    def __init__(self, message: str, code: object = 0, data: object = None) -> None:
         super().__init__(message)
         self.code = code
-        self.data = data
-
-    @property
-    def names_stateless(self) -> bool:
-        """Return whether the error lists the stateless revision as supported."""
-        listed = self.data.get("supported") if isinstance(self.data, dict) else None
-        return isinstance(listed, list) and STATELESS in listed
+        listed = data.get("supported") if isinstance(data, dict) else None
+        self.names_stateless = isinstance(listed, list) and STATELESS in listed
 
 
 class SessionOver(McpError):
@@ -50,59 +45,59 @@ class SessionOver(McpError):
 
 
 class ServerLink(ABC):
-    """A connection to one server. `changed` is called when the server's list of tools changes.
+    """A connection to one server.
 
-    `version` is the negotiated revision, `ended` the reason why the connection ended. `reports_changes` is true if the
-    server announces changes of its list. `junk` is the first line of a program's output that is not a message, `errors`
-    its standard error.
+    `version` is the negotiated revision, `ended` the reason why the connection ended. `changes` is true if the server
+    can change its list of tools, `outdated` once it has announced a change. `junk` is the first line of a program's
+    output that is not a message, `errors` its standard error.
     """
 
-    errors = ""
+    announces = True
+    """False if changes are not announced outside of requests."""
 
-    def __init__(self, changed: Callable[[], object]) -> None:
-        self.version = ""
-        self.ended = self.junk = ""
-        self.reports_changes = False
-        self._changed = changed
+    def __init__(self) -> None:
+        self.version = self.ended = self.junk = self.errors = ""
+        self.changes = self.outdated = False
         self._number = 0
-        self._open: dict[object, tuple[asyncio.Future[Mapping[str, Any]], Told | None]] = {}
-        self._aside: set[asyncio.Task[object]] = set()
+        self._open: dict[object, tuple[asyncio.Future[object], Show | None]] = {}
+        self._background: set[asyncio.Task[object]] = set()
 
     @abstractmethod
     async def connect(self) -> None:
         """Connect and negotiate a revision. Raises McpError."""
 
     @abstractmethod
-    async def _exchange(self, message: dict[str, Any], answered: asyncio.Future[Mapping[str, Any]]) -> None:
+    async def _exchange(self, message: JsonObject, answered: asyncio.Future[object]) -> None:
         """Send a request, whose response is set in `answered`. Raises McpError."""
 
     @abstractmethod
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: JsonObject) -> None:
         """Send a message without a response. Raises McpError."""
 
     @property
     def stateless(self) -> bool:
         return self.version == STATELESS
 
-    async def request(self, method: str, params: Mapping[str, object] | None = None, told: Told | None = None) -> Any:
+    async def request(
+        self, method: str, params: Mapping[str, object] | None = None, show: Show | None = None
+    ) -> JsonObject:
         """Return the result object of a request. A cancel is sent to the server. Raises McpError."""
         self._number += 1
         number = self._number
-        meta: dict[str, Any] = {} if told is None else {"progressToken": number}
+        meta: JsonObject = {} if show is None else {"progressToken": number}
         if self.stateless:
             meta |= {f"{_META}protocolVersion": STATELESS, f"{_META}clientInfo": _CLIENT}
             meta[f"{_META}clientCapabilities"] = {}
         given = {**(params or {}), **({"_meta": meta} if meta else {})}
-        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
-        answered: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._open[number] = (answered, told)
+        answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._open[number] = (answered, show)
         try:
-            await self._exchange(message, answered)
+            await self._exchange({"jsonrpc": "2.0", "id": number, "method": method, "params": given}, answered)
             answer = await answered
         except asyncio.CancelledError:
             if method != "initialize":
                 stopped = {"requestId": number, "reason": "stopped"}
-                self._beside(self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": stopped}))
+                self._start(self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": stopped}))
             raise
         finally:
             del self._open[number]
@@ -112,12 +107,12 @@ class ServerLink(ABC):
 
     async def initialize(self) -> None:
         """Do the handshake of the older revisions. Raises McpError."""
-        asked = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _CLIENT}
+        asked: JsonObject = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": _CLIENT}
         result = await self.request("initialize", asked)
         version = result.get("protocolVersion")
         if version not in _WITH_HANDSHAKE:
             raise McpError(f"it uses the revision {one_line(str(version), 40)}, which codelet does not support")
-        self.version = version
+        self.version = str(version)
         self._take_capabilities(result)
         await self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
@@ -134,62 +129,52 @@ class ServerLink(ABC):
             raise
         self._take_capabilities(result)
 
-    def listen(self) -> None:
-        """Subscribe to changes of the list of tools, in the stateless revision."""
-        if self.stateless and self.reports_changes:
-            self._beside(self.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-
-    def _take_capabilities(self, result: Mapping[str, object]) -> None:
-        capabilities = result.get("capabilities")
-        tools = capabilities.get("tools") if isinstance(capabilities, dict) else None
-        self.reports_changes = isinstance(tools, dict) and tools.get("listChanged") is True
+    def _take_capabilities(self, result: JsonObject) -> None:
+        match result:
+            case {"capabilities": {"tools": {"listChanged": True}}}:
+                self.changes = True
 
     def _take(self, message: object) -> None:
         """Process a message of the server; ignore anything else."""
-        if not isinstance(message, dict):
-            return
-        method, number = message.get("method"), message.get("id")
-        if isinstance(method, str):
-            if number is not None:
-                self._beside(self._send(_reply_to(method, number)))
-            elif method == "notifications/tools/list_changed":
-                self._changed()
-            elif method == "notifications/progress":
-                self._progress(message.get("params"))
-        elif isinstance(number, int | str) and number in self._open and not self._open[number][0].done():
-            self._open[number][0].set_result(message)
-
-    def _progress(self, params: object) -> None:
-        token = params.get("progressToken") if isinstance(params, dict) else None
-        told = self._open[token][1] if isinstance(token, int) and token in self._open else None
-        if told is not None and isinstance(params, dict):
-            total = f" of {params['total']}" if "total" in params else ""
-            share = f"{params.get('progress')}{total}"
-            told(one_line(f"{params['message']} ({share})" if params.get("message") else share, 200))
+        match message:
+            case {"method": str(method), "id": int() | str() as number}:
+                self._start(self._send(_reply_to(method, number)))
+            case {"method": "notifications/tools/list_changed"}:
+                self.outdated = True
+            case {"method": "notifications/progress", "params": {"progressToken": int(token), **params}}:
+                _, show = self._open.get(token, (None, None))
+                if show is not None:
+                    share = f"{params.get('progress')}" + (f" of {params['total']}" if "total" in params else "")
+                    text = f"{params['message']} ({share})" if params.get("message") else share
+                    show(one_line(text, 200))
+            case {"id": int() | str() as number, **answer} if "method" not in answer and number in self._open:
+                answered, _ = self._open[number]
+                if not answered.done():
+                    answered.set_result(answer)
 
     def _fail(self, why: str) -> None:
         for answered, _ in self._open.values():
             if not answered.done():
                 answered.set_exception(McpError(why))
 
-    def _beside(self, work: Awaitable[object]) -> None:
+    def _start(self, work: Awaitable[object]) -> None:
         """Run a task in the background; its failure shows at the next request."""
 
         async def done() -> None:
             with suppress(McpError):
                 await work
 
-        task = asyncio.create_task(done())
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        task: asyncio.Task[object] = asyncio.create_task(done())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
-        for task in (tasks := tuple(self._aside)):
+        for task in (tasks := tuple(self._background)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _reply_to(method: str, number: object) -> dict[str, Any]:
+def _reply_to(method: str, number: object) -> JsonObject:
     """Return the response to a server's request: pings succeed, all others are refused."""
     if method == "ping":
         return {"jsonrpc": "2.0", "id": number, "result": {}}
@@ -197,15 +182,22 @@ def _reply_to(method: str, number: object) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
-def _result_of(answer: Mapping[str, object]) -> Mapping[str, Any]:
+def error_of(answer: object) -> ServerError | None:
+    """Return the error in a response, or None."""
+    match answer:
+        case {"error": dict(error)}:
+            text = str(error.get("message") or "an error without a message")
+            return ServerError(one_line(text, _LONGEST_ERROR), error.get("code"), error.get("data"))
+    return None
+
+
+def _result_of(answer: object) -> JsonObject:
     """Return the result in a response. Raises McpError."""
-    error, result = answer.get("error"), answer.get("result")
-    if isinstance(error, dict):
-        code = error.get("code")
-        text = one_line(str(error.get("message") or "an error without a message"), _LONGEST_ERROR)
-        raise ServerError(text, code if isinstance(code, int) else 0, error.get("data"))
-    if not isinstance(result, dict):
-        raise McpError("its answer has no result")
-    if result.get("resultType", "complete") != "complete":
-        raise McpError("it asks the user for more input, which codelet does not support")
-    return result
+    if (error := error_of(answer)) is not None:
+        raise error
+    match answer:
+        case {"result": {"resultType": kind}} if kind != "complete":
+            raise McpError("it asks the user for more input, which codelet does not support")
+        case {"result": dict(result)}:
+            return result
+    raise McpError("its answer has no result")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from codelet.extensions.mcp.json_rpc import NO_METHOD, OTHER_REVISION, McpError, ServerError, ServerLink
+from codelet.extensions.mcp.json_rpc import NO_METHOD, OTHER_REVISION, JsonObject, McpError, ServerError, ServerLink
 from codelet.extensions.mcp.servers import ServerSettings
 from codelet.system.process import StartError, child_environment
 from codelet.system.process.service import Service, ServiceError, start_service
@@ -22,8 +20,8 @@ _PATIENCE = 0.5
 class PipeLink(ServerLink):
     """A server that is a program."""
 
-    def __init__(self, settings: ServerSettings, workspace: Path, changed: Callable[[], object]) -> None:
-        super().__init__(changed)
+    def __init__(self, settings: ServerSettings, workspace: Path) -> None:
+        super().__init__()
         self._settings = settings
         self._workspace = workspace
         self._service: Service | None = None
@@ -32,11 +30,13 @@ class PipeLink(ServerLink):
 
     async def connect(self) -> None:
         """Start the program; do the handshake, or use the stateless revision if the server requires it."""
-        folder = self._workspace / Path(self._settings.folder or ".").expanduser()
-        environment = child_environment() | dict(self._settings.environment)
+        settings = self._settings
         try:
             self._service = await start_service(
-                self._settings.command, cwd=folder, environment=environment, limit=_LONGEST_LINE
+                [settings.command, *settings.args],
+                cwd=self._workspace / Path(settings.cwd).expanduser(),
+                environment=child_environment() | settings.env,
+                limit=_LONGEST_LINE,
             )
         except StartError as error:
             raise McpError(str(error)) from None
@@ -47,6 +47,7 @@ class PipeLink(ServerLink):
             if error.code not in (OTHER_REVISION, NO_METHOD) and not error.names_stateless:
                 raise
             await self.discover()
+            self.announces = False
 
     async def close(self) -> None:
         """End the program; without a grace period if it was never ready."""
@@ -60,6 +61,7 @@ class PipeLink(ServerLink):
 
     async def _read(self, service: Service) -> None:
         """Process messages until the program ends."""
+        why = ""
         try:
             while (line := await service.read_line()) is not None:
                 try:
@@ -70,19 +72,18 @@ class PipeLink(ServerLink):
                     self._take(message)
                 elif line.strip():
                     self.junk = self.junk or one_line(line[:400].decode("utf-8", "replace"), 100)
-            why = ""
         except ServiceError as error:
             why = str(error)
         await service.terminate()
-        said, code = service.errors.strip().rpartition("\n")[2], service.exit_code
-        how = f"it ended{'' if code is None else f' with exit code {code}'}{f': {said}' if said else ''}"
+        last, code = service.errors.strip().rpartition("\n")[2], service.exit_code
+        how = f"it ended{'' if code is None else f' with exit code {code}'}{f': {last}' if last else ''}"
         self.ended, self.errors = one_line(why or how, 300), service.errors
         self._fail(self.ended)
 
-    async def _exchange(self, message: dict[str, Any], answered: asyncio.Future[Mapping[str, Any]]) -> None:
+    async def _exchange(self, message: JsonObject, answered: asyncio.Future[object]) -> None:
         await self._send(message)
 
-    async def _send(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: JsonObject) -> None:
         if self.ended or self._service is None:
             raise McpError(self.ended or "it is not running")
         async with self._writing:

@@ -7,9 +7,9 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from codelet.extensions.mcp.json_rpc import McpError, ServerError, ServerLink, SessionOver, Told
+from codelet.extensions.mcp.json_rpc import JsonObject, McpError, ServerError, ServerLink, SessionOver, Show
 from codelet.extensions.mcp.over_pipes import PipeLink
 from codelet.extensions.mcp.servers import ServerSettings
 from codelet.extensions.mcp.tool_list import RemoteTool, UnusableTool, remote_tool
@@ -31,8 +31,7 @@ State = Literal["starting", "ready", "ended", "failed"]
 class Server:
     """One server. `error` is the reason why it could not start, `left_out` maps unusable tools to reasons.
 
-    `outdated` is true if the server has announced another list of tools since the last read. The server runs in
-    `workspace` unless its settings name a folder.
+    The server runs in `workspace` unless its settings name a folder.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -41,7 +40,6 @@ class Server:
         self.error = ""
         self.tools: dict[str, RemoteTool] = {}
         self.left_out: dict[str, str] = {}
-        self.outdated = False
         self.link: ServerLink | None = None
         self.workspace = Path()
         self._login: Login | None = None
@@ -61,10 +59,16 @@ class Server:
         return self.error or ("" if self.link is None else self.link.ended)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The server's name, state and error in one line."""
         version = f", MCP {self.link.version}" if self.state == "ready" and self.link is not None else ""
         return f"{self.name}: {self.state}{version}{f': {self.problem}' if self.problem else ''}"
+
+    @property
+    def outdated(self) -> bool:
+        """Return whether the server may have another list of tools than `tools`."""
+        link = self.link
+        return link is not None and self.state == "ready" and (link.outdated or (link.changes and not link.announces))
 
     async def start(self, *, again: bool = False) -> None:
         """Start the server unless it runs; `again` restarts it and resets the limit on starts. Raises McpError."""
@@ -81,50 +85,47 @@ class Server:
             self.error = ""
             try:
                 async with asyncio.timeout(START_SECONDS):
-                    self.link = self._made()
+                    self.link = self._new_link()
                     await self.link.connect()
                     await self.read_tools()
-                    self.link.listen()
             except (McpError, TimeoutError) as error:
                 self.error = str(error) or f"it was not ready within {START_SECONDS:g} s"
                 await self.close()
                 raise McpError(self.error) from None
 
-    def _made(self) -> ServerLink:
+    def _new_link(self) -> ServerLink:
         if not self.settings.url:
-            return PipeLink(self.settings, self.workspace, self._changed)
+            return PipeLink(self.settings, self.workspace)
         from codelet.extensions.mcp.over_http import HttpLink  # most servers are programs
 
-        return HttpLink(self.settings, self._changed, self._login)
+        return HttpLink(self.settings, self._login)
 
     async def log_in(self, show: Open) -> None:
         """Have the user log in, and restart. Raises McpError."""
         if not self.settings.url:
             raise McpError("it is a program; only a server with a url has a login")
-        from codelet.extensions.mcp.login import Login  # for who logs in
+        from codelet.extensions.mcp.login import Login
 
         login = Login(self.settings)
         await login.begin(show)
         self._login = login
         await self.start(again=True)
 
-    def _changed(self) -> None:
-        self.outdated = True
-
     async def read_tools(self) -> None:
         """Read the list of tools. Raises McpError."""
         assert self.link is not None
-        self.outdated = False
+        self.link.outdated = False
         listed: list[object] = []
         cursor, seen = None, set[str]()
         while cursor not in seen and len(listed) < _MOST_TOOLS:
             if cursor is not None:
                 seen.add(cursor)
             result = await self.link.request("tools/list", {} if cursor is None else {"cursor": cursor})
-            found, cursor = result.get("tools"), result.get("nextCursor")
-            listed += found if isinstance(found, list) else []
-            if not isinstance(cursor, str):
+            page, following = result.get("tools"), result.get("nextCursor")
+            listed += page if isinstance(page, list) else []
+            if not isinstance(following, str):
                 break
+            cursor = following
         self.tools, self.left_out = {}, {}
         for each in listed[:_MOST_TOOLS]:
             name = one_line(str(each.get("name") if isinstance(each, dict) else each), 80)
@@ -138,30 +139,28 @@ class Server:
         if len(listed) > _MOST_TOOLS:
             self.left_out["others"] = f"codelet uses at most {_MOST_TOOLS} tools of a server"
 
-    async def call(self, tool: RemoteTool, arguments: Mapping[str, object], told: Told) -> Mapping[str, Any]:
+    async def call(self, tool: RemoteTool, arguments: Mapping[str, object], show: Show) -> JsonObject:
         """Return the result of a call. Raises McpError."""
         await self.start()
         try:
-            return await self._called(tool, arguments, told)
+            return await self._call(tool, arguments, show)
         except SessionOver:
             await self.start()
-            return await self._called(tool, arguments, told)
+            return await self._call(tool, arguments, show)
 
-    async def _called(self, tool: RemoteTool, arguments: Mapping[str, object], told: Told) -> Mapping[str, Any]:
+    async def _call(self, tool: RemoteTool, arguments: Mapping[str, object], show: Show) -> JsonObject:
         assert self.link is not None
         seconds, loop = self.settings.timeout, asyncio.get_running_loop()
         latest = loop.time() + _LONGEST_CALL
         try:
             async with asyncio.timeout(seconds) as limit:
 
-                def heard(text: str) -> None:
+                def progress(text: str) -> None:
                     if not limit.expired():
                         limit.reschedule(min(loop.time() + seconds, latest))
-                    told(f"{text}\n")
+                    show(f"{text}\n")
 
-                asked = {"name": tool.remote, "arguments": arguments}
-                result: Mapping[str, Any] = await self.link.request("tools/call", asked, heard)
-                return result
+                return await self.link.request("tools/call", {"name": tool.remote, "arguments": arguments}, progress)
         except TimeoutError:
             raise McpError(f"there was no answer within {seconds:g} s, so the call was cancelled{_UNCERTAIN}") from None
         except (ServerError, SessionOver):

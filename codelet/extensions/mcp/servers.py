@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from codelet.errors import UsageError
+from codelet.extensions.front_matter import FileFault, converted, read_json_file
 from codelet.providers.connection import http_address
-from codelet.record import Record
 from codelet.system.text.secret_shapes import without_login
 
 MOST_SERVERS = 16
@@ -18,23 +19,28 @@ _LONGEST_NAME = 32
 _LARGEST_FILE = 256 << 10
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: [!-~]?(?:[ -~]*[!-~])?")
-_KEYS = frozenset({"command", "args", "env", "cwd", "url", "headers", "type", "timeout", "enabled"})
-_KINDS = {"stdio": "command", "http": "url", "streamable-http": "url", "streamable_http": "url"}
+_Text = Annotated[str, Meta(pattern=r"\A[^\0]*\Z")]
 
 
-class ServerSettings(Record, kw_only=True):
+class ServerSettings(Struct, kw_only=True):
     """The settings of one server: a `command` or a `url`. `timeout` is the time limit of a call, in seconds.
 
-    `environment` is added to the variables of every command. `folder` is the working folder, None for the workspace.
+    `env` is added to the variables of every command. A relative `cwd` is one in the workspace.
     """
 
     name: str
-    command: tuple[str, ...] = ()
-    environment: Mapping[str, str] = {}
-    folder: str | None = None
+    command: _Text = ""
+    args: list[_Text] = []
+    env: dict[str, _Text] = {}
+    cwd: _Text = "."
     url: str = ""
-    headers: Mapping[str, str] = {}
-    timeout: float = 60.0
+    headers: dict[str, str] = {}
+    type: Literal["stdio", "http", "streamable-http", "streamable_http"] | None = None
+    timeout: Annotated[float, Meta(gt=0, le=600)] = 60.0
+    enabled: bool = True
+
+
+_KEYS = frozenset(ServerSettings.__struct_fields__) - {"name"}
 
 
 def servers_of(
@@ -45,28 +51,18 @@ def servers_of(
     """
     found = _servers_in(tables or {}, "mcp_servers", variables, own=True)
     for name in files:
-        found |= _servers_in(_tables_in(workspace / Path(name).expanduser()), name, variables, own=False)
+        path = workspace / Path(name).expanduser()
+        try:
+            content = read_json_file(path, _LARGEST_FILE)
+        except FileFault as fault:
+            raise UsageError(f"--mcp {path}: {fault}") from None
+        listed = content.get("mcpServers") if isinstance(content, dict) else None
+        if not isinstance(listed, dict):
+            raise UsageError(f'--mcp {path}: there must be an object "mcpServers" with a server for each name')
+        found |= _servers_in(listed, name, variables, own=False)
     if len(found) > MOST_SERVERS:
         raise UsageError(f"there are {len(found)} MCP servers, at most {MOST_SERVERS} are started; disable some")
     return list(found.values())
-
-
-def _tables_in(path: Path) -> Mapping[str, Any]:
-    """Return the table `mcpServers` of a JSON file. Raises UsageError."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-        if len(data) > _LARGEST_FILE:
-            raise UsageError(f"--mcp {path}: the file is larger than {_LARGEST_FILE >> 10} KiB")
-        found = json.loads(data.decode("utf-8-sig"))
-    except OSError as error:
-        raise UsageError(f"--mcp {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"--mcp {path}: invalid JSON: {error}") from None
-    tables = found.get("mcpServers") if isinstance(found, dict) else None
-    if not isinstance(tables, dict):
-        raise UsageError(f'--mcp {path}: there must be an object "mcpServers" with a server for each name')
-    return tables
 
 
 def _servers_in(
@@ -87,51 +83,42 @@ def _servers_in(
             continue
         if name in found:
             raise UsageError(f"{where}: another server has the name {name} too")
-        found[name] = _server(name, table, where, variables)
+        try:
+            server = converted({**_filled(table, variables), "name": name}, ServerSettings)
+            _check(server)
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}") from None
+        server.headers = {key.lower(): value for key, value in server.headers.items()}
+        found[name] = server
     return found
 
 
-def _server(name: str, table: Mapping[str, object], where: str, variables: Mapping[str, str]) -> ServerSettings:
-    def text(value: object, key: str) -> str:
-        if not isinstance(value, str) or "\0" in value:
-            raise UsageError(f"{where}: {key} must be a text")
-        return _VARIABLE.sub(lambda found: _value_of(found, f"{where}: {key}", variables), value)
+def _filled(value: dict[str, object], variables: Mapping[str, str]) -> dict[str, object]:
+    """Return a server's table without empty values, and with the variables' values. Raises ValueError."""
 
-    def texts(key: str) -> dict[str, str]:
-        value = table.get(key) or {}
-        if not isinstance(value, dict):
-            raise UsageError(f"{where}: {key} must be a table of texts")
-        return {str(each): text(told, f"{key}.{each}") for each, told in value.items()}
+    def text_of(found: re.Match[str]) -> str:
+        text = variables.get(found[1]) or found[2]
+        if text is None:
+            raise ValueError(f"the variable {found[1]} is not set")
+        return text
 
-    arguments, kind = table.get("args") or [], table.get("type")
-    if kind is not None and kind not in _KINDS:
-        raise UsageError(f"{where}: servers of the type {kind!r} are not supported, only stdio and http")
-    if ("command" in table) == ("url" in table) or (kind is not None and _KINDS[kind] not in table):
-        raise UsageError(f"{where}: give either a command or a url")
-    if not isinstance(arguments, list):
-        raise UsageError(f"{where}: args must be a list of texts")
-    seconds = table.get("timeout", 60)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 600:
-        raise UsageError(f"{where}: timeout must be a number of seconds, at most 600")
-    words = [] if "url" in table else [table["command"], *arguments]
-    url, headers = text(table["url"], "url") if "url" in table else "", texts("headers")
-    if wrong := [key for key, told in headers.items() if not _HEADER.fullmatch(f"{key}: {told}")]:
-        raise UsageError(f"{where}: headers.{wrong[0]} cannot be sent: a header is ASCII, on one line")
+    def filled(part: object) -> object:
+        if isinstance(part, str):
+            return _VARIABLE.sub(text_of, part)
+        if isinstance(part, list):
+            return [filled(each) for each in part]
+        return {key: filled(each) for key, each in part.items()} if isinstance(part, dict) else part
+
+    return {key: filled(part) for key, part in value.items() if part is not None}
+
+
+def _check(server: ServerSettings) -> None:
+    """Raise ValueError for settings that do not go together, or cannot be sent."""
+    wanted = {None: server.command or server.url, "stdio": server.command}.get(server.type, server.url)
+    if bool(server.command) == bool(server.url) or not wanted:
+        raise ValueError("give either a command or a url")
+    if wrong := [key for key, value in server.headers.items() if not _HEADER.fullmatch(f"{key}: {value}")]:
+        raise ValueError(f"headers.{wrong[0]} cannot be sent: a header is ASCII, on one line")
+    url = server.url
     if url and (http_address(url) is None or not url.isascii() or not url.isprintable() or " " in url):
-        raise UsageError(f"{where}: url must be an http or https address, not {without_login(url)!r}")
-    return ServerSettings(
-        name=name,
-        command=tuple(text(each, "args" if place else "command") for place, each in enumerate(words)),
-        environment=texts("env"),
-        folder=None if table.get("cwd") is None else text(table["cwd"], "cwd"),
-        url=url,
-        headers={key.lower(): value for key, value in headers.items()},
-        timeout=float(seconds),
-    )
-
-
-def _value_of(found: re.Match[str], where: str, variables: Mapping[str, str]) -> str:
-    value = variables.get(found[1]) or found[2]
-    if value is None:
-        raise UsageError(f"{where}: the variable {found[1]} is not set")
-    return value
+        raise ValueError(f"url must be an http or https address, not {without_login(url)!r}")

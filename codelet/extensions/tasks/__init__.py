@@ -50,7 +50,7 @@ class Tasks(Extension, Source):
         self._known: dict[str, KnownTask] = {}
         self._started: dict[tuple[str, float], BackgroundTask] = {}
         """The tasks of this process; a restored conversation may name them again."""
-        self._said: list[KnownTask] = []
+        self._ended: list[KnownTask] = []
         self._in_order = asyncio.Lock()
         self._carried: tuple[dict[str, Any], ...] = ()
 
@@ -94,12 +94,12 @@ class Tasks(Extension, Source):
             return await controlled(self.known, command, seconds, progress)
 
     async def text(self) -> str | None:
-        self._said = [each for each in self.known if not each.runs and not each.told]
-        return reminder_of(self.running, self._said)
+        self._ended = [each for each in self.known if not each.runs and not each.is_reported]
+        return reminder_of(self.running, self._ended)
 
     def sent(self) -> None:
-        for each in self._said:
-            each.told = True
+        for each in self._ended:
+            each.is_reported = True
 
     def status(self) -> str:
         count = len(self.running)
@@ -127,7 +127,7 @@ class Tasks(Extension, Source):
         for state in value:
             own = self._started.get((state["id"], state["created_at"]))
             if own is not None:
-                own.told = own.told and state["status"] != "Running"  # this conversation does not know of its end
+                own.is_reported = own.is_reported and state["status"] != "Running"  # this list lacks its end
                 self._known[own.id] = own
                 continue
             task = KnownTask(state, self._free_id() if state["id"] in self._known else None)
@@ -143,12 +143,9 @@ class Tasks(Extension, Source):
         if not argument:
             return listed(self.known)
         task = self._known.get(name.removeprefix("%"))
-        if verb not in ("", "stop", "run"):
-            raise UsageError(f"/tasks {argument[:60]}: it takes the number of a task, stop N or run N")
-        if name in ("stop", "run") and not verb:
-            raise UsageError(f"/tasks {name} N: name the task by its number; /tasks lists them")
-        if task is None:
-            raise UsageError(f"/tasks {argument[:60]}: unknown task; /tasks lists them")
+        if task is None or verb not in ("", "stop", "run"):
+            usage = "it takes the number of a task, stop N or run N; /tasks lists them"
+            raise UsageError(f"/tasks {argument[:60]}: {usage}")
         if verb == "stop":
             if not task.runs:
                 raise UsageError(f"the task {task.id} does not run")
@@ -157,6 +154,6 @@ class Tasks(Extension, Source):
             if task.runs or not task.command:
                 raise UsageError(f"the task {task.id} {'runs' if task.runs else 'has no command that could run'}")
             again = {"command": task.command, "background": True}
-            said = [event async for event in session.run_tool("bash", again) if isinstance(event, ToolResult)]
-            return said[-1].text
+            results = [event async for event in session.run_tool("bash", again) if isinstance(event, ToolResult)]
+            return results[-1].text
         return about(task)

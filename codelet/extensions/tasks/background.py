@@ -31,8 +31,8 @@ _END_SECONDS = 4.0
 class KnownTask:
     """What is known of a task: here one of an earlier session, from its `state` in an export. Times are Unix seconds.
 
-    One that ran then was interrupted by its end. `name` is given where its own is taken. `told` says that the model
-    knows of its end.
+    One that ran then was interrupted by its end. `name` is given where its own is taken. `is_reported` is true once the
+    model knows of its end.
     """
 
     def __init__(self, state: Mapping[str, Any], name: str | None = None) -> None:
@@ -42,7 +42,7 @@ class KnownTask:
         self.status = "Interrupted" if interrupted else state["status"]
         self.created, self.updated = state["created_at"], state["updated_at"]
         self.exit_code: int | None = state.get("exit_code")
-        self.told = not interrupted
+        self.is_reported = not interrupted
         self._state = state
 
     @property
@@ -74,14 +74,12 @@ class BackgroundTask(KnownTask):
         now = round(time.time(), 3)
         started = {"id": name, "status": "Running", "created_at": now, "updated_at": now, "command": command}
         super().__init__(started | {"description": ""})
-        self.status, self.told = "Running", False
+        self.status, self.is_reported = "Running", False
         self.sandbox_note = sandbox_note
         self.over = asyncio.Event()
         self.lines = 0
         self.watchers: list[Callable[[bytes], object]] = []
-        """Each gets what is printed from now on."""
-        self.ports: set[int] = set()
-        """Those that it was waited for at."""
+        """Each gets what is printed from now on, and empty bytes at the end."""
         self._confining = confining
         self._service = service
         self._stopped = False
@@ -94,21 +92,6 @@ class BackgroundTask(KnownTask):
     @property
     def runs(self) -> bool:
         return not self.over.is_set()
-
-    @property
-    def is_confined(self) -> bool:
-        """Return whether a sandbox is around it."""
-        return self._confining is not None
-
-    @property
-    def is_apart(self) -> bool:
-        """Return whether it has no network that anything else shares: what it listens on no one else can reach."""
-        return self._confining is not None and not self._confining.network
-
-    @property
-    def pid(self) -> int | None:
-        """The number of the process that its own ones are below."""
-        return self._service.pid
 
     def output(self) -> str:
         return self._whole.text()[0]
@@ -177,6 +160,7 @@ class BackgroundTask(KnownTask):
             if self._confining is not None:
                 self._confining.release()
             self.over.set()
+            self._watch(b"")
 
     def _take(self, data: bytes) -> None:
         self._bytes += len(data)
@@ -184,6 +168,9 @@ class BackgroundTask(KnownTask):
         self._whole.feed(data)
         self._new.feed(data)
         self._unsought.feed(data)
+        self._watch(data)
+
+    def _watch(self, data: bytes) -> None:
         for watcher in list(self.watchers):
             watcher(data)
 

@@ -13,31 +13,23 @@ from codelet.errors import ToolError
 from codelet.extensions.tasks.background import SHOWN, BackgroundTask, KnownTask
 from codelet.system.process.output import Stream
 from codelet.system.text import one_line
-from codelet.system.text.typed import whole_number
 from codelet.tools.bash import exit_line, printed
 from codelet.tools.tool import Progress, ToolOutput
 
 _TASK_IS_THERE = "[%{id} runs in the background]"
 _TASK_USE = (
-    "[as a command, `jobs %{id}` shows its output, `wait %{id}` waits for its end, `wait %{id} for PATTERN` (a regex) "
-    "or `wait %{id} for port N` for that, `kill %{id}` ends it]"
+    "[as a command, `jobs %{id}` shows its output, `wait %{id}` waits for its end, `wait %{id} for PATTERN` for a line "
+    "that matches a regex, `kill %{id}` ends it]"
 )
 _TASK_NOT_YET = "[not within {seconds:g} s; %{id} still runs]"
-_TASK_CAME = "[found: {line}]"
-_TASK_HAD_COME = "[found, printed before this call: {line}]"
-_TASK_STOOD = "[no new line matches; an earlier line of %{id} does: {line}]"
+_TASK_FOUND = "[found: {line}]"
+_TASK_EARLIER = "[no new line matches; an earlier line of %{id} does: {line}]"
 _TASK_SLOW_PATTERN = "the pattern takes too long to match: wait for a simpler one"
 _TASK_NEVER_CAME = "[%{id} ended before that]"
-_TASK_PORT = "[port {port} answers]"
-_TASK_PORT_APART = (
-    "[port {port} answers, but only in the task's own sandbox: no other call and no browser reaches it. Start it with "
-    "`unconfined` to ask the user for access]"
-)
-_TASK_PORTS = "%{id} was awaited at {count} ports already; jobs %{id} shows its output"
 _TASK_ENDED = "[%{id} was ended, with all its processes]"
 _NO_TASKS = "no command was started in the background"
 _NO_TASK = "there is no task %{id}; {known}"
-_TASKS_RUNNING = "Commands in the background (`jobs %N`, `wait %N [for PATTERN|for port P]`, `kill %N`):"
+_TASKS_RUNNING = "Commands in the background (`jobs %N`, `wait %N [for PATTERN]`, `kill %N`):"
 _TASKS_OVER = "In the background; said once:"
 
 
@@ -50,11 +42,6 @@ _LONGEST_NAME = 40
 _LINES_FOR_PEOPLE = 3
 _AWAITED = 4_000
 """The longest output of a successful wait, in characters; `recall` reads the rest."""
-_PORT_POLL = 0.1
-_PORT_SECONDS = 1.0
-_PORTS = range(1, 65536)
-_MOST_PORTS = 3
-"""The most ports of one unconfined task that a wait can ask for."""
 
 
 async def started(task: BackgroundTask) -> ToolOutput:
@@ -64,8 +51,8 @@ async def started(task: BackgroundTask) -> ToolOutput:
         return _result(task)
     lines = task.output().splitlines()[-_LINES_FOR_PEOPLE:]
     shown = "\n".join([*lines, _TASK_IS_THERE.format(id=task.id)])
-    told = [_TASK_IS_THERE.format(id=task.id), _TASK_USE.format(id=task.id)]
-    return _result(task, "\n".join(told + [task.sandbox_note] * bool(task.sandbox_note))).replace(display=shown)
+    notes = [_TASK_IS_THERE.format(id=task.id), _TASK_USE.format(id=task.id), task.sandbox_note]
+    return _result(task, "\n".join(filter(None, notes))).replace(display=shown)
 
 
 async def controlled(known: Sequence[KnownTask], command: str, seconds: float, progress: Progress) -> ToolOutput:
@@ -76,8 +63,7 @@ async def controlled(known: Sequence[KnownTask], command: str, seconds: float, p
     task = next((each for each in known if each.id == words[0][1:]), None)
     if task is None:
         ids = ", ".join(f"%{one_line(each.id, _LONGEST_NAME)}" for each in known)
-        told = f"there are {ids}" if ids else _NO_TASKS
-        raise ToolError(_NO_TASK.format(id=words[0][1:], known=told))
+        raise ToolError(_NO_TASK.format(id=words[0][1:], known=f"there are {ids}" if ids else _NO_TASKS))
     if verb == "jobs" or not isinstance(task, BackgroundTask):
         return _shown(task)
     if verb == "kill":
@@ -88,32 +74,36 @@ async def controlled(known: Sequence[KnownTask], command: str, seconds: float, p
         if len(words) == 1:
             ended = await task.ends_in(seconds)
             return _result(task, "" if ended else _TASK_NOT_YET.format(seconds=seconds, id=task.id))
-        return await _awaited(task, words[2].strip(), seconds)
+        return await _wait_for(task, words[2].strip(), seconds)
 
 
-async def _awaited(task: BackgroundTask, what: str, seconds: float) -> ToolOutput:
-    """Wait for a port or for a line that matches a pattern."""
-    word, _, number = what.partition(" ")
-    port = whole_number(number) if word == "port" else None
-    if port is not None and port not in _PORTS:
-        raise ToolError(f"{port} is no port")
-    sought = _line_came(task, what) if port is None else _port_answers(task, port)
-    waiting, over = asyncio.create_task(sought), asyncio.create_task(task.over.wait())
+async def _wait_for(task: BackgroundTask, pattern: str, seconds: float) -> ToolOutput:
+    """Wait for a matching line, among those after the last one that was found.
+
+    A test watcher prints the same line at each change, so an old match must not count again. Raises ToolError for a
+    slow pattern.
+    """
+    search, pieces = _LineSearch(pattern), asyncio.Queue[bytes]()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    task.watchers.append(pieces.put_nowait)
     try:
-        await asyncio.wait({waiting, over}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        came = waiting.result() if waiting.done() else None
+        async with asyncio.timeout(seconds):
+            line = search.feed(task.unsought())
+            while line is None and task.runs and (data := await pieces.get()):
+                line = search.feed(decoder.decode(data))
+    except TimeoutError:
+        line = None
     finally:
-        for each in (waiting, over):
-            each.cancel()
-        await asyncio.gather(waiting, over, return_exceptions=True)
-    if came is not None:
-        return _result(task, came, failed=False, most=_AWAITED)
-    earlier = "" if port is not None else _earlier(task, what)
-    if not task.runs:
-        told = [_TASK_NEVER_CAME.format(id=task.id), earlier]
-    else:
-        told = [_TASK_NOT_YET.format(seconds=seconds, id=task.id), earlier, task.sandbox_note]
-    return _result(task, "\n".join(filter(None, told)), failed=True)
+        task.watchers.remove(pieces.put_nowait)
+    if line is not None:
+        task.sought()
+        return _result(task, _TASK_FOUND.format(line=line), failed=False, most=_AWAITED)
+    notes = [_TASK_NOT_YET.format(seconds=seconds, id=task.id) if task.runs else _TASK_NEVER_CAME.format(id=task.id)]
+    with suppress(ToolError):
+        if (line := _LineSearch(pattern).feed(task.output())) is not None:
+            notes.append(_TASK_EARLIER.format(id=task.id, line=line))
+    notes += [task.sandbox_note] if task.runs and task.sandbox_note else []
+    return _result(task, "\n".join(notes), failed=True)
 
 
 class _LineSearch:
@@ -143,78 +133,6 @@ class _LineSearch:
         return None if came is None else one_line(came, _LONGEST_COMMAND)
 
 
-async def _line_came(task: BackgroundTask, pattern: str) -> str:
-    """Wait for a matching line, among those after the last one that was found.
-
-    A test watcher prints the same line at each change, so an old match must not count again. Raises ToolError for a
-    slow pattern.
-    """
-    search = _LineSearch(pattern)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    def watch(data: bytes) -> None:
-        if came.done():
-            return
-        try:
-            if (line := search.feed(decoder.decode(data))) is not None:
-                came.set_result(_TASK_CAME.format(line=line))
-        except ToolError as error:
-            came.set_exception(error)
-
-    if (line := search.feed(task.unsought())) is not None:
-        task.sought()
-        return _TASK_HAD_COME.format(line=line)
-    task.watchers.append(watch)
-    try:
-        told = await came
-    finally:
-        task.watchers.remove(watch)
-    task.sought()
-    return told
-
-
-def _earlier(task: BackgroundTask, pattern: str) -> str:
-    """Return a note on an earlier line that matches, or ""."""
-    with suppress(ToolError):
-        if (line := _LineSearch(pattern).feed(task.output())) is not None:
-            return _TASK_STOOD.format(id=task.id, line=line)
-    return ""
-
-
-async def _port_answers(task: BackgroundTask, port: int) -> str:
-    """Wait until the task listens on the port, or if it is not confined, until anyone on this machine does.
-
-    No one approves this, so it must not scan for other services: a confined task's listening ports are looked up
-    without a connection, and an unconfined task is limited to a few ports. Raises ToolError beyond the limit.
-    """
-    if not task.is_confined:
-        task.ports.add(port)
-        if len(task.ports) > _MOST_PORTS:
-            raise ToolError(_TASK_PORTS.format(count=_MOST_PORTS, id=task.id))
-    while True:
-        if await (_listens(task, port) if task.is_confined else _connects(port)):
-            return (_TASK_PORT_APART if task.is_apart else _TASK_PORT).format(port=port)
-        await asyncio.sleep(_PORT_POLL)
-
-
-async def _connects(port: int) -> bool:
-    for host in ("127.0.0.1", "::1"):
-        with suppress(OSError):
-            async with asyncio.timeout(_PORT_SECONDS):
-                _, writer = await asyncio.open_connection(host, port)
-            writer.close()
-            return True
-    return False
-
-
-async def _listens(task: BackgroundTask, port: int) -> bool:
-    """Return whether a process of the task listens there, in its own network if it has one."""
-    from codelet.system.process.listening import listens
-
-    return task.pid is not None and await asyncio.to_thread(listens, task.pid, port)
-
-
 @asynccontextmanager
 async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[None, None]:
     """Forward the task's output to `progress`."""
@@ -227,11 +145,11 @@ async def _followed(task: BackgroundTask, progress: Progress) -> AsyncGenerator[
         stream.close()
 
 
-def _result(task: BackgroundTask, told: str = "", *, failed: bool | None = None, most: int = SHOWN) -> ToolOutput:
-    """Return the output that the model has not seen, `told`, and the exit code of an ended task."""
-    parts = [printed(task.news()), told]
+def _result(task: BackgroundTask, note: str = "", *, failed: bool | None = None, most: int = SHOWN) -> ToolOutput:
+    """Return the output that the model has not seen, `note`, and the exit code of an ended task."""
+    parts = [printed(task.news()), note]
     if not task.runs:
-        task.told = True
+        task.is_reported = True
         parts.append(exit_line(task.exit_code or 0))
     bad = not task.runs and task.status == "Failed"
     return ToolOutput("\n".join(filter(None, parts)), failed=bad if failed is None else failed, most=most)
@@ -241,14 +159,14 @@ def _shown(task: KnownTask) -> ToolOutput:
     """Return the task's state and all of its output."""
     if isinstance(task, BackgroundTask):
         task.news()
-    task.told = task.told or not task.runs
+    task.is_reported = task.is_reported or not task.runs
     return ToolOutput(about(task), most=SHOWN)
 
 
 def reminder_of(running: Sequence[BackgroundTask], over: Sequence[KnownTask]) -> str:
     """Return the reminder: running tasks, and those that ended since the last one."""
-    told = [_TASKS_RUNNING, *map(_row, running)] if running else []
-    return "\n".join([*told, _TASKS_OVER, *map(_row, over)] if over else told)
+    lines = [_TASKS_RUNNING, *map(_row, running)] if running else []
+    return "\n".join([*lines, _TASKS_OVER, *map(_row, over)] if over else lines)
 
 
 def listed(known: Sequence[KnownTask]) -> str:

@@ -80,8 +80,7 @@ async def test_background_tasks_spawn_progress_cancel_state_kept(begin: Begin) -
     came, *_ = await ran(session, provider, call("wait %1 for serving on \\d+", timeout=30))
     assert came.status == "done" and ": Serving on " in came.text
     port = int(came.text.rpartition("Serving on ")[2].strip("]"))
-    answers, used = await ran(session, provider, call(f"wait %1 for port {port}"), call(f"curl -s localhost:{port}/"))
-    assert answers.text == f"[port {port} answers]"
+    (used,) = await ran(session, provider, call(f"curl -s localhost:{port}/"))
     assert "<title>Directory listing" in used.text
     (log,) = await ran(session, provider, call("wait %1 for GET /", timeout=30))
     assert '"GET / HTTP/1.1" 200' in log.text
@@ -171,18 +170,9 @@ async def test_a_wait_for_a_line_shows_little_of_what_came_before_it(begin: Begi
 async def test_what_does_not_come_in_time_is_told_and_it_runs_on(begin: Begin) -> None:
     session, provider = begin()
     await ran(session, provider, call("echo hello; sleep 600", background=True))
-    never, port, end, bad = await ran(
-        session,
-        provider,
-        call("wait %1 for (never", timeout=0.2),
-        call("wait %1 for port 1", timeout=0.3),
-        call("wait %1", timeout=0.2),
-        call("wait %1 for port 99999"),
-    )
+    never, end = await ran(session, provider, call("wait %1 for (never", timeout=0.2), call("wait %1", timeout=0.2))
     assert never.status == "failed" and "0.2 s; %1" in never.text
-    assert port.status == "failed" and "0.3 s; %1" in port.text
     assert end.status == "done" and "0.2 s; %1" in end.text
-    assert bad.status == "failed" and "99999" in bad.text
     assert words(session) == ["1 task"]
 
 
